@@ -1,0 +1,54 @@
+# Every command of the project. Needs python3 (3.10 or newer) and make; everything else goes into .venv.
+
+PYTHON  ?= python3
+WORKERS ?= 2
+BIN     := .venv/bin
+READY   := .venv/.ready
+PYTEST  := $(BIN)/python -m pytest -q
+
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-real test-model check bench docs clean
+
+help:                   ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+setup: $(READY)         ## make .venv and install the project with its development tools
+
+$(READY): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "No '$(PYTHON)' on the PATH. Install Python 3.10 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "SkillOpt needs Python 3.10 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up .venv (once, a minute or so) ..."
+	@$(PYTHON) -m venv .venv || { echo "Could not make .venv. On Debian and Ubuntu: apt install python3-venv. Then 'make clean' and try again." >&2; exit 1; }
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade 'pip>=25.1' || { echo "Could not update pip in .venv; is a package index reachable?" >&2; exit 1; }
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable . --group dev || { echo "Could not install the dependencies; the lines above say which one." >&2; exit 1; }
+	@touch $@
+
+demo: $(READY)          ## train on the simulated world; no key needed
+	@$(BIN)/skillopt demo
+
+test: $(READY)          ## the fast tests; ends with what was skipped and why
+	@$(PYTEST) -m "not real and not model" -n $(WORKERS) --dist worksteal
+
+# pytest ends with 5 when a marker selects nothing; that is no failure.
+test-real: $(READY)     ## the slower tests on real components
+	@$(PYTEST) -m "real and not model" || [ $$? -eq 5 ]
+
+test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
+	@$(PYTEST) -m model || [ $$? -eq 5 ]
+
+check: $(READY)         ## format, lint, types, layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(PYTEST) tests/test_layers.py
+
+bench: $(READY)         ## run every program in perf/
+	@set -e; for program in $(filter-out perf/_%,$(sort $(wildcard perf/*.py))); do echo "== $$program"; $(BIN)/python $$program; done
+
+docs: $(READY)          ## check the links of the documentation
+	@$(PYTEST) tests/test_docs.py
+
+# Never outputs/ or runs/: they hold work somebody paid for.
+clean:                  ## remove .venv, builds and caches
+	@rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find src tests perf -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

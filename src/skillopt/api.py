@@ -1,0 +1,204 @@
+"""The Python door: train a skill, evaluate skills, and what both give back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from skillopt.benchmarks._rows import load_rows
+from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
+from skillopt.build import Engine, Job, Lab, prepare
+from skillopt.config import Resolved, load
+from skillopt.errors import UsageError
+from skillopt.evaluate.compare import Comparison
+from skillopt.evaluate.runner import fact, rows_of
+from skillopt.events import RowFact, Sink
+from skillopt.files import write_json, write_text
+from skillopt.models._limits import Retry
+from skillopt.skill.document import Document
+from skillopt.skill.folder import load_skill
+from skillopt.tasks.scorers import Scorer
+from skillopt.tasks.splits import canonical_split
+from skillopt.tasks.task import SPLITS, Split, Task
+from skillopt.train.exam import claim
+from skillopt.train.records import means, summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What training gave. `status` is "finished", or "budget" when the budget ended it first."""
+
+    best_skill: str
+    """The text of the best skill, as it is written to `best_skill.md`."""
+    folder: Path
+    status: str
+    claim: str
+    """One sentence that says no more than was measured."""
+    test: Comparison | None
+    """Best against seed on the sealed test split; None where it was not measured."""
+    summary: Mapping[str, Any] = field(repr=False)
+    """What `summary.json` holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """One skill on one split."""
+
+    skill: str
+    split: Split
+    hard: float | None
+    soft: float | None
+    n: int
+    invalid: int
+    rows: tuple[RowFact, ...] = field(repr=False)
+
+
+async def train(engine: Engine) -> Result:
+    """Run an assembled engine to the end and write `summary.json`."""
+    fitted = await engine.fit()
+    job, trainer, state = engine.job, engine.trainer, fitted.state
+    status = "budget" if fitted.ended_early else "finished"
+    seed, best = trainer.measured(state.seed), trainer.measured(state.best)
+    sentence = claim(
+        fitted.report,
+        changed=state.best.rendered != state.seed.rendered,
+        simulated=job.simulated,
+        verified=trainer.gate.verified,
+    )
+    figures = summary(
+        state,
+        engine.run.steps(),
+        baseline=(seed.hard, seed.soft),
+        best=(best.hard, best.soft),
+        report=fitted.report,
+        claim=sentence,
+        status=status,
+        simulated=job.simulated,
+        verified=trainer.gate.verified,
+        gate_on=trainer.gate.is_on,
+        metric=trainer.gate.metric,
+        spending=engine.spending(),
+        seconds=engine.seconds,
+    )
+    if fitted.ended_early:
+        figures["ended_early"] = fitted.ended_early
+    write_json(engine.folder / "summary.json", job.scrubber.scrub_json(figures))
+    return Result(
+        best_skill=state.best.rendered,
+        folder=engine.folder,
+        status=status,
+        claim=sentence,
+        test=fitted.report.comparison,
+        summary=figures,
+    )
+
+
+async def evaluate(
+    job: Job,
+    skills: Mapping[str, Document],
+    splits: Sequence[Split],
+    folder: Path,
+    *,
+    sinks: Sequence[Sink] = (),
+    retry: Retry | None = None,
+) -> list[Evaluated]:
+    """Measure skills on splits; what was measured before in this folder (or the shared cache) is not paid again.
+
+    Rollouts are keyed by the skill's text, so one folder may serve any number of skills.
+    """
+    identity = job.identity()
+    kept = {"kind": "eval", "target": identity["model"]["target"], "env": identity["env"], "tasks": identity["tasks"]}
+    results: list[Evaluated] = []
+    async with Lab(job, folder, kept, sinks=sinks, retry=retry) as lab:
+        try:
+            running = [
+                (name, split, lab.evaluator.start(skill.rendered, rows_of(job.splits.of(split)), stage="eval", place=f"{name}/{split}"))
+                for name, skill in skills.items()
+                for split in splits
+            ]
+            for name, split, evaluation in running:
+                outcomes = await evaluation.close()
+                hard, soft, n = means(outcomes)
+                rows = tuple(fact(outcome) for outcome in outcomes)
+                results.append(Evaluated(skill=name, split=split, hard=hard, soft=soft, n=n, invalid=len(rows) - n, rows=rows))
+        finally:
+            await lab.drain()
+        _write_eval(folder, results, lab.spending())
+    return results
+
+
+def eval_splits(name: str, job: Job) -> list[Split]:
+    """The splits that `--split` names; `all` is every one that has tasks."""
+    if name == "all":
+        return [split for split in SPLITS if job.splits.of(split)]
+    split = canonical_split(name)
+    if not job.splits.of(split):
+        raise UsageError(f"The {split} split of {job.benchmark.name!r} is empty.")
+    return [split]
+
+
+async def aoptimize(
+    *,
+    skill: str | Path,
+    tasks: str | Path | Sequence[Task | Mapping[str, Any]] | Mapping[str, Sequence[Task | Mapping[str, Any]]],
+    scorer: str | Callable[..., Any] | Scorer = "exact_match",
+    target: str,
+    optimizer: str,
+    budget: str | None = None,
+    out: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_event: Sink | None = None,
+) -> Result:
+    """Train a skill on your own tasks; the async twin of `optimize`."""
+    flags: dict[str, object] = {"env": "own", "target_model": target, "optimizer_model": optimizer}
+    if out is not None:
+        flags["out_root"] = str(out)
+    if budget is not None:
+        flags["budget"] = budget
+    settings = [f"{key}={value}" for key, value in (options or {}).items()]
+    benchmark: OwnBenchmark | None = None
+    if isinstance(tasks, (str, Path)):
+        flags["data_path"] = str(tasks)
+    if isinstance(scorer, str):
+        settings.append(f"env.scorer={scorer}")
+    resolved = load(None, flags=flags, options=settings, environ=os.environ, cwd=Path.cwd())
+    if not isinstance(tasks, (str, Path)) or not isinstance(scorer, str):
+        rows = [row.data for row in load_rows(Path(tasks))] if isinstance(tasks, (str, Path)) else tasks
+        benchmark = OwnBenchmark.from_tasks(rows, scorer=scorer, settings=_own(resolved))
+    document = load_skill(skill).document
+    job = prepare(resolved, benchmark=benchmark, skill=document)
+    async with Engine(job, job.folder(Path.cwd()), sinks=[on_event] if on_event else []) as engine:
+        return await train(engine)
+
+
+def optimize(**arguments: Any) -> Result:
+    """Train a skill on your own tasks and return the result.
+
+    `skill` is a folder with SKILL.md or one .md file; `tasks` a JSONL, JSON or CSV file, or rows; `scorer` a name, a function
+    `(task, answer) -> bool | float | Score`, or a command; `target` and `optimizer` are model strings such as `openai:gpt-5.4-mini`;
+    `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder, and calling again with the same arguments resumes;
+    `options` are dotted configuration keys such as {"train.num_epochs": 2}. Inside a running event loop use `aoptimize`.
+    """
+    return asyncio.run(aoptimize(**arguments))
+
+
+def _own(resolved: Resolved) -> OwnSettings | None:
+    settings = resolved.config.env.settings
+    return settings if isinstance(settings, OwnSettings) else None
+
+
+def _write_eval(folder: Path, results: Sequence[Evaluated], spending: Mapping[str, Any]) -> None:
+    lines = [RowFact.model_dump_json(row, exclude_none=True) for one in results for row in one.rows]
+    write_text(folder / "results.jsonl", "".join(line + "\n" for line in lines))
+    rows = [
+        {"skill": one.skill, "split": one.split, "n_items": one.n, "hard": one.hard, "soft": one.soft, "invalid": one.invalid}
+        for one in results
+    ]
+    write_json(folder / "eval_summary.json", {**(rows[0] if len(rows) == 1 else {}), "evaluations": rows, "spending": dict(spending)})
+
+
+__all__ = ["Evaluated", "Resolved", "Result", "aoptimize", "eval_splits", "evaluate", "optimize", "train"]

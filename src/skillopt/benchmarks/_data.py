@@ -1,0 +1,103 @@
+"""Decides how rows of a file become splits: where they are read, which line is to blame for what, and which settings say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from skillopt.benchmarks._rows import DATA_SUFFIXES, Row, load_rows
+from skillopt.errors import ConfigError, TaskError
+from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.scorers import Scorer, score_trajectory
+from skillopt.tasks.splits import ALIASES, Splits, ratio_split
+from skillopt.tasks.task import SPLITS, Split, Task
+
+__all__ = ["DATA_SUFFIXES", "CommonSettings", "QuestionBenchmark", "Row", "load_rows", "load_splits", "package_text"]
+
+
+class CommonSettings(BaseModel):
+    """The `env.*` keys of every benchmark whose tasks come from files."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    split_mode: Literal["ratio", "split_dir"] | None = Field(
+        default=None,
+        description="How tasks get their split: 'ratio' divides data_path, 'split_dir' reads folders. Unset: split_dir if that is given.",
+    )
+    split_ratio: str = Field(default="2:1:7", description="Weights of train, val and test under split_mode 'ratio'.")
+    split_seed: int = Field(default=42, description="Seed of the shuffle under split_mode 'ratio'.")
+    split_dir: Path | None = Field(default=None, description="Folder with train/, val/ and perhaps test/, one data file in each.")
+    data_path: Path | None = Field(default=None, description="JSONL, JSON or CSV file with all tasks, or a folder that holds exactly one.")
+    limit: int = Field(default=0, ge=0, description="Use only the first tasks of each split; 0 is all of them.")
+
+
+def load_splits(settings: CommonSettings, to_tasks: Callable[[Sequence[Row]], Sequence[Task]]) -> Splits:
+    """Read what the settings name and split it. `to_tasks` turns the rows of one file into tasks, one for each, in order."""
+    mode = settings.split_mode or ("split_dir" if settings.split_dir is not None else "ratio")
+    if mode == "split_dir":
+        if settings.split_dir is None:
+            raise ConfigError(
+                "env.split_mode is 'split_dir' but env.split_dir is not set. Name the folder that holds train/, val/ and test/."
+            )
+        splits = _from_folders(settings.split_dir, to_tasks)
+    else:
+        if settings.data_path is None:
+            raise ConfigError(
+                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir to a folder with splits."
+            )
+        splits = ratio_split(to_tasks(load_rows(settings.data_path)), settings.split_ratio, settings.split_seed)
+    return splits.limited(settings.limit)
+
+
+def package_text(name: str) -> str:
+    """A prompt or seed skill that ships with the package."""
+    return (files("skillopt.benchmarks") / "texts" / name).read_text(encoding="utf-8")
+
+
+class QuestionBenchmark:
+    """A benchmark in which the question is all there is: no environment, one scorer. Every task is checked with it when made."""
+
+    def __init__(self, *, name: str, splits: Splits, scorer: Scorer, system: str, seed_skill: str) -> None:
+        self.name = name
+        self.prompts: Mapping[str, str] = {"rollout": system}
+        self.seed_skill = seed_skill
+        self.scorer_version = scorer.version
+        self.graded = scorer.graded
+        self._splits = splits
+        self._scorer = scorer
+        for split in SPLITS:
+            for task in splits.of(split):
+                scorer.check_task(task)
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """The tasks of a split in their fixed order."""
+        return self._splits.of(split)
+
+    def open(self, task: Task) -> Environment | None:
+        """None: there is nothing but the question."""
+        return None
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Score with the benchmark's scorer."""
+        return await score_trajectory(self._scorer, task, trajectory)
+
+
+def _from_folders(root: Path, to_tasks: Callable[[Sequence[Row]], Sequence[Task]]) -> Splits:
+    if not root.is_dir():
+        raise TaskError(f"env.split_dir: there is no folder {root}. Correct the path.")
+    parts: dict[Split, tuple[Task, ...]] = {}
+    for split in SPLITS:
+        folders = [root / alias for alias, meant in ALIASES.items() if meant == split and (root / alias).is_dir()]
+        if len(folders) > 1:
+            raise TaskError(f"{root} has {' and '.join(folder.name for folder in folders)}, which are both the {split} split. Keep one.")
+        if not folders and split != "test":
+            raise TaskError(
+                f"{root} has no folder {split}/ with the {split} tasks. Add it, or set env.data_path and env.split_mode: ratio."
+            )
+        parts[split] = tuple(to_tasks(load_rows(folders[0]))) if folders else ()
+    return Splits(train=parts["train"], val=parts["val"], test=parts["test"])

@@ -1,0 +1,207 @@
+"""Reads rows from JSONL, JSON and CSV files, each with the line it starts on, so that an error can name it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from skillopt.errors import TaskError
+
+DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
+_FIELD_LIMIT = (1 << 31) - 1
+"""The largest field the csv module takes on every platform; its own limit of 128 kB is too small for documents."""
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a file and where it starts."""
+
+    path: Path
+    line: int
+    data: Mapping[str, Any]
+
+    def error(self, message: str) -> TaskError:
+        """An error about this row, for the caller to raise."""
+        return TaskError(f"{self.path}, line {self.line}: {message}")
+
+
+def load_rows(path: Path) -> list[Row]:
+    """All rows of a file, or of the only data file in a folder. A row that cannot be read is an error that names file and line.
+
+    JSON may be a list of objects, an object with a list under `data`, or an object of objects, whose keys then serve as ids.
+    """
+    file = _only_file(path)
+    readers = {".csv": _csv_rows, ".json": _json_rows}
+    rows = list(readers.get(file.suffix.lower(), _jsonl_rows)(file, _text(file)))
+    if not rows:
+        raise TaskError(f"{file} holds no rows. Add tasks to it.")
+    for row in rows:
+        _check_text(row)
+    return rows
+
+
+def _only_file(path: Path) -> Path:
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if file.suffix.lower() in DATA_SUFFIXES and not file.name.startswith("."))
+        if len(found) != 1:
+            names = ", ".join(file.name for file in found) or "none"
+            raise TaskError(f"{path} must hold exactly one data file ({', '.join(DATA_SUFFIXES)}); found {names}. Name the file itself.")
+        return found[0]
+    if not path.is_file():
+        raise TaskError(f"There is no tasks file {path}. Correct the path.")
+    if path.suffix.lower() not in DATA_SUFFIXES:
+        raise TaskError(f"{path} is no data file we read by its name. Use one of {', '.join(DATA_SUFFIXES)}.")
+    return path
+
+
+def _text(file: Path) -> str:
+    try:
+        raw = file.read_bytes()
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise TaskError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise TaskError(f"{file}, line {line}: not UTF-8 ({error.reason}). Save the file as UTF-8.") from error
+
+
+def _jsonl_rows(file: Path, text: str) -> Iterator[Row]:
+    # Not splitlines(): it also cuts at characters such as U+2028, which JSON strings may hold.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = _DECODER.decode(line)
+        except (ValueError, RecursionError) as error:
+            raise TaskError(f"{file}, line {number}: not JSON: {error}. Correct the row.") from error
+        yield _row(file, number, value)
+
+
+def _json_rows(file: Path, text: str) -> Iterator[Row]:
+    try:
+        whole = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and text.lstrip()[:1] == "{":  # one object a line under the name .json
+            yield from _jsonl_rows(file, text)
+            return
+        raise TaskError(f"{file}, line {error.lineno}: not JSON: {error.msg}. Correct the file.") from error
+    except (ValueError, RecursionError) as error:
+        raise TaskError(f"{file}: not JSON: {error}. Correct the file.") from error
+    lines = _Lines(text)
+    start = _after_space(text, 0)
+    if isinstance(whole, list):
+        for at, value in _items(text, start):
+            yield _row(file, lines.of(at), value)
+        return
+    if not isinstance(whole, dict):
+        raise TaskError(f"{file} is {_kind(whole)}; tasks are a list of objects. Correct the file.")
+    if isinstance(whole.get("data"), list):
+        start = next(at for at, key, _ in _members(text, start) if key == "data")
+        for at, value in _items(text, start):
+            yield _row(file, lines.of(at), value)
+    elif whole and all(isinstance(value, dict) for value in whole.values()):
+        for at, key, value in _members(text, start):
+            yield _row(file, lines.of(at), {"id": key, **value})
+    else:
+        raise TaskError(f"{file} is an object without a list under 'data'; tasks are a list of objects. Correct the file.")
+
+
+def _csv_rows(file: Path, text: str) -> Iterator[Row]:
+    limit = csv.field_size_limit(_FIELD_LIMIT)
+    try:
+        yield from _csv_records(file, text)
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _csv_records(file: Path, text: str) -> Iterator[Row]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] | None = None
+    start = 1
+    try:
+        for cells in reader:
+            if header is None:
+                header = [name.strip() for name in cells]
+                if len(set(header)) != len(header) or "" in header:
+                    raise TaskError(f"{file}, line 1: the header must name every column once. Correct it.")
+            elif cells:
+                if len(cells) != len(header):
+                    raise TaskError(f"{file}, line {start}: {len(cells)} cells under {len(header)} columns. Correct the row.")
+                yield Row(path=file, line=start, data=dict(zip(header, cells, strict=True)))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise TaskError(f"{file}, line {start}: not CSV: {error}. Correct the row.") from error
+
+
+def _row(file: Path, line: int, value: Any) -> Row:
+    if not isinstance(value, dict):
+        raise TaskError(f"{file}, line {line}: a row is an object with named fields, not {_kind(value)}. Correct the row.")
+    return Row(path=file, line=line, data=value)
+
+
+def _check_text(row: Row) -> None:
+    try:
+        json.dumps(row.data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise row.error("holds half of a surrogate pair, which is no text. Correct the row.") from error
+
+
+def _kind(value: Any) -> str:
+    return {list: "a list", dict: "an object", str: "a string", type(None): "null"}.get(type(value), "a number or truth value")
+
+
+def _items(text: str, start: int) -> Iterator[tuple[int, Any]]:
+    """Each value of the list that starts at `start`, with its place; the text is known to be well formed."""
+    at = _after_space(text, start + 1)
+    while text[at] != "]":
+        value, end = _DECODER.raw_decode(text, at)
+        yield at, value
+        at = _after_comma(text, end)
+
+
+def _members(text: str, start: int) -> Iterator[tuple[int, str, Any]]:
+    """Each key and value of the object that starts at `start`, with the value's place; the text is known to be well formed."""
+    at = _after_space(text, start + 1)
+    while text[at] != "}":
+        key, end = _DECODER.raw_decode(text, at)
+        at = _after_space(text, _after_space(text, end) + 1)
+        value, end = _DECODER.raw_decode(text, at)
+        yield at, key, value
+        at = _after_comma(text, end)
+
+
+def _after_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    assert match is not None, "an empty run matches"
+    return match.end()
+
+
+def _after_comma(text: str, at: int) -> int:
+    at = _after_space(text, at)
+    return _after_space(text, at + 1) if text[at] == "," else at
+
+
+class _Lines:
+    """Line numbers of places that only grow, counted once over the whole text."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at, self._line = text, 0, 1
+
+    def of(self, place: int) -> int:
+        self._line += self._text.count("\n", self._at, place)
+        self._at = place
+        return self._line
+
+
+def _not_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_not_json)

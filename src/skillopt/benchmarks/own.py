@@ -1,0 +1,218 @@
+"""Your own tasks: a JSONL, JSON or CSV file, a prompt template and a scorer, without code - or tasks and a function from Python.
+
+A row: `{"id": "7", "question": "What is 6 * 7?", "answer": "42"}`. Any further field can be used in the template and by the scorer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_splits, package_text
+from skillopt.errors import ConfigError, TaskError, suggest
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.scorers import ScorerSpec, get_scorer
+from skillopt.tasks.splits import Splits, canonical_split, ratio_split
+from skillopt.tasks.task import Split, Task
+from skillopt.tasks.template import fill, placeholders
+
+PROMPT_FIELDS = ("prompt", "question", "input", "task")
+REFERENCE_FIELDS = ("reference", "answer", "answers", "expected", "expected_output")
+_TEXT_FILES = (".md", ".txt")
+_MEMORY = Path("tasks given from Python")
+"""Stands for a file in messages about rows that came from none; their line is their place in the list."""
+
+
+class OwnSettings(CommonSettings):
+    """The `env.*` keys of your own tasks."""
+
+    split_ratio: str = Field(default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'.")
+    prompt: str | None = Field(
+        default=None,
+        description="Template of the prompt, or a .md or .txt file with it; {field} is filled from the row. "
+        f"Unset: the first of {', '.join(PROMPT_FIELDS)} that the row has.",
+    )
+    scorer: str | list[str] = Field(
+        default="exact_match",
+        description="A scorer's name, 'module:function', 'file.py:function', 'cmd: program arguments', or a list of arguments.",
+    )
+    pass_at: float | None = Field(
+        default=None, gt=0, le=1, description="The number from which a function's or command's score passes (hard = 1). Unset: 1."
+    )
+    scorer_options: dict[str, Any] = Field(default_factory=dict, description="Options of the scorer, such as {absolute: 0.01} for numeric.")
+    graded: bool | None = Field(
+        default=None, description="Whether a function or command gives partial credit, so that the gate reads soft."
+    )
+    id_field: str | None = Field(default=None, description="The field with the task's id. Unset: 'id', else a hash of the row.")
+    reference_field: str | None = Field(
+        default=None, description=f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)} that the row has."
+    )
+    kind_field: str | None = Field(default=None, description="The field with the task type, for figures per type.")
+    system: str | None = Field(
+        default=None,
+        description="Template of the system prompt, or a .md or .txt file with it; {skill} is where the skill goes. Unset: ours.",
+    )
+
+
+class OwnBenchmark(QuestionBenchmark):
+    """Your tasks with your scorer."""
+
+    @classmethod
+    def from_settings(cls, settings: OwnSettings) -> OwnBenchmark:
+        """From files, as the `env` section says."""
+        return cls._build(settings, load_splits(settings, _Reader(settings).tasks), settings.scorer)
+
+    @classmethod
+    def from_tasks(
+        cls,
+        tasks: Iterable[Task | Mapping[str, Any]] | Mapping[str, Iterable[Task | Mapping[str, Any]]],
+        *,
+        scorer: ScorerSpec | None = None,
+        settings: OwnSettings | None = None,
+    ) -> OwnBenchmark:
+        """From Python: a list of tasks or rows, split by ratio, or a mapping of split names to such lists.
+
+        `scorer` may be a function or a scorer object; unset, `settings.scorer` is used. Rows are read as those of a file are.
+        """
+        settings = settings or OwnSettings()
+        reader = _Reader(settings)
+        if isinstance(tasks, Mapping):
+            parts: dict[Split, tuple[Task, ...]] = {"train": (), "val": (), "test": ()}
+            for name, rows in tasks.items():
+                split = canonical_split(name)
+                if parts[split]:
+                    raise TaskError(f"Two of {', '.join(map(repr, tasks))} are the {split} split. Keep one.")
+                parts[split] = tuple(reader.from_memory(rows))
+            splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
+        else:
+            splits = ratio_split(reader.from_memory(tasks), settings.split_ratio, settings.split_seed)
+        return cls._build(settings, splits.limited(settings.limit), settings.scorer if scorer is None else scorer)
+
+    @classmethod
+    def _build(cls, settings: OwnSettings, splits: Splits, scorer: ScorerSpec) -> OwnBenchmark:
+        system = package_text("own_system.md") if settings.system is None else _template(settings.system, "env.system")
+        if "skill" not in placeholders(system):
+            raise ConfigError("env.system has no {skill}, so the target would never see the skill. Put {skill} where it belongs.")
+        return cls(
+            name="own",
+            splits=splits,
+            scorer=get_scorer(scorer, pass_at=settings.pass_at, graded=settings.graded, options=settings.scorer_options),
+            system=system,
+            seed_skill=package_text("own_skill.md"),
+        )
+
+
+class _Own:
+    Settings: type[BaseModel] = OwnSettings
+    defaults: Mapping[str, Any] = {}
+
+    def __call__(self, settings: OwnSettings) -> Benchmark:
+        return OwnBenchmark.from_settings(settings)
+
+
+PLUGIN: BenchmarkPlugin = _Own()
+
+
+class _Reader:
+    """Turns rows into tasks as the settings say."""
+
+    def __init__(self, settings: OwnSettings) -> None:
+        self._settings = settings
+        self._template = None if settings.prompt is None else _template(settings.prompt, "env.prompt")
+        self._copies: Counter[str] = Counter()
+
+    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+        """One task for each row of a file."""
+        fields = list(dict.fromkeys(field for row in rows for field in row.data))
+        names = self._placeholders(fields)
+        return [self._task(row, names) for row in rows]
+
+    def from_memory(self, given: Iterable[Task | Mapping[str, Any]]) -> list[Task]:
+        """Tasks as they are, rows read like those of a file."""
+        items = list(given)
+        for place, item in enumerate(items, start=1):
+            if not isinstance(item, (Task, Mapping)):
+                raise TaskError(f"Task {place} of the list is {type(item).__name__}; give a Task, or a mapping of fields.")
+        rows = [Row(path=_MEMORY, line=place, data=item) for place, item in enumerate(items, start=1) if isinstance(item, Mapping)]
+        made = iter(self.tasks(rows) if rows else ())
+        return [item if isinstance(item, Task) else next(made) for item in items]
+
+    def _placeholders(self, fields: Sequence[str]) -> list[str]:
+        """The template's names that are fields. Others stay as they are in the prompt, unless they look like a mistyped field."""
+        if self._template is None:
+            return []
+        names = placeholders(self._template)
+        for name in names:
+            if name not in fields and (hint := suggest(name, fields)).startswith("Did you mean"):
+                raise TaskError(f"env.prompt names {{{name}}}, which is no field of the rows. {hint}")
+        known = [name for name in names if name in fields]
+        if not known:
+            raise TaskError(f"env.prompt names no field of the rows, so all tasks would be the same. Fields: {', '.join(fields)}.")
+        return known
+
+    def _task(self, row: Row, names: Sequence[str]) -> Task:
+        settings = self._settings
+        reference_field = settings.reference_field or next((field for field in REFERENCE_FIELDS if field in row.data), None)
+        if reference_field in names:
+            raise row.error(
+                f"env.prompt shows {{{reference_field}}}, which is the reference: the target would be told the answer. Remove it."
+            )
+        kind = self._field(row, settings.kind_field, "env.kind_field")
+        return Task(
+            id=self._id(row),
+            prompt=self._prompt(row, names),
+            reference=self._field(row, reference_field, "env.reference_field"),
+            kind="" if kind is None else _text(kind),
+            data={name: value for name, value in row.data.items() if name != reference_field},
+        )
+
+    def _prompt(self, row: Row, names: Sequence[str]) -> str:
+        if self._template is not None:
+            return fill(self._template, {name: _text(self._field(row, name, "env.prompt")) for name in names})
+        field = next((field for field in PROMPT_FIELDS if field in row.data), None)
+        if field is None:
+            raise row.error(
+                f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}. Add one, or set env.prompt to a template."
+            )
+        prompt = _text(row.data[field])
+        if not prompt.strip():
+            raise row.error(f"the field {field!r} is empty. Write what the target is asked.")
+        return prompt
+
+    def _id(self, row: Row) -> str:
+        field = self._settings.id_field
+        value = self._field(row, field, "env.id_field") if field is not None else row.data.get("id")
+        if value is None and field is None:
+            digest = hashlib.sha256(json.dumps(dict(row.data), sort_keys=True, default=str).encode()).hexdigest()[:12]
+            self._copies[digest] += 1  # equal rows may repeat inside a split; each needs its own id
+            return digest if self._copies[digest] == 1 else f"{digest}-{self._copies[digest]}"
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+            raise row.error(f"the id {value!r} is no text or number. Give the task an id.")
+        return str(value)
+
+    def _field(self, row: Row, field: str | None, key: str) -> Any:
+        if field is None:
+            return None
+        if field not in row.data:
+            raise row.error(f"has no field {field!r}, which {key} names. {suggest(field, row.data)}")
+        return row.data[field]
+
+
+def _template(text: str, key: str) -> str:
+    """The text itself, or that of the file it names: one line that ends in .md or .txt."""
+    if "\n" in text or not text.lower().endswith(_TEXT_FILES):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{key}: the file {text} cannot be read: {error}. Correct the path, or write the template itself.") from error
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,132 @@
+"""A training run, assembled: gate, plan, optimizer, exam and trainer on top of a lab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from skillopt.build.job import Job
+from skillopt.build.lab import Lab
+from skillopt.evaluate.runner import rows_of
+from skillopt.events import Notice, RunStarted, Sink
+from skillopt.gate.gate import Gate
+from skillopt.models._limits import Retry
+from skillopt.models._model import Model
+from skillopt.optimizer.optimizer import Optimizer
+from skillopt.skill.spec import violations
+from skillopt.store.exports import Exports
+from skillopt.train.exam import Exam
+from skillopt.train.plan import Plan
+from skillopt.train.schedule import SCHEDULES
+from skillopt.train.trainer import Fitted, Trainer
+
+
+class Engine(Lab):
+    """One training run in its folder."""
+
+    def __init__(self, job: Job, folder: Path, *, sinks: Sequence[Sink] = (), retry: Retry | None = None) -> None:
+        super().__init__(job, folder, job.identity(), sinks=sinks, retry=retry)
+        self._export()
+        self.trainer = self._trainer(self.model("optimizer", job.optimizer, self.optimizer_price))
+
+    async def __aenter__(self) -> Engine:
+        return self
+
+    async def fit(self) -> Fitted:
+        """Train to the end of the plan or the budget. Whatever stops it, calls already sent are waited for and kept."""
+        self._announce()
+        try:
+            return await self.trainer.fit(self.job.skill)
+        finally:
+            await self.trainer.exam.withdraw()
+            await self.drain()
+
+    def _trainer(self, optimizer: Model) -> Trainer:
+        job, config, emit = self.job, self.job.config, self.run.emit
+        gate = Gate(
+            self.evaluator,
+            rows_of(job.splits.val, job.repeats),
+            metric=config.evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard"),
+            weight=config.evaluation.gate_mixed_weight,
+            is_on=config.evaluation.use_gate,
+        )
+        plan = Plan(
+            train=job.splits.train,
+            epochs=config.train.num_epochs,
+            batch_size=config.train.batch_size * config.train.accumulation,
+            seed=config.train.seed,
+            schedule=SCHEDULES[config.optimizer.lr_scheduler],
+            largest_limit=config.optimizer.learning_rate,
+            smallest_limit=config.optimizer.min_learning_rate,
+            slow_samples=config.optimizer.slow_update_samples,
+        )
+        return Trainer(
+            evaluator=self.evaluator,
+            optimizer=Optimizer(
+                optimizer,
+                prompts=job.benchmark.prompts,
+                max_tokens=job.optimizer.max_tokens,
+                context_window=job.optimizer.context_window,
+                minibatch_size=config.gradient.minibatch_size,
+                merge_batch_size=config.gradient.merge_batch_size,
+                limit=config.optimizer.learning_rate,
+                failure_only=config.gradient.failure_only,
+                emit=emit,
+            ),
+            gate=gate,
+            plan=plan,
+            exam=Exam(self.evaluator, rows_of(job.splits.test), self.ledger, price=self.target_price, max_tokens=job.target.max_tokens),
+            log=self.run,
+            use_slow_update=config.optimizer.use_slow_update,
+            use_meta_skill=config.optimizer.use_meta_skill,
+        )
+
+    def _export(self) -> None:
+        database = self.run.database
+
+        def trajectory(rollout: str) -> Any:
+            found = database.finished(rollout)
+            return None if found is None else found[1]
+
+        exports = Exports(self.folder, scrubber=self.job.scrubber, trajectory=trajectory if self.job.config.output.predictions else None)
+        exports.replay(self.run.history)
+        self.run.watch(exports)
+
+    def _announce(self) -> None:
+        job, plan = self.job, self.trainer.plan
+        self.run.emit(
+            RunStarted(
+                id="run",
+                benchmark=job.benchmark.name,
+                target=job.config.model.target.name,
+                optimizer=job.config.model.optimizer.name,
+                simulated=job.simulated,
+                steps=plan.total_steps,
+                counts={split: len(job.splits.of(split)) for split in ("train", "val", "test")},
+            )
+        )
+        for text in self._notes():
+            self.run.emit(Notice(text=text))
+
+    def _notes(self) -> list[str]:
+        job, evaluation = self.job, self.job.config.evaluation
+        notes = [job.skill_note] if job.skill_note else []
+        notes += (
+            [
+                f"The skill breaks a rule of the Agent Skills format, kept as it is: {one.message}"
+                for one in violations(job.skill.text, None)
+                if one.severity == "error"
+            ]
+            if job.skill.frontmatter
+            else []
+        )
+        if job.repeats > 1 and evaluation.repeats is None:
+            notes.append(f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times.")
+        if not self.trainer.gate.verified:
+            notes.append("Fewer than 5 val tasks: verdicts of this run are marked unverified.")
+        if evaluation.gate_metric is None and job.benchmark.graded:
+            notes.append("The scorer is graded and has no pass mark, so the gate reads the soft score.")
+        if not evaluation.use_gate:
+            notes.append("The gate is off: every candidate is taken without proof, and every report says so.")
+        return notes

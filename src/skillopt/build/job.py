@@ -1,0 +1,115 @@
+"""Loads and checks everything a run works on; nothing is paid yet and nothing written."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skillopt.benchmarks import benchmarks
+from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
+from skillopt.errors import ConfigError, SkillError, TaskError
+from skillopt.redact import Scrubber
+from skillopt.skill.document import Document
+from skillopt.skill.folder import load_skill
+from skillopt.tasks.benchmark import Benchmark
+from skillopt.tasks.splits import Splits
+
+ROWS_WANTED = 24
+"""Rows the gate should read at least; small val sets are drawn several times until they give as many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Everything a run works on."""
+
+    config: Config
+    benchmark: Benchmark
+    splits: Splits
+    skill: Document
+    skill_note: str
+    target: RoleSpec
+    optimizer: RoleSpec
+    scrubber: Scrubber
+    settings: dict[str, Any]
+    """The resolved configuration without secrets, for `config.json`."""
+
+    @property
+    def simulated(self) -> bool:
+        return "world" in (self.target.model.provider, self.optimizer.model.provider)
+
+    @property
+    def repeats(self) -> int:
+        return self.config.evaluation.repeats or max(1, math.ceil(ROWS_WANTED / len(self.splits.val)))
+
+    def identity(self) -> dict[str, Any]:
+        """What can change a result; a folder belongs to one identity."""
+        tasks = {split: _digest([task.full_hash for task in self.splits.of(split)]) for split in ("train", "val", "test")}
+        return {
+            **self.config.identity(),
+            "skill": self.skill.digest,
+            "tasks": tasks,
+            "prompts": _digest(sorted(self.benchmark.prompts.items())),
+        }
+
+    def folder(self, cwd: Path) -> Path:
+        """Where the run lives: as told, else a folder named after the run's identity, so that the same command finds it again."""
+        if self.config.env.out_root is not None:
+            return self.config.env.out_root
+        return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{_digest(self.identity())[:10]}"
+
+
+def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, skill: Document | None = None) -> Job:
+    """Load and check all inputs. `benchmark` and `skill` stand in for the configured ones when they were made in Python."""
+    config = resolved.config
+    if benchmark is None:
+        if config.env.name is None:
+            raise ConfigError("No benchmark is named: set env.name (or --env) to one of " + ", ".join(benchmarks.names()) + ".")
+        benchmark = benchmarks.get(config.env.name)(config.env.settings)
+    splits = Splits(
+        train=tuple(benchmark.tasks("train")),
+        val=_first(benchmark.tasks("val"), config.evaluation.sel_env_num),
+        test=_first(benchmark.tasks("test"), config.evaluation.test_env_num) if config.evaluation.eval_test else (),
+    )
+    if config.train.train_size and config.train.train_size != len(splits.train):
+        raise TaskError(
+            f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)} tasks. Set 0 to take them."
+        )
+    note = ""
+    if skill is None:
+        skill, note = _seed(config, benchmark)
+    scrubber = Scrubber(resolved.secrets)
+    if scrubber.scrub(skill.text) != skill.text:
+        raise SkillError(
+            "The skill holds a credential that this configuration also uses. Remove it from the skill before it is sent anywhere."
+        )
+    return Job(
+        config=config,
+        benchmark=benchmark,
+        splits=splits,
+        skill=skill,
+        skill_note=note,
+        target=resolve_role(config, "target"),
+        optimizer=resolve_role(config, "optimizer"),
+        scrubber=scrubber,
+        settings=as_json(resolved),
+    )
+
+
+def _seed(config: Config, benchmark: Benchmark) -> tuple[Document, str]:
+    if config.env.skill_init is None:
+        return Document(benchmark.seed_skill), ""
+    loaded = load_skill(config.env.skill_init)
+    note = f"{config.env.skill_init} is empty: a start without a seed." if loaded.seedless else ""
+    return loaded.document, note
+
+
+def _first(tasks: Sequence[Any], count: int) -> tuple[Any, ...]:
+    return tuple(tasks[:count] if count else tasks)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()

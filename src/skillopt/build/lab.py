@@ -1,0 +1,157 @@
+"""Opens a run folder and puts the model stack together: what measuring needs, for training and for `eval` alike."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import datetime, timezone
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from skillopt.build.job import Job
+from skillopt.config import PriceConfig, RoleSpec
+from skillopt.errors import ConfigError, Stopped
+from skillopt.evaluate.runner import Evaluator, Rollouts
+from skillopt.events import Checkpoint, Event, Sink, Spending
+from skillopt.files import write_json
+from skillopt.harnesses import harnesses
+from skillopt.ledger import Budget, Entry, Ledger
+from skillopt.messages import Role
+from skillopt.models import providers
+from skillopt.models._budgeted import Budgeted
+from skillopt.models._limits import Limited, Limiter, Retry
+from skillopt.models._model import Model
+from skillopt.models._prices import Price, price_of
+from skillopt.models._recorded import Recorded
+from skillopt.models._scrubbed import Scrubbed
+from skillopt.store.cache import SharedRollouts
+from skillopt.store.run import Run
+
+DRAIN_SECONDS = 60.0
+
+
+class Lab:
+    """One open folder with a ledger, a target and its evaluator. Use as an async context manager."""
+
+    def __init__(
+        self, job: Job, folder: Path, identity: Mapping[str, Any], *, sinks: Sequence[Sink] = (), retry: Retry | None = None
+    ) -> None:
+        self.job = job
+        self.folder = folder
+        self._stack = AsyncExitStack()
+        self._retry = retry
+        self._limiters: dict[str, Limiter] = {}
+        self._recorded: list[Recorded] = []
+        self._opened = time.monotonic()
+        config = job.config
+        usd = config.budget.usd
+        budget = Budget(calls=config.budget.calls, tokens=config.budget.tokens, usd=None if usd is None else Fraction(str(usd)))
+        self.target_price = self._price("target", job.target, budget)
+        self.optimizer_price = self._price("optimizer", job.optimizer, budget)
+        self.run = self._stack.enter_context(Run(folder, identity, scrubber=job.scrubber, sinks=sinks))
+        self._earlier = float(self.run.database.noted("seconds") or 0.0)
+        self.run.watch(self._keep_time)
+        write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
+        self.ledger = Ledger(budget, self.run.database, on_settled=self._spent)
+        self.evaluator = Evaluator(
+            harness=harnesses.get(job.target.harness)(),
+            model=self.model("target", job.target, self.target_price),
+            benchmark=job.benchmark,
+            rollouts=self._rollouts(),
+            workers=config.env.workers,
+            max_tokens=job.target.max_tokens,
+            emit=self.run.emit,
+        )
+
+    async def __aenter__(self) -> Lab:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of this run over all its sessions."""
+        return self._earlier + time.monotonic() - self._opened
+
+    def model(self, role: Role, spec: RoleSpec, price: Price | None) -> Model:
+        """A provider behind the stack every call passes: scrubbed, recorded, limited, budgeted."""
+        provider: Model = providers.get(spec.model.provider)(spec.model)
+        self._stack.push_async_callback(provider.close)
+        config = self.job.config
+        ceilings: dict[Role, int] = {"target": config.env.workers, "optimizer": config.gradient.analyst_workers}
+        limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry))
+        recorded = Recorded(Limited(Budgeted(provider, self.ledger, price), limiter), self.run.database)
+        self._recorded.append(recorded)
+        return Scrubbed(recorded, self.job.scrubber)
+
+    def stop(self, reason: Stopped) -> None:
+        """Send nothing further; the run ends between decisions and can be taken up again."""
+        self.evaluator.slots.close(reason)
+        for limiter in self._limiters.values():
+            limiter.close(reason)
+
+    async def drain(self) -> None:
+        """Wait for calls already sent, so that what is paid is kept."""
+        await asyncio.wait([asyncio.ensure_future(recorded.drain()) for recorded in self._recorded], timeout=DRAIN_SECONDS)
+
+    def spending(self) -> dict[str, Any]:
+        """What was really paid, over all sessions: by stage, in total, and where a reservation had to be kept."""
+        stages: dict[str, dict[str, int]] = {}
+        states: dict[str, int] = {}
+        for entry in self.run.database.entries():
+            states[entry.state] = states.get(entry.state, 0) + 1
+            for name in (entry.stage, "_total"):
+                row = stages.setdefault(name, {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0})
+                row["calls"] += entry.charged.calls
+                row["total_tokens"] += entry.charged.tokens
+                if entry.usage is not None:
+                    row["prompt_tokens"] += entry.usage.input_tokens
+                    row["completion_tokens"] += entry.usage.output_tokens
+        spent = self.ledger.spent
+        return {
+            "calls": spent.calls,
+            "tokens": spent.tokens,
+            "usd": None if spent.usd is None else float(spent.usd),
+            "attempts": states,
+            "stages": stages,
+            "more_than_reserved": list(self.ledger.overruns),
+        }
+
+    def _rollouts(self) -> Rollouts:
+        path = self.job.config.cache.path
+        if path is None:
+            return self.run.database
+        shared = SharedRollouts(self.run.database, path)
+        self._stack.callback(shared.shut)
+        return shared
+
+    def _price(self, role: str, spec: RoleSpec, budget: Budget) -> Price | None:
+        if spec.price is not None:
+            return _declared(spec.price)
+        price = price_of(spec.model.provider, spec.model.name, base_url=spec.model.base_url)
+        if price is None and budget.usd is not None:
+            raise ConfigError(
+                f"A budget in dollars needs a price for the {role} {spec.model.name!r}, and none is known. Declare model.{role}.price "
+                "(input and output, dollars per million tokens), or give the budget in tokens or calls."
+            )
+        return price
+
+    def _spent(self, entry: Entry) -> None:
+        spent = self.ledger.spent
+        usd = None if spent.usd is None else float(spent.usd)
+        self.run.emit(Spending(calls=spent.calls, tokens=spent.tokens, usd=usd, in_flight=self.ledger.in_flight))
+
+    def _keep_time(self, event: Event) -> None:
+        if isinstance(event, Checkpoint):
+            self.run.database.note("seconds", str(self.seconds))
+
+
+def _declared(price: PriceConfig) -> Price:
+    per_token = {name: Fraction(str(value)) / 1_000_000 for name, value in price.model_dump().items() if value is not None}
+    today = datetime.now(timezone.utc).date()
+    cached = per_token.get("cached", per_token["input"])
+    return Price(input=per_token["input"], output=per_token["output"], cached=cached, source="configuration", date=today)

@@ -1,0 +1,33 @@
+"""Configuration: YAML with inheritance and the public key names, typed, documented, and with the source of every value."""
+
+from __future__ import annotations
+
+from skillopt.config.budget import parse_budget
+from skillopt.config.files import packaged_names
+from skillopt.config.keys import FLAT
+from skillopt.config.load import Resolved, load
+from skillopt.config.roles import ModelString, RoleSpec, parse_model_string, resolve_role
+from skillopt.config.schema import BudgetConfig, Config, PriceConfig, RoleConfig
+from skillopt.config.show import as_json, describe, flags, render
+from skillopt.config.source import Source
+
+__all__ = [
+    "FLAT",
+    "BudgetConfig",
+    "Config",
+    "ModelString",
+    "PriceConfig",
+    "Resolved",
+    "RoleConfig",
+    "RoleSpec",
+    "Source",
+    "as_json",
+    "describe",
+    "flags",
+    "load",
+    "packaged_names",
+    "parse_budget",
+    "parse_model_string",
+    "render",
+    "resolve_role",
+]

@@ -1,0 +1,141 @@
+"""Decides what can be read off a field of the schema: its dotted key, its type in words, and how text becomes its value."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from skillopt.config import yaml_file
+from skillopt.errors import ConfigError
+
+PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.split_output_dir"})
+"""Public keys that are paths whatever type a benchmark gives them."""
+OUTPUT_KEYS = frozenset({"env.out_root", "env.split_output_dir", "cache.path"})
+"""Paths that are written: they belong to the working directory, never to the folder of a config file."""
+FILE_OR_TEXT_KEYS = frozenset({"env.prompt", "env.system", "env.scorer"})
+"""Keys that hold text or name a file: a template, or a scorer in a Python file."""
+
+_FILE = re.compile(r"^(?P<file>[^\n]+\.(?:md|txt)|[^\n:]+\.py)(?P<rest>(?::\w+)?)$")
+_WORDS: Mapping[Any, str] = {int: "int", float: "float", bool: "bool", str: "text", Path: "path", SecretStr: "secret"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """One key of the tree."""
+
+    key: str
+    annotation: Any
+    default: Any
+    description: str
+
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """The types a value may have, without None."""
+        return tuple(option for option in _options(self.annotation) if option is not type(None))
+
+    @property
+    def optional(self) -> bool:
+        """True when the key may be left unset."""
+        return type(None) in _options(self.annotation)
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The allowed values, where the type lists them."""
+        return tuple(choice for option in self.options if get_origin(option) is Literal for choice in get_args(option))
+
+    @property
+    def secret(self) -> bool:
+        """True for credentials: never shown."""
+        return SecretStr in self.options
+
+    @property
+    def path(self) -> bool:
+        """True for files and folders."""
+        return is_path(self.key, self.annotation)
+
+    @property
+    def type_words(self) -> str:
+        """The type as a person reads it."""
+        if self.choices:
+            return " | ".join(_plain(choice) for choice in self.choices)
+        return " | ".join(_WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option))) for option in self.options)
+
+    def from_text(self, text: str) -> Any:
+        """The value that a flag, an option or a variable means: text where the type is text, otherwise a YAML value."""
+        if self.optional and text in ("", "null", "~"):
+            return None
+        texts = (str, Path, SecretStr)
+        if any(option in texts for option in self.options) or (self.choices and all(isinstance(choice, str) for choice in self.choices)):
+            return text
+        try:
+            return yaml_file.value_of(text)
+        except yaml.YAMLError:
+            raise ConfigError(f"{self.key}: cannot read the value as YAML; quote it") from None
+
+
+def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
+    """Every key below a model, depth first in the order it is written."""
+    for name, field in model.model_fields.items():
+        if field.exclude:
+            continue
+        key = f"{prefix}{name}"
+        section = section_of(field.annotation)
+        if section is not None:
+            yield from leaves(section, f"{key}.")
+        else:
+            yield Leaf(key=key, annotation=field.annotation, default=_default(field), description=field.description or "")
+
+
+def sections(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every dotted key that holds further keys."""
+    for name, field in model.model_fields.items():
+        section = section_of(field.annotation)
+        if section is not None and not field.exclude:
+            yield f"{prefix}{name}"
+            yield from sections(section, f"{prefix}{name}.")
+
+
+def section_of(annotation: Any) -> type[BaseModel] | None:
+    """The model below a key, if it has one."""
+    for option in _options(annotation):
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            return option
+    return None
+
+
+def is_path(key: str, annotation: Any) -> bool:
+    """True when a key holds a file or a folder."""
+    return key in PATH_KEYS or Path in _options(annotation)
+
+
+def file_in(key: str, text: str) -> tuple[str, str]:
+    """The file that a text of `FILE_OR_TEXT_KEYS` names, and what follows it; blank where it names none."""
+    match = _FILE.match(text) if key in FILE_OR_TEXT_KEYS else None
+    return (match["file"], match["rest"]) if match else ("", "")
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _options(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return tuple(option for part in get_args(annotation) for option in _options(part))
+    return (annotation,)
+
+
+def _default(field: FieldInfo) -> Any:
+    value = field.get_default(call_default_factory=True)
+    return None if value is PydanticUndefined else value
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

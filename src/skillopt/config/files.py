@@ -1,0 +1,91 @@
+"""Decides which file a `--config` names, what its `_base_` chain is, and where a path written in a file points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillopt.config import yaml_file
+from skillopt.config.yaml_file import Node
+from skillopt.errors import ConfigError, suggest
+
+PACKAGED = Path(__file__).resolve().parent.parent / "configs"
+BASE_KEY = "_base_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One config file of a chain."""
+
+    path: Path
+    shown: str
+    root: Node
+
+
+def packaged_names() -> list[str]:
+    """Names of the configs that ship with the package, as `--config` takes them."""
+    names = []
+    for path in sorted(PACKAGED.rglob("*.yaml")):
+        relative = path.relative_to(PACKAGED)
+        if not relative.parts[0].startswith("_"):
+            names.append(relative.parent.as_posix() if relative.stem == "default" else relative.with_suffix("").as_posix())
+    return names
+
+
+def find(name: str, folder: Path) -> Path:
+    """The file a name means: a path from `folder`, else a packaged config."""
+    path = folder / Path(name).expanduser()
+    if path.is_file():
+        return path.resolve()
+    inner = name.removeprefix("configs/")
+    for candidate in (inner, f"{inner}.yaml", f"{inner}/default.yaml"):
+        packaged = PACKAGED / candidate
+        if packaged.is_file() and packaged.resolve().is_relative_to(PACKAGED):
+            return packaged.resolve()
+    raise ConfigError(f"No config file {name!r} in {folder}, and no packaged config of that name. {suggest(inner, packaged_names())}")
+
+
+def read_chain(name: str, cwd: Path) -> list[Document]:
+    """The file with everything it is based on, the deepest base first."""
+    documents: list[Document] = []
+    path, seen = find(name, cwd), list[Path]()
+    while True:
+        if path in seen:
+            circle = " -> ".join(shown_as(each, cwd) for each in [*seen[seen.index(path) :], path])
+            raise ConfigError(f"{BASE_KEY} goes in a circle: {circle}")
+        seen.append(path)
+        document = Document(path=path, shown=shown_as(path, cwd), root=yaml_file.read(path, shown_as(path, cwd)))
+        documents.insert(0, document)
+        base = (document.root.children or {}).get(BASE_KEY)
+        if base is None or base.value in (None, ""):
+            return documents
+        if not isinstance(base.value, str):
+            raise ConfigError(f"{document.shown}:{base.line}: {BASE_KEY} takes one file name; lists of bases are not read")
+        try:
+            path = find(base.value, path.parent)
+        except ConfigError as error:
+            raise ConfigError(f"{document.shown}:{base.line}: {BASE_KEY}: {error}") from None
+
+
+def shown_as(path: Path, cwd: Path) -> str:
+    """A file's name for messages: short where it can be."""
+    if path.is_relative_to(PACKAGED):
+        return f"configs/{path.relative_to(PACKAGED).as_posix()}"
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> Path:
+    """Where a written path points: from the file's folder, then from the working directory; both and different is an error.
+
+    What will be written (`output`), and what came by flag or variable (`folder` None), belongs to the working directory.
+    """
+    path = Path(text).expanduser()
+    here = cwd / path
+    if path.is_absolute() or folder is None or output:
+        return here
+    beside = folder / path
+    if not beside.exists():
+        return here
+    if here.exists() and here.resolve() != beside.resolve():
+        raise ConfigError(f"{text!r} exists both as {beside} (beside the config file) and as {here}; write the absolute path")
+    return beside

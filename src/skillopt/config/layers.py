@@ -1,0 +1,162 @@
+"""Decides what each layer says: files (structured or flat), options, flags and variables become entries under one dotted key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from skillopt.config.budget import parse_budget
+from skillopt.config.fields import Leaf, leaves, sections
+from skillopt.config.files import BASE_KEY, Document
+from skillopt.config.keys import ALIASES, VARIABLES, dotted
+from skillopt.config.schema import Config
+from skillopt.config.source import Entry, Layer, Source
+from skillopt.config.yaml_file import Node
+from skillopt.errors import ConfigError, suggest
+
+LEAVES: Mapping[str, Leaf] = {leaf.key: leaf for leaf in leaves(Config)}
+SECTIONS: tuple[str, ...] = tuple(sections(Config))
+_NAMED = ("model.optimizer", "model.target")
+
+
+def file_layer(document: Document, problems: list[str]) -> dict[str, Entry]:
+    """What one file says; within it the structured form beats the flat one."""
+    flat: list[Entry] = []
+    structured: list[Entry] = []
+    for key, node in (document.root.children or {}).items():
+        if key == BASE_KEY:
+            continue
+        if key in SECTIONS and (node.children is not None or node.value is None):
+            structured += _walk(key, node, document)
+        elif node.children is not None:
+            tops = [name for name in SECTIONS if "." not in name]
+            problems.append(f"{document.shown}:{node.line}: no section named {key!r}. {suggest(key, tops)}")
+        elif key in SECTIONS and key not in ("env", "budget"):
+            problems.append(f"{document.shown}:{node.line}: {key!r} is a section: expected keys below it")
+        else:
+            flat.append(_entry(dotted(key), node.plain(), key, node.line, document))
+    return _layer(flat, problems) | _layer(structured, problems)
+
+
+def option_layer(options: Sequence[str], settings: type[BaseModel] | None, problems: list[str]) -> dict[str, Entry]:
+    """What `--cfg-options a.b=c` says; a later option beats an earlier one."""
+    found: dict[str, Entry] = {}
+    for option in options:
+        written, equals, text = option.partition("=")
+        written = written.strip()
+        if not equals or not written:
+            # Only the part before the first space or colon: the rest might be a credential in the wrong form.
+            problems.append(f"--cfg-options {(written.replace(':', ' ').split() or [''])[0]!r}: expected section.key=value")
+            continue
+        source = Source(layer="cfg-options", where=written)
+        found |= _layer([Entry(key=dotted(written), value=text, source=source, written=written)], problems, settings=settings)
+    return found
+
+
+def flag_layer(flags: Mapping[str, object], settings: type[BaseModel] | None, problems: list[str]) -> dict[str, Entry]:
+    """What flags say, by flat name (`batch_size`) or dotted key; None is a flag that was not given."""
+    given = [
+        Entry(
+            key=dotted(name),
+            value=str(value) if isinstance(value, Path) else value,
+            source=Source(layer="flag", where=f"--{name}"),
+            written=f"--{name}",
+        )
+        for name, value in flags.items()
+        if value is not None
+    ]
+    return _layer(given, problems, settings=settings)
+
+
+def variable_layer(variables: Mapping[str, str], layer: Layer, problems: list[str]) -> dict[str, Entry]:
+    """What the variables that name one key say; a blank variable says nothing."""
+    given = [
+        Entry(key=key, value=variables[name], source=Source(layer=layer, where=name), written=name)
+        for name, key in VARIABLES.items()
+        if variables.get(name)
+    ]
+    return _layer(given, problems)
+
+
+def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> dict[str, Entry]:
+    """What the benchmark sets when the user did not."""
+    source = Source(layer="default", where=f"of {benchmark}")
+    return _layer([Entry(key=key, value=value, source=source, written=key) for key, value in defaults.items()], problems)
+
+
+def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
+    """The key of the tree or of the benchmark, or None."""
+    if key in LEAVES:
+        return LEAVES[key]
+    name = key.removeprefix("env.")
+    if name != key and settings is not None and name in settings.model_fields:
+        return next(leaf for leaf in _settings_leaves(settings) if leaf.key == key)
+    return None
+
+
+def _settings_leaves(settings: type[BaseModel]) -> Iterable[Leaf]:
+    for name, field in settings.model_fields.items():
+        default = field.get_default(call_default_factory=True) if not field.is_required() else None
+        yield Leaf(key=f"env.{name}", annotation=field.annotation, default=default, description=field.description or "")
+
+
+def settings_leaves(settings: type[BaseModel]) -> list[Leaf]:
+    """The keys a benchmark adds to `env`; one that the tree already has stays the tree's."""
+    return [leaf for leaf in _settings_leaves(settings) if leaf.key not in LEAVES]
+
+
+def _walk(prefix: str, node: Node, document: Document) -> list[Entry]:
+    found: list[Entry] = []
+    for key, child in (node.children or {}).items():
+        full = f"{prefix}.{key}"
+        # A mapping that is no section of ours is one value: a benchmark's own key, or an unknown one to be named as a whole.
+        if full in SECTIONS and (child.children is not None or child.value is None):
+            found += _walk(full, child, document)
+        else:
+            found.append(_entry(full, child.plain(), full, child.line, document))
+    return found
+
+
+def _entry(key: str, value: Any, written: str, line: int, document: Document) -> Entry:
+    source = Source(layer="config", where=f"{document.shown}:{line}")
+    return Entry(key=key, value=value, source=source, written=written, folder=document.path.parent)
+
+
+def _layer(entries: Iterable[Entry], problems: list[str], *, settings: type[BaseModel] | None = None) -> dict[str, Entry]:
+    """Entries by key: shorthands spelled out, second names joined, text read by its key's type."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        try:
+            spelled = _spell_out(entry, settings)
+        except ConfigError as error:
+            problems.append(f"{entry.source}: {error}")
+            continue
+        for each in spelled:
+            other = found.get(each.key)
+            if other is not None and other.value != each.value:
+                problems.append(f"{other} and {each} are the same key with different values; keep one of them")
+            found[each.key] = each
+    return found
+
+
+def _spell_out(entry: Entry, settings: type[BaseModel] | None) -> list[Entry]:
+    key, value = ALIASES.get(entry.key, entry.key), entry.value
+    if key in _NAMED and not isinstance(value, dict):
+        key = f"{key}.name"
+    if key == "budget":
+        if not isinstance(value, str):
+            raise ConfigError("budget takes text ('$2', '200k tokens', '500 calls') or the keys usd, tokens, calls")
+        # Text is the whole budget: what it does not name is unlimited, whatever a weaker layer says.
+        limits = parse_budget(value).model_dump()
+        return [_replaced(entry, f"budget.{name}", limit) for name, limit in limits.items()]
+    leaf = leaf_of(key, settings)
+    if leaf is not None and isinstance(value, str) and entry.source.layer in ("flag", "cfg-options"):
+        value = leaf.from_text(value)
+    return [_replaced(entry, key, value)]
+
+
+def _replaced(entry: Entry, key: str, value: Any) -> Entry:
+    return Entry(key=key, value=value, source=entry.source, written=entry.written, folder=entry.folder)

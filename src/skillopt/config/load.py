@@ -1,0 +1,235 @@
+"""Decides the value of every key: flag, --cfg-options, config file, environment, .env, default - in that order, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from skillopt.benchmarks import benchmarks
+from skillopt.config import complain
+from skillopt.config.environment import Connection, Variables, connect, read_dotenv, secret_variables
+from skillopt.config.fields import OUTPUT_KEYS, file_in
+from skillopt.config.files import read_chain, resolve_path
+from skillopt.config.layers import (
+    LEAVES,
+    default_layer,
+    file_layer,
+    flag_layer,
+    leaf_of,
+    option_layer,
+    settings_leaves,
+    variable_layer,
+)
+from skillopt.config.roles import passwords_in
+from skillopt.config.schema import ROLES, Config, EnvConfig
+from skillopt.config.source import DEFAULT, Entry, Source
+from skillopt.errors import ConfigError, SkillOptError
+from skillopt.redact import Scrubber
+from skillopt.registry import Registry
+from skillopt.tasks.benchmark import BenchmarkPlugin
+
+Layered = list[dict[str, Entry]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A configuration with the source of every value, every credential that was read, and what the user should know."""
+
+    config: Config
+    provenance: Mapping[str, Source]
+    secrets: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Resolved({len(self.provenance)} keys)"
+
+
+def load(
+    config: str | None,
+    *,
+    flags: Mapping[str, object],
+    options: Sequence[str],
+    environ: Mapping[str, str],
+    cwd: Path,
+    dotenv: bool = True,
+    registry: Registry = benchmarks,
+) -> Resolved:
+    """Read and check everything; all that is wrong is said at once, one line each, and no credential is in any of it.
+
+    `config` is a path or a packaged name; `flags` go by flat name or dotted key, None is not given; `options` are `a.b=c`.
+    """
+    cwd = cwd.absolute()
+    variables: Variables = {".env": read_dotenv(cwd / ".env") if dotenv else {}, "environment": environ}
+    documents = read_chain(config, cwd) if config is not None else []
+    problems: list[str] = []
+    files = [file_layer(document, problems) for document in documents]
+    plugin, name = _benchmark([*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems)
+    settings = plugin.Settings if plugin is not None else None
+    layers: Layered = [
+        default_layer(plugin.defaults, name or "", problems) if plugin is not None else {},
+        variable_layer(variables[".env"], ".env", problems),
+        variable_layer(variables["environment"], "environment", problems),
+        *files,
+        option_layer(options, settings, problems),
+        flag_layer(flags, settings, problems),
+    ]
+    secrets = _secrets(layers, variables)
+    try:
+        return _resolve(layers, settings, name, variables, secrets, cwd, problems)
+    except SkillOptError as error:
+        raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
+
+
+def _resolve(
+    layers: Layered,
+    settings: type[BaseModel] | None,
+    name: str | None,
+    variables: Variables,
+    secrets: tuple[str, ...],
+    cwd: Path,
+    problems: list[str],
+) -> Resolved:
+    warnings = complain.check_keys([entry for layer in layers for entry in layer.values()], settings, name, problems)
+    merged = {key: entry for key, entry in _merge(layers).items() if leaf_of(key, settings) is not None}
+    _keep_schedule_ordered(merged, layers)
+    values = {key: _value(entry, settings, cwd, problems) for key, entry in merged.items()}
+    config = _build(values, merged, settings, problems)
+    if config is None or problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    provenance = dict.fromkeys([*LEAVES, *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT)
+    provenance |= {key: entry.source for key, entry in merged.items()}
+    for role in ROLES:
+        try:
+            connection = connect(config.model, role, lambda key: provenance[key], variables)
+        except SkillOptError as error:
+            message = str(error)
+            problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
+            continue
+        config = _connected(config, role, connection, provenance)
+        warnings += connection.warnings
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    return Resolved(config=config, provenance=MappingProxyType(provenance), secrets=secrets, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _benchmark(layers: Layered, registry: Registry, problems: list[str]) -> tuple[BenchmarkPlugin | None, str | None]:
+    """The benchmark that is named, and its name; its settings decide which `env` keys exist."""
+    entry = _merge(layers).get("env.name")
+    if entry is None or not isinstance(entry.value, str) or not entry.value:
+        return None, None
+    try:
+        plugin: BenchmarkPlugin = registry.get(entry.value)
+    except SkillOptError as error:
+        problems.append(f"{entry}: {error}")
+        return None, entry.value
+    return plugin, entry.value
+
+
+def _merge(layers: Layered) -> dict[str, Entry]:
+    merged: dict[str, Entry] = {}
+    for layer in layers:
+        for key, entry in layer.items():
+            below = merged.get(key)
+            # Public files carry blanks ("azure_openai_endpoint: ''") that mean "from the environment".
+            if entry.value == "" and entry.source.layer == "config" and below and below.source.layer in ("environment", ".env"):
+                continue
+            merged[key] = entry
+    return merged
+
+
+def _keep_schedule_ordered(merged: dict[str, Entry], layers: Layered) -> None:
+    """A limit below the end of its schedule moves that end, unless the end was written at least as strongly: that is a contradiction."""
+    top_key, key = "optimizer.learning_rate", "optimizer.min_learning_rate"
+    top, end = merged.get(top_key), merged.get(key)
+    strength = {name: max((place for place, layer in enumerate(layers) if name in layer), default=-1) for name in (top_key, key)}
+    lowest = end.value if end is not None else LEAVES[key].default
+    if top is None or type(top.value) is not int or type(lowest) is not int or strength[top_key] <= strength[key]:
+        return
+    if 1 <= top.value < lowest:
+        source = Source(layer="default", where=f"not above {top_key}")
+        merged[key] = Entry(key=key, value=top.value, source=source, written=key)
+
+
+def _value(entry: Entry, settings: type[BaseModel] | None, cwd: Path, problems: list[str]) -> Any:
+    leaf = leaf_of(entry.key, settings)
+    if leaf is None or (entry.value == "" and leaf.optional):
+        return None
+    if not isinstance(entry.value, str) or not entry.value:
+        return entry.value
+    file, rest = (entry.value, "") if leaf.path else file_in(entry.key, entry.value)
+    if not file:
+        return entry.value
+    try:
+        path = resolve_path(file, folder=entry.folder, cwd=cwd, output=entry.key in OUTPUT_KEYS)
+    except ConfigError as error:
+        problems.append(f"{entry}: {error}")
+        return None
+    return path if Path in leaf.options else f"{path}{rest}"
+
+
+def _build(values: Mapping[str, Any], merged: Mapping[str, Entry], settings: type[BaseModel] | None, problems: list[str]) -> Config | None:
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in LEAVES:
+            *parents, last = key.split(".")
+            branch = tree
+            for parent in parents:
+                branch = branch.setdefault(parent, {})
+            branch[last] = value
+    # A price of which every part is unset again is no price.
+    for role in (tree.get("model", {}).get(role, {}) for role in ROLES):
+        if "price" in role and all(part is None for part in role["price"].values()):
+            del role["price"]
+    config: Config | None = None
+    own: BaseModel | None = None
+    try:
+        config = Config.model_validate(tree)
+    except ValidationError as error:
+        problems += complain.about(error, merged)
+    if settings is not None:
+        mine = {key.removeprefix("env."): value for key, value in values.items() if key not in LEAVES}
+        try:
+            # A benchmark may also read a common key such as `workers`.
+            shared = {key: values[f"env.{key}"] for key in settings.model_fields if f"env.{key}" in values}
+            own = settings.model_validate({**mine, **shared})
+        except ValidationError as error:
+            problems += complain.about(error, merged, settings)
+    if config is None or settings is None or own is None:
+        return config
+    env = EnvConfig.model_construct(**{**dict(config.env), "settings": own})
+    return config.model_copy(update={"env": env})
+
+
+def _connected(config: Config, role: str, connection: Connection, provenance: dict[str, Source]) -> Config:
+    """The configuration with a role's full model string, endpoint and key in it."""
+    found: dict[str, Any] = {"name": str(connection.model)}
+    provenance[f"model.{role}.name"] = connection.name_source
+    if connection.base_url is not None:
+        found["base_url"] = connection.base_url.value
+        provenance[f"model.{role}.base_url"] = connection.base_url.source
+    if connection.api_key is not None:
+        found["api_key"] = SecretStr(connection.api_key.value)
+        provenance[f"model.{role}.api_key"] = connection.api_key.source
+    settings = getattr(config.model, role).model_copy(update=found)
+    return config.model_copy(update={"model": config.model.model_copy(update={role: settings})})
+
+
+def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
+    """Every credential anybody gave, whether it is used or not, also under a misspelt or unsupported key."""
+    found = secret_variables(variables)
+    for entry in (entry for layer in layers for entry in layer.values()):
+        if not isinstance(entry.value, str):
+            continue
+        leaf = LEAVES.get(entry.key)
+        if (leaf is not None and leaf.secret) or complain.looks_secret(entry.key):
+            found.append(entry.value)
+        else:
+            found += passwords_in(entry.value)
+    for names in variables.values():
+        found += [password for name, url in names.items() if name.endswith(("BASE_URL", "ENDPOINT")) for password in passwords_in(url)]
+    return tuple(dict.fromkeys(secret for secret in found if secret and secret.lower() != "none"))

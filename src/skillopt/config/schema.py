@@ -1,0 +1,214 @@
+"""Decides which configuration keys exist, their types, their defaults and what each one means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, SerializeAsAny, model_validator
+
+from skillopt.config.fields import file_in, is_path
+from skillopt.models._model import DEFAULT_MAX_TOKENS
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Metric = Literal["hard", "soft", "mixed"]
+RoleName = Literal["optimizer", "target"]
+ROLES: tuple[RoleName, ...] = ("optimizer", "target")
+DEFAULT_MODEL = "gpt-5.5"
+
+
+class Section(BaseModel):
+    """A part of the tree: typed strictly, unknown keys refused, never changed in place."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class PriceConfig(Section):
+    """What a model costs, in US dollars per million tokens."""
+
+    input: float = Field(ge=0, description="Price of a million input tokens in US dollars.")
+    output: float = Field(ge=0, description="Price of a million output tokens in US dollars.")
+    cached: float | None = Field(default=None, ge=0, description="Price of a million cached input tokens; unset means the input price.")
+
+
+class RoleConfig(Section):
+    """One model with everything that belongs to it. A knob left unset is not sent."""
+
+    name: str = Field(
+        default=DEFAULT_MODEL,
+        min_length=1,
+        description="Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare name for the role's backend.",
+    )
+    base_url: str | None = Field(
+        default=None, description="Endpoint of this role; unset means the provider's own or its environment variable."
+    )
+    api_key: SecretStr | None = Field(default=None, description="API key of this role; better kept in the environment.")
+    temperature: float | None = Field(default=None, ge=0, description="Sampling temperature; unset is not sent.")
+    top_p: float | None = Field(default=None, gt=0, le=1, description="Nucleus sampling mass; unset is not sent.")
+    seed: int | None = Field(default=None, description="Sampling seed for providers that take one; unset is not sent.")
+    reasoning_effort: Effort | None = Field(default=None, description="Reasoning effort; unset means model.reasoning_effort.")
+    max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, description="Output cap of every call, always sent.")
+    timeout: float | None = Field(default=None, gt=0, description="Seconds one call may take; unset means env.exec_timeout.")
+    context_window: int = Field(default=128_000, ge=1000, description="Tokens the model can read; prompts are shortened to fit.")
+    price: PriceConfig | None = Field(default=None, description="Prices for a model that the built-in price list does not know.")
+
+
+class ModelConfig(Section):
+    """The two roles, and what they share."""
+
+    optimizer: RoleConfig = Field(default_factory=RoleConfig, description="The model that writes edits.")
+    target: RoleConfig = Field(default_factory=RoleConfig, description="The frozen agent whose skill is trained.")
+    backend: str | None = Field(default=None, description="Provider of bare model names for both roles (public backend names).")
+    optimizer_backend: str | None = Field(default=None, description="Provider of a bare optimizer name; beats model.backend.")
+    target_backend: str | None = Field(default=None, description="Provider of a bare target name; beats model.backend.")
+    reasoning_effort: Effort | None = Field(default=None, description="Reasoning effort of both roles unless a role sets its own.")
+    azure_openai_endpoint: str | None = Field(default=None, description="Azure OpenAI endpoint of the roles that run on Azure.")
+    azure_openai_api_key: SecretStr | None = Field(default=None, description="Azure OpenAI key; better kept in the environment.")
+    azure_openai_auth_mode: str | None = Field(
+        default=None, description="How Azure is spoken to: 'api_key', or 'openai_compatible' for an endpoint that takes plain OpenAI calls."
+    )
+
+
+class TrainConfig(Section):
+    """How long and in which batches."""
+
+    num_epochs: int = Field(default=4, ge=1, description="Passes over the train split.")
+    train_size: int = Field(default=0, ge=0, description="Expected size of the train split; 0 takes what is there.")
+    batch_size: int = Field(default=40, ge=1, description="Train tasks per step.")
+    accumulation: int = Field(default=1, ge=1, description="Multiplies the batch of a step.")
+    seed: int = Field(default=42, ge=0, description="Seed of every shuffle of the plan.")
+
+
+class GradientConfig(Section):
+    """How rollouts become proposed edits."""
+
+    minibatch_size: int = Field(default=8, ge=1, description="Rollouts one analyst call reads.")
+    merge_batch_size: int = Field(default=8, ge=2, description="Patches one merge call joins.")
+    analyst_workers: int = Field(default=16, ge=1, description="Optimizer calls in flight; changes speed, never the result.")
+    failure_only: bool = Field(default=False, description="Reflect on failures only.")
+
+
+class OptimizerConfig(Section):
+    """How far a step may move the skill."""
+
+    learning_rate: int = Field(default=4, ge=1, description="Most edits a step may apply, and one analyst may propose.")
+    min_learning_rate: int = Field(default=2, ge=1, description="Where the schedule ends.")
+    lr_scheduler: Literal["constant", "linear", "cosine"] = Field(default="cosine", description="Shape of the limit over the steps.")
+    lr_control_mode: Literal["fixed"] = Field(default="fixed", description="Who sets the limit: the schedule.")
+    skill_update_mode: Literal["patch"] = Field(default="patch", description="How a skill changes: by edits.")
+    use_slow_update: bool = Field(default=True, description="Compare epochs and write the slow-update region.")
+    slow_update_samples: int = Field(default=20, ge=1, description="Train tasks the slow update compares.")
+    slow_update_gate_with_selection: Literal[True] = Field(
+        default=True, description="The slow update passes the gate like every other change."
+    )
+    use_meta_skill: bool = Field(default=True, description="Keep notes for the optimizer across epochs.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> OptimizerConfig:
+        if self.min_learning_rate > self.learning_rate:
+            raise ValueError(f"min_learning_rate ({self.min_learning_rate}) is above learning_rate ({self.learning_rate})")
+        return self
+
+
+class EvaluationConfig(Section):
+    """What is measured, and on which number the gate decides."""
+
+    use_gate: bool = Field(default=True, description="Keep a change only when it is better on val; off is stated in every report.")
+    gate_metric: Metric | None = Field(default=None, description="Number the gate reads; unset means hard, or soft for a graded scorer.")
+    gate_mixed_weight: float = Field(default=0.5, ge=0, le=1, description="Weight of soft in the mixed metric.")
+    sel_env_num: int = Field(default=0, ge=0, description="First N val tasks only; 0 is all.")
+    test_env_num: int = Field(default=0, ge=0, description="First N test tasks only; 0 is all.")
+    eval_test: bool = Field(default=True, description="Measure seed and best on the sealed test split at the end.")
+    repeats: int | None = Field(default=None, ge=1, description="Draws per val task; unset means enough for 24 rows.")
+
+
+class EnvConfig(Section):
+    """The benchmark, where things are, and how much runs at once. Further `env` keys are the benchmark's own (`settings`)."""
+
+    name: str | None = Field(default=None, description="Benchmark to train on.")
+    skill_init: Path | None = Field(default=None, description="Skill to start from; unset means the benchmark's seed skill.")
+    out_root: Path | None = Field(default=None, description="Run folder; unset makes one under outputs/.")
+    workers: int = Field(default=24, ge=1, description="Rollouts in flight; changes speed, never the result.")
+    exec_timeout: float = Field(default=120.0, gt=0, description="Seconds one model call may take unless the role says otherwise.")
+    settings: SerializeAsAny[BaseModel] | None = Field(
+        default=None, exclude=True, description="The benchmark's own keys, as its typed model."
+    )
+
+
+class GateConfig(Section):
+    """Who decides."""
+
+    policy: Literal["strict"] = Field(default="strict", description="Decision rule of the gate.")
+
+
+class BudgetConfig(Section):
+    """What a run may spend; unset is unlimited. May be written as text: '$2', '200k tokens', '500 calls', or several with commas."""
+
+    usd: float | None = Field(default=None, gt=0, description="US dollars.")
+    tokens: int | None = Field(default=None, gt=0, description="Input and output tokens together.")
+    calls: int | None = Field(default=None, gt=0, description="Model calls.")
+
+
+class CacheConfig(Section):
+    """Results shared between runs."""
+
+    path: Path | None = Field(default=None, description="SQLite file that runs share scored rollouts through.")
+
+
+class OutputConfig(Section):
+    """Files beyond the usual ones."""
+
+    predictions: bool = Field(default=False, description="Also write predictions/ with one folder per task.")
+
+
+class Config(Section):
+    """The whole tree."""
+
+    model: ModelConfig = Field(default_factory=ModelConfig, description="Models.")
+    train: TrainConfig = Field(default_factory=TrainConfig, description="Plan.")
+    gradient: GradientConfig = Field(default_factory=GradientConfig, description="Reflection.")
+    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig, description="Edits.")
+    evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="Measuring.")
+    env: EnvConfig = Field(default_factory=EnvConfig, description="Benchmark.")
+    gate: GateConfig = Field(default_factory=GateConfig, description="Deciding.")
+    budget: BudgetConfig = Field(default_factory=BudgetConfig, description="Spending.")
+    cache: CacheConfig = Field(default_factory=CacheConfig, description="Sharing.")
+    output: OutputConfig = Field(default_factory=OutputConfig, description="Writing.")
+
+    def role(self, role: RoleName) -> RoleConfig:
+        """The settings of one role."""
+        return self.model.optimizer if role == "optimizer" else self.model.target
+
+    def identity(self) -> dict[str, Any]:
+        """What can change a result, as JSON values: two runs with equal identities (and equal skill and task content) are one run.
+
+        Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs - and paths, whose content the caller compares.
+        """
+        return {
+            "model": {role: self._role_identity(role) for role in ROLES},
+            "train": self.train.model_dump(mode="json"),
+            "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
+            "optimizer": self.optimizer.model_dump(mode="json"),
+            "evaluation": self.evaluation.model_dump(mode="json"),
+            "gate": self.gate.model_dump(mode="json"),
+            "env": {"name": self.env.name, **self._settings_identity()},
+        }
+
+    def _role_identity(self, role: RoleName) -> dict[str, Any]:
+        config = self.role(role)
+        kept = config.model_dump(mode="json", exclude={"base_url", "api_key", "timeout", "price"})
+        return {**kept, "reasoning_effort": config.reasoning_effort or self.model.reasoning_effort}
+
+    def _settings_identity(self) -> dict[str, Any]:
+        settings = self.env.settings
+        if settings is None:
+            return {}
+        paths = {name for name, field in type(settings).model_fields.items() if is_path(f"env.{name}", field.annotation)}
+        kept = settings.model_dump(mode="json", exclude=paths)
+        return {name: _without_folder(f"env.{name}", value) for name, value in kept.items()}
+
+
+def _without_folder(key: str, value: Any) -> Any:
+    """A value that names a file, by the file's own name: its content is compared by the caller."""
+    file, rest = file_in(key, value) if isinstance(value, str) else ("", "")
+    return Path(file).name + rest if file else value

@@ -1,0 +1,47 @@
+"""Decides how it is told where a value came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Layer = Literal["flag", "cfg-options", "config", "environment", ".env", "default"]
+LAYERS: tuple[Layer, ...] = ("default", ".env", "environment", "config", "cfg-options", "flag")
+"""Weakest first."""
+CHOSEN: frozenset[Layer] = frozenset({"config", "cfg-options", "flag"})
+"""Layers in which the user wrote this run's own settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The layer a value comes from, and the file and line, flag or variable in it."""
+
+    layer: Layer
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.layer} {self.where}".rstrip()
+
+    def beats(self, other: Source) -> bool:
+        """True when this layer has precedence over the other's."""
+        return LAYERS.index(self.layer) > LAYERS.index(other.layer)
+
+
+DEFAULT = Source(layer="default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One value as somebody wrote it: its key here, its key as written, and the folder of its file."""
+
+    key: str
+    value: Any = field(repr=False)
+    source: Source
+    written: str
+    folder: Path | None = None
+
+    def __str__(self) -> str:
+        if self.source.layer == "config":
+            return f"{self.written} ({self.source.where})"
+        return self.written if self.written in self.source.where else f"{self.written} ({self.source})"

@@ -1,0 +1,125 @@
+"""Every error a user can meet: what happened, to which thing, and what to do.
+
+SkillOptError
+├── UsageError          bad input, found before a call is paid           exit 2
+│   ├── ConfigError     a key, value, flag or variable
+│   ├── UnknownName     a name no registry holds, with the near miss
+│   ├── SkillError      a skill file or folder
+│   ├── TaskError       a task file, row or split
+│   └── RunConflict     a run folder that is another run's, or in use
+├── Stopped             a run that ended between decisions; the same command goes on
+│   ├── BudgetSpent                                                       exit 4
+│   ├── ProviderDown    outage or dead login, every cause listed          exit 3
+│   ├── UnusableReplies the optimizer's replies could not be read, twice  exit 3
+│   └── Interrupted     Ctrl-C                                            exit 130
+└── Fault               something the measurement did wrong, with its kind; never a score
+    ├── ModelError      one failed attempt of one model call
+    └── ScoringError    a scorer that failed
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar, Literal, get_args
+
+Kind = Literal["auth", "spawn", "timeout", "rate_limit", "unavailable", "truncated", "parse", "contract", "judge", "sandbox", "budget"]
+"""What the *measurement* did wrong; the target's own failures are scores."""
+
+KINDS: tuple[str, ...] = get_args(Kind)
+OUTAGE_KINDS: frozenset[str] = frozenset({"auth", "rate_limit", "unavailable", "timeout", "spawn", "sandbox"})
+TRANSIENT_KINDS: frozenset[str] = frozenset({"rate_limit", "unavailable", "timeout"})
+
+
+class SkillOptError(Exception):
+    """Base of all errors raised on purpose; `str(error)` is the whole message for a person."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(SkillOptError):
+    """The input cannot be used; nothing was paid."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A configuration key, value, flag or environment variable cannot be used."""
+
+
+class SkillError(UsageError):
+    """A skill file or folder cannot be used."""
+
+
+class TaskError(UsageError):
+    """A task file, a row of it or a split cannot be used."""
+
+
+class RunConflict(UsageError):
+    """The run folder belongs to a different run, or another process is using it."""
+
+
+class UnknownName(UsageError):
+    """A name that is not registered; names the near miss."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        super().__init__(f"No {what} named {name!r}. {suggest(name, names)}")
+
+
+class Stopped(SkillOptError):
+    """The run stopped between decisions. Everything paid is kept; the same command goes on."""
+
+    exit_code = 3
+
+
+class BudgetSpent(Stopped):
+    """The next reservation does not fit and nothing is outstanding."""
+
+    exit_code = 4
+
+
+class ProviderDown(Stopped):
+    """A stage could not be measured: outage or dead login. Every cause is in the message."""
+
+
+class UnusableReplies(Stopped):
+    """Two steps in a row lost more than half of their reflections to unusable optimizer replies."""
+
+
+class Interrupted(Stopped):
+    """The person asked to stop."""
+
+    exit_code = 130
+
+
+class Fault(SkillOptError):
+    """The measurement failed; `kind` says how. A rollout that meets one is `Invalid(kind)`."""
+
+    def __init__(self, kind: Kind, detail: str) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind: Kind = kind
+        self.detail = detail
+
+
+class ScoringError(Fault):
+    """A scorer failed or returned what is no score (`judge`, `contract`, `sandbox`, `timeout`)."""
+
+
+class ModelError(Fault):
+    """One attempt of a model call failed; `retry_after` is what the provider asked for in seconds."""
+
+    def __init__(self, kind: Kind, detail: str, *, retry_after: float | None = None, refused: bool = False) -> None:
+        super().__init__(kind, detail)
+        self.retry_after = retry_after
+        self.refused = refused
+        """True when an HTTP error status refused the call: it costs one call and no tokens."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """One sentence that helps with a mistyped name."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean {close[0]!r}?"
+    return f"Known: {', '.join(names)}." if names else "None is registered."

@@ -1,0 +1,1 @@
+"""Measures a skill on tasks, and compares two measurements."""

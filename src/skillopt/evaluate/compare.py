@@ -1,0 +1,87 @@
+"""Compares two skills on the same tasks: means, interval, an exact paired test, and which tasks were fixed or broken."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+RESAMPLES = 10_000
+EXACT_UP_TO = 18
+"""Number of non-zero differences up to which the sign-flip test enumerates all 2^n signs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Paired figures of a (before) and b (after). `p` is two-sided; `interval` a 95 % bootstrap interval of the mean difference."""
+
+    n: int
+    before: float
+    after: float
+    delta: float
+    interval: tuple[float, float]
+    p: float
+    test: str
+    fixed: tuple[str, ...]
+    broken: tuple[str, ...]
+
+
+def compare(before: Mapping[str, float], after: Mapping[str, float], *, seed: int = 0) -> Comparison:
+    """Compare by task id; both sides must hold the same tasks."""
+    ids = sorted(before)
+    if ids != sorted(after):
+        raise ValueError("a paired comparison needs the same tasks on both sides")
+    differences = [after[task] - before[task] for task in ids]
+    n = len(ids)
+    p, test = paired_p(differences, seed=seed)
+    return Comparison(
+        n=n,
+        before=_mean([before[task] for task in ids]),
+        after=_mean([after[task] for task in ids]),
+        delta=_mean(differences),
+        interval=bootstrap(differences, seed=seed),
+        p=p,
+        test=test,
+        fixed=tuple(task for task, diff in zip(ids, differences, strict=True) if diff > 0),
+        broken=tuple(task for task, diff in zip(ids, differences, strict=True) if diff < 0),
+    )
+
+
+def paired_p(differences: Sequence[float], *, seed: int = 0) -> tuple[float, str]:
+    """Two-sided p of no difference: exact McNemar where all changes have one size, else a sign-flip test, exact while small."""
+    moved = [diff for diff in differences if diff != 0]
+    if not moved:
+        return 1.0, "no task changed"
+    sizes = {abs(diff) for diff in moved}
+    if len(sizes) == 1:
+        wins = sum(diff > 0 for diff in moved)
+        return _binomial_two_sided(wins, len(moved)), "exact McNemar"
+    observed = abs(math.fsum(moved)) - 1e-12
+    if len(moved) <= EXACT_UP_TO:
+        sums = [0.0]
+        for diff in moved:
+            sums = [total + sign * diff for total in sums for sign in (1, -1)]
+        return sum(abs(total) >= observed for total in sums) / len(sums), "exact sign flip"
+    rng = random.Random(seed)
+    hits = sum(abs(math.fsum(diff if rng.random() < 0.5 else -diff for diff in moved)) >= observed for _ in range(RESAMPLES))
+    return (hits + 1) / (RESAMPLES + 1), f"sign flip, {RESAMPLES} resamples"
+
+
+def bootstrap(differences: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+    """Percentile interval of the mean, 95 %, seeded so that a report can be recomputed."""
+    n = len(differences)
+    if n == 0:
+        return (0.0, 0.0)
+    rng = random.Random(seed)
+    means = sorted(math.fsum(rng.choices(differences, k=n)) / n for _ in range(2_000))
+    return means[int(0.025 * len(means))], means[int(0.975 * len(means)) - 1]
+
+
+def _binomial_two_sided(wins: int, n: int) -> float:
+    tail = sum(math.comb(n, k) for k in range(min(wins, n - wins) + 1))
+    return min(1.0, 2 * tail / float(2**n))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0

@@ -1,0 +1,252 @@
+"""Measures a skill on rows of tasks: looks up what was measured before, runs the rest, never makes a score of an outage."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from skillopt.errors import OUTAGE_KINDS, Fault, ProviderDown, Stopped
+from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
+from skillopt.harnesses._harness import Harness, Session
+from skillopt.models._limits import Slots
+from skillopt.models._model import Model
+from skillopt.tasks.benchmark import Benchmark
+from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
+from skillopt.tasks.task import Task
+
+
+class Rollouts(Protocol):
+    """Where rollouts and their scores are kept; `store.database.Database` in a run."""
+
+    def finished(self, rollout: str) -> tuple[int, Trajectory] | None: ...
+
+    def next_attempt(self, rollout: str) -> int: ...
+
+    def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None: ...
+
+    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None: ...
+
+    def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None: ...
+
+    def close_invalid(self, rows: Iterable[tuple[str, Invalid]]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measurement to make: a task and the number of the independent draw."""
+
+    task: Task
+    draw: int = 0
+
+
+def rows_of(tasks: Iterable[Task], draws: int = 1) -> list[Row]:
+    """Every task, `draws` times."""
+    return [Row(task=task, draw=draw) for task in tasks for draw in range(draws)]
+
+
+class Evaluator:
+    """Runs rollouts of one target on one benchmark, `workers` at a time for all stages together."""
+
+    def __init__(
+        self,
+        *,
+        harness: Harness,
+        model: Model,
+        benchmark: Benchmark,
+        rollouts: Rollouts,
+        workers: int,
+        max_tokens: int,
+        emit: Sink,
+    ) -> None:
+        self.workers = workers
+        self.slots = Slots(workers)
+        self.emit = emit
+        self.rollouts = rollouts
+        self._harness = harness
+        self._model = model
+        self._benchmark = benchmark
+        self._max_tokens = max_tokens
+        settings = [dict(model.fingerprint), harness.name, harness.version, benchmark.prompts["rollout"], max_tokens]
+        self._settings = json.dumps(settings, sort_keys=True)
+
+    def key(self, skill: str, row: Row) -> str:
+        """Identity of a rollout: all that could change what the target does, but not how it is scored."""
+        parts = [skill, row.task.content_hash, row.task.prompt, self._settings, row.draw]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
+
+    def start(self, skill: str, rows: Sequence[Row], *, stage: str, place: str, background: bool = False) -> Evaluation:
+        """Begin to measure; rows come in as they finish. Await `Evaluation.close()` for all of them."""
+        if not background:
+            self.emit(StageOpened(place=place, stage=stage, total=len(rows)))
+        return Evaluation(self, skill, rows, stage=stage, place=place, background=background)
+
+    def stored(self, skill: str, row: Row) -> Scored | None:
+        """A measurement that is already there, or None; costs nothing."""
+        key = self.key(skill, row)
+        done = self.rollouts.finished(key)
+        score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
+        if done is None or score is None:
+            return None
+        return Scored(task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score)
+
+    async def measure(self, skill: str, row: Row, *, stage: str, background: bool = False, after: int | None = None) -> Rollout:
+        """One rollout: stored, or run now. `after` asks for an attempt later than that number."""
+        stored = self.stored(skill, row)
+        if stored is not None:
+            self.emit(Arrived(stage=stage, hard=stored.score.hard, invalid=None, resumed=True))
+            return stored
+        key = self.key(skill, row)
+        done = self.rollouts.finished(key)
+        attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
+        try:
+            trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
+            score = await self._score(row.task, key, attempt, trajectory)
+        except Fault as fault:
+            self.emit(Arrived(stage=stage, hard=None, invalid=fault.kind, resumed=False))
+            return Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=fault.detail)
+        self.emit(Arrived(stage=stage, hard=score.hard, invalid=None, resumed=False))
+        return Scored(task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score)
+
+    async def _run(self, skill: str, row: Row, key: str, attempt: int, stage: str, background: bool) -> Trajectory:
+        await self.slots.acquire(background=background)
+        try:
+            session = Session(
+                self._model, key=f"{key}.{attempt}", stage=stage, draw=row.draw, max_tokens=self._max_tokens, background=background
+            )
+            environment = self._benchmark.open(row.task)
+            try:
+                trajectory = await self._harness.run(row.task, environment, skill, self._benchmark.prompts, session)
+            finally:
+                if environment is not None:
+                    await environment.close()
+        finally:
+            self.slots.release()
+        self.rollouts.keep(key, attempt, trajectory)
+        return trajectory
+
+    async def _score(self, task: Task, key: str, attempt: int, trajectory: Trajectory) -> Score:
+        score = await self._benchmark.score(task, trajectory)
+        for name, value in (("hard", score.hard), ("soft", score.soft)):
+            if not 0.0 <= value <= 1.0:
+                raise Fault("contract", f"the scorer gave {name} = {value!r} for task {task.id!r}; a score lies in [0, 1]")
+        if trajectory.failure is not None:
+            score = replace(score, hard=0.0)
+        self.rollouts.keep_score(key, attempt, self._scorer(task), score)
+        return score
+
+    def _scorer(self, task: Task) -> str:
+        return f"{self._benchmark.scorer_version}:{task.full_hash[:16]}"
+
+
+class Evaluation:
+    """Rows under way. A stage that an outage spoils does not close: it raises, and nothing of it is a fact."""
+
+    def __init__(self, evaluator: Evaluator, skill: str, rows: Sequence[Row], *, stage: str, place: str, background: bool) -> None:
+        self.rows = tuple(rows)
+        self.stage = stage
+        self.place = place
+        self._evaluator = evaluator
+        self._skill = skill
+        self._breaker = Breaker(stage, len(rows))
+        self._futures = [asyncio.ensure_future(self._one(row, background)) for row in rows]
+        for future in self._futures:
+            future.add_done_callback(_heard)
+
+    async def outcome(self, index: int) -> Rollout:
+        """The rollout of one row, as soon as it is in."""
+        return await self._futures[index]
+
+    async def close(self) -> tuple[Rollout, ...]:
+        """All rollouts in planned order; from here on they are facts of the run."""
+        try:
+            if self._futures:
+                await asyncio.wait(self._futures, return_when=asyncio.FIRST_EXCEPTION)
+            for future in self._futures:
+                if future.done():
+                    future.result()  # the first failure ends the stage, without waiting for the slow ones
+            outcomes = tuple([future.result() for future in self._futures])
+            self._breaker.close()
+        except BaseException:
+            self.cancel()
+            raise
+        keys = (self._evaluator.key(self._skill, row) for row in self.rows)
+        self._evaluator.rollouts.close_invalid([(key, one) for key, one in zip(keys, outcomes, strict=True) if isinstance(one, Invalid)])
+        return outcomes
+
+    def cancel(self) -> None:
+        """Withdraw what was not sent; what was sent still arrives and is stored."""
+        for future in self._futures:
+            future.cancel()
+
+    async def settle(self) -> None:
+        """Wait until every row has ended, however it did."""
+        if self._futures:
+            await asyncio.wait(self._futures)
+
+    async def _one(self, row: Row, background: bool) -> Rollout:
+        outcome = await self._evaluator.measure(self._skill, row, stage=self.stage, background=background)
+        self._breaker.note(outcome)
+        return outcome
+
+
+def _heard(future: asyncio.Future[Rollout]) -> None:
+    if not future.cancelled():
+        future.exception()  # whoever closes the stage hears of it; rows of a stage that was given up are not news
+
+
+class Breaker:
+    """Stops a stage that is not being measured: more than 10 % of its rows (at least two), or all, lost to an outage."""
+
+    def __init__(self, stage: str, total: int) -> None:
+        self._stage = stage
+        self._total = total
+        self._causes: dict[tuple[str, int], str] = {}
+
+    def note(self, outcome: Rollout) -> None:
+        """Count a row; raises `ProviderDown` with every cause as soon as the stage is lost."""
+        row = (outcome.task_id, outcome.draw)
+        if isinstance(outcome, Invalid) and outcome.kind in OUTAGE_KINDS:
+            self._causes[row] = f"{outcome.kind}: {outcome.detail}"
+        else:
+            self._causes.pop(row, None)
+        if len(self._causes) >= max(2, self._total // 10 + 1):
+            raise self._down()
+
+    def close(self) -> None:
+        """Nothing more will come: all rows lost is an outage too."""
+        if self._causes and len(self._causes) >= self._total:
+            raise self._down()
+
+    def _down(self) -> Stopped:
+        counted: dict[str, int] = {}
+        for cause in self._causes.values():
+            counted[cause] = counted.get(cause, 0) + 1
+        listed = "\n".join(f"  {count} x {cause}" for cause, count in sorted(counted.items()))
+        return ProviderDown(
+            f"Stage {self._stage!r} cannot be measured: {len(self._causes)} of {self._total} rows were lost to an outage.\n{listed}\n"
+            "No score was made of it and everything paid is kept. Run the same command again when the cause is gone."
+        )
+
+
+def fact(outcome: Rollout) -> RowFact:
+    """A rollout as the log tells it."""
+    if isinstance(outcome, Invalid):
+        return RowFact(task=outcome.task_id, draw=outcome.draw, attempt=outcome.attempt, invalid=outcome.kind, detail=outcome.detail)
+    return RowFact(
+        task=outcome.task_id,
+        draw=outcome.draw,
+        attempt=outcome.attempt,
+        hard=outcome.score.hard,
+        soft=outcome.score.soft,
+        failure=outcome.trajectory.failure,
+        rollout=outcome.key,
+    )
+
+
+def stage_closed(place: str, stage: str, outcomes: Iterable[Rollout]) -> StageClosed:
+    """The event that a stage closed with exactly these rows."""
+    return StageClosed(id=f"{place}/{stage}", place=place, stage=stage, rows=[fact(outcome) for outcome in outcomes])

@@ -1,0 +1,231 @@
+"""What a run reports, one small typed event each; progress, report, dashboard, trackers and tests all read these.
+
+An event with an `id` is a decided fact: written once, in the same order in every run of the same identity.
+An event without one is *live*: it tells a watcher what is going on and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str | None = None
+    time: str = Field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
+
+
+class RowFact(BaseModel):
+    """One row a stage used: a score, or the kind of its invalidity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str
+    draw: int = 0
+    attempt: int = 0
+    hard: float | None = None
+    soft: float | None = None
+    failure: str | None = None
+    invalid: str | None = None
+    detail: str = ""
+    rollout: str | None = None
+    """Key of the stored trajectory."""
+
+
+class RunStarted(_Event):
+    """The first event of a run: what it is."""
+
+    type: Literal["run_started"] = "run_started"
+    benchmark: str
+    target: str
+    optimizer: str
+    simulated: bool
+    steps: int
+    counts: dict[str, int]
+
+
+class StageClosed(_Event):
+    """Exactly the rows a stage used, in planned order."""
+
+    type: Literal["stage_closed"] = "stage_closed"
+    place: str
+    stage: str
+    rows: list[RowFact]
+
+
+class PatchFact(BaseModel):
+    """One reflection: which tasks it saw, what it proposed, or why it was dropped."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["failure", "success"]
+    index: int
+    tasks: list[str]
+    edits: list[dict[str, Any]] = []
+    summary: list[Any] = []
+    dropped: str | None = None
+
+
+class Reflected(_Event):
+    type: Literal["reflected"] = "reflected"
+    place: str
+    patches: list[PatchFact]
+
+
+class Aggregated(_Event):
+    type: Literal["aggregated"] = "aggregated"
+    place: str
+    merges: int
+    edits: list[dict[str, Any]]
+
+
+class Selected(_Event):
+    type: Literal["selected"] = "selected"
+    place: str
+    limit: int
+    ranked: bool
+    edits: list[dict[str, Any]]
+
+
+class Updated(_Event):
+    """The candidate, and the one state in which every proposed edit ended."""
+
+    type: Literal["updated"] = "updated"
+    place: str
+    candidate: str
+    """Digest of the candidate's rendered text."""
+    skill: str
+    """The candidate with its region markers."""
+    outcomes: list[dict[str, Any]]
+
+
+class Judged(_Event):
+    """A verdict of the gate."""
+
+    type: Literal["judged"] = "judged"
+    place: str
+    action: str
+    metric: str
+    incumbent: float
+    candidate: float | None
+    bound: float | None
+    """Upper bound of a rejected candidate's score on the rows that decided."""
+    rows_used: int
+    rows_total: int
+    verified: bool
+    why: str
+
+
+class Checkpoint(_Event):
+    """A point from which a run goes on; `state` is all that is needed."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+    kind: Literal["baseline", "step", "epoch", "finish", "reopened"]
+    state: dict[str, Any]
+    record: dict[str, Any] = {}
+    """The public step record, slow-update result or summary that was closed here."""
+
+
+class EpochEnded(_Event):
+    """What the slow update and the meta skill of an epoch came to."""
+
+    type: Literal["epoch_ended"] = "epoch_ended"
+    epoch: int
+    slow_update: dict[str, Any]
+    meta_skill: dict[str, Any]
+
+
+class TestMeasured(_Event):
+    """The sealed test was opened; `look` counts how often."""
+
+    __test__ = False  # not a test class
+
+    type: Literal["test_measured"] = "test_measured"
+    look: int
+    skills: dict[str, str]
+    rows: dict[str, list[RowFact]]
+
+
+class Notice(_Event):
+    """A sentence for the person."""
+
+    type: Literal["notice"] = "notice"
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+class StageOpened(_Event):
+    type: Literal["stage_opened"] = "stage_opened"
+    place: str
+    stage: str
+    total: int
+
+
+class Arrived(_Event):
+    """A rollout came in."""
+
+    type: Literal["arrived"] = "arrived"
+    stage: str
+    hard: float | None
+    invalid: str | None
+    resumed: bool
+
+
+class Spending(_Event):
+    """Totals so far, after a call settled."""
+
+    type: Literal["spending"] = "spending"
+    calls: int
+    tokens: int
+    usd: float | None
+    in_flight: int
+
+
+Event: TypeAlias = Annotated[
+    RunStarted
+    | StageClosed
+    | Reflected
+    | Aggregated
+    | Selected
+    | Updated
+    | Judged
+    | Checkpoint
+    | EpochEnded
+    | TestMeasured
+    | Notice
+    | StageOpened
+    | Arrived
+    | Spending,
+    Field(discriminator="type"),
+]
+Sink: TypeAlias = Callable[[Event], None]
+
+_adapter: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def parse_event(line: str | bytes) -> Event:
+    """Read one line of `events.jsonl`."""
+    return _adapter.validate_json(line)
+
+
+def ignore(event: Event) -> None:
+    """The sink of those who do not watch."""
+
+
+VOLATILE = frozenset({"time", "timing", "wall_time_s", "time_s", "resumed", "retries"})
+
+
+def comparable(event: Event) -> Any:
+    """The event without what may differ between equal runs: clock times, durations, retries, resumed."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: strip(item) for key, item in value.items() if key not in VOLATILE}
+        return [strip(item) for item in value] if isinstance(value, list) else value
+
+    return strip(event.model_dump(mode="json"))

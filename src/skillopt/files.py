@@ -1,0 +1,128 @@
+"""Text files: decides how every file of ours is read, written whole or not at all, and held by one process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import RunConflict
+
+
+def read_text(path: Path | str) -> str:
+    """The file's text as UTF-8, with its own newlines and byte order mark. Raises `OSError` or `UnicodeDecodeError`."""
+    return Path(path).read_bytes().decode("utf-8")
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write the text as UTF-8, newlines as they are, so that a reader sees the old file or the new one and never a part.
+
+    Makes missing folders, keeps the mode of an existing file, and writes through a symbolic link instead of replacing it.
+    """
+    data = text.encode("utf-8")
+    target = Path(path).resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except BaseException:
+        # Also on Ctrl-C: a folder of the user's is not to collect our half-written files.
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def write_json(path: Path | str, obj: Any) -> None:
+    """Write JSON for people and their tools: indented, keys in the order given, non-ASCII as it is. NaN and infinity are refused."""
+    text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False)
+    # A model's reply may hold half of a surrogate pair; UTF-8 cannot, a JSON escape can.
+    write_text(path, _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) + "\n")
+
+
+@contextmanager
+def lock(path: Path | str) -> Iterator[None]:
+    """Hold an exclusive lock on a lock file; raise `RunConflict` at once when another process holds it.
+
+    The system frees the lock when its process ends, however it ends. The file stays, so that no two processes lock different files of
+    one name.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        if not _try_lock(file.fileno()):
+            file.seek(0)
+            holder = file.read(20).decode("ascii", "replace").strip() or "unknown"
+            raise RunConflict(
+                f"{path.parent} is in use by process {holder} (it holds {path.name}). "
+                "Wait until that process has ended or stop it, then run the same command again."
+            )
+        try:
+            _write_holder(file.fileno(), str(os.getpid()))
+            yield
+        finally:
+            _write_holder(file.fileno(), "")
+            _unlock(file.fileno())
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _write_holder(descriptor: int, holder: str) -> None:
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, holder.encode())
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # Far behind the process id, because Windows keeps others from reading bytes that are locked.
+    _LOCKED_BYTE = 1 << 20
+
+    def _try_lock(descriptor: int) -> bool:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+    def _sync_folder(folder: Path) -> None:
+        """Windows has no way to sync a folder."""
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def _sync_folder(folder: Path) -> None:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,190 @@
+"""Measures a candidate against an incumbent, no further than the verdict needs, and says why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from skillopt.evaluate.runner import Breaker, Evaluator, Row, stage_closed
+from skillopt.events import Judged, StageOpened
+from skillopt.gate.decision import Metric, RowId, Ruling, reading_order, strict, value
+from skillopt.tasks.rollout import Invalid, Rollout, Scored
+
+Action = Literal["accept", "reject", "inconclusive", "unchanged"]
+Policy: TypeAlias = Callable[[Sequence[Fraction], Sequence["Fraction | None"]], "tuple[Ruling | None, int]"]
+STAGE = "selection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A skill with all of its gate rows: what an incumbent is."""
+
+    skill: str
+    """Rendered text."""
+    values: Mapping[RowId, Fraction]
+    hard: float
+    soft: float
+
+    @property
+    def total(self) -> Fraction:
+        return sum(self.values.values(), Fraction(0))
+
+    @property
+    def score(self) -> float:
+        return float(self.total / len(self.values)) if self.values else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the gate said, with everything needed to recompute it."""
+
+    action: Action
+    why: str
+    incumbent: float
+    candidate: Measured | None
+    """Complete measurement; None for a candidate that was not fully measured."""
+    bound: float | None
+    rows: tuple[Rollout, ...]
+    rows_total: int
+    verified: bool
+
+
+class Gate:
+    """The one door through which the skill changes."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        rows: Sequence[Row],
+        *,
+        metric: Metric,
+        weight: float,
+        is_on: bool = True,
+        policy: Policy = strict,
+        smallest_verified: int = 5,
+    ) -> None:
+        self.evaluator = evaluator
+        self.rows = {(row.task.id, row.draw): row for row in rows}
+        self.metric = metric
+        self.weight = weight
+        self.is_on = is_on
+        self.policy = policy
+        self.smallest_verified = smallest_verified
+        self.verified = len({row.task.id for row in rows}) >= smallest_verified
+
+    def leave_out(self, tasks: Sequence[str]) -> None:
+        """Tasks that could not be measured at baseline take no part in any verdict of this run."""
+        self.rows = {row: what for row, what in self.rows.items() if row[0] not in set(tasks)}
+        self.verified = len({task for task, _ in self.rows}) >= self.smallest_verified
+
+    def measured(self, skill: str, outcomes: Sequence[Rollout]) -> Measured:
+        """The gate's view of a complete set of rows; every one must be scored."""
+        scored = [outcome for outcome in outcomes if isinstance(outcome, Scored)]
+        values = {(row.task_id, row.draw): value(row.score, self.metric, self.weight) for row in scored}
+        n = max(1, len(scored))
+        return Measured(
+            skill=skill, values=values, hard=sum(row.score.hard for row in scored) / n, soft=sum(row.score.soft for row in scored) / n
+        )
+
+    def remembered(self, skill: str) -> Measured:
+        """An incumbent again, from stored rows alone; it was measured in full when it was accepted."""
+        outcomes = [self.evaluator.stored(skill, row) for row in self.rows.values()]
+        if any(outcome is None for outcome in outcomes):
+            raise LookupError("the incumbent's rows are not in the store")
+        return self.measured(skill, [outcome for outcome in outcomes if outcome is not None])
+
+    async def judge(self, skill: str, incumbent: Measured, place: str) -> Verdict:
+        """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the verdict is fixed."""
+        if skill == incumbent.skill:
+            same = self._verdict("unchanged", "the candidate reads the same as the current skill", incumbent, None, (), None)
+            self.evaluator.emit(self.event(place, same))
+            return same
+        order = reading_order(incumbent.values)
+        bar = [incumbent.values[row] for row in order]
+        breaker = Breaker(STAGE, len(order))
+        self.evaluator.emit(StageOpened(place=place, stage=STAGE, total=len(order)))
+        outcomes: list[Rollout] = []
+        ruling, _ = self.policy(bar, [])
+        ahead: deque[asyncio.Task[Rollout]] = deque()
+        try:
+            while ruling is None or not self.is_on:
+                while len(ahead) < self.evaluator.workers and len(outcomes) + len(ahead) < len(order):
+                    row = self.rows[order[len(outcomes) + len(ahead)]]
+                    ahead.append(asyncio.ensure_future(self._row(skill, row, breaker)))
+                if not ahead:
+                    break
+                outcomes.append(await ahead.popleft())
+                ruling, _ = self.policy(bar, [self._value(outcome) for outcome in outcomes])
+            breaker.close()
+        finally:
+            for task in ahead:
+                task.cancel()  # withdraws what was not sent; what was sent arrives and is stored, in no record
+                task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.evaluator.rollouts.close_invalid(
+            (self.evaluator.key(skill, self.rows[row]), one) for row, one in zip(order, outcomes, strict=False) if isinstance(one, Invalid)
+        )
+        return self._close(skill, incumbent, place, tuple(outcomes), ruling)
+
+    async def _row(self, skill: str, row: Row, breaker: Breaker) -> Rollout:
+        outcome = await self.evaluator.measure(skill, row, stage=STAGE)
+        if isinstance(outcome, Invalid):  # once more before it may leave the verdict open
+            outcome = await self.evaluator.measure(skill, row, stage=STAGE, after=outcome.attempt)
+        breaker.note(outcome)
+        return outcome
+
+    def _close(self, skill: str, incumbent: Measured, place: str, outcomes: tuple[Rollout, ...], ruling: Ruling | None) -> Verdict:
+        total = len(incumbent.values)
+        complete = len(outcomes) == total and not any(isinstance(outcome, Invalid) for outcome in outcomes)
+        candidate = self.measured(skill, outcomes) if complete else None
+        bound = None
+        if ruling == "accept" and candidate is not None:
+            why = f"{candidate.score:.4f} > {incumbent.score:.4f} on all {total} rows"
+        elif ruling == "reject":
+            missing = total - len(outcomes)
+            upper = sum((1 if (v := self._value(one)) is None else v for one in outcomes), Fraction(missing))
+            bound = float(upper / total)
+            why = f"not better than {incumbent.score:.4f}: at most {bound:.4f} after {len(outcomes)} of {total} rows"
+        else:
+            lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
+            why = f"{len(lost)} rows could not be measured and could decide: {', '.join(lost)}"
+        self.evaluator.emit(stage_closed(place, STAGE, outcomes))
+        verdict = self._verdict(ruling or "inconclusive", why, incumbent, candidate, outcomes, bound)
+        self.evaluator.emit(self.event(place, verdict))
+        return verdict
+
+    def event(self, place: str, verdict: Verdict) -> Judged:
+        """The verdict as the log tells it."""
+        return Judged(
+            id=f"{place}/verdict",
+            place=place,
+            action=verdict.action,
+            metric=self.metric,
+            incumbent=verdict.incumbent,
+            candidate=None if verdict.candidate is None else verdict.candidate.score,
+            bound=verdict.bound,
+            rows_used=len(verdict.rows),
+            rows_total=verdict.rows_total,
+            verified=verdict.verified,
+            why=verdict.why,
+        )
+
+    def _value(self, outcome: Rollout) -> Fraction | None:
+        return value(outcome.score, self.metric, self.weight) if isinstance(outcome, Scored) else None
+
+    def _verdict(
+        self, action: Action, why: str, incumbent: Measured, candidate: Measured | None, rows: tuple[Rollout, ...], bound: float | None
+    ) -> Verdict:
+        return Verdict(
+            action=action,
+            why=why,
+            incumbent=incumbent.score,
+            candidate=candidate,
+            bound=bound,
+            rows=rows,
+            rows_total=len(self.rows),
+            verified=self.verified,
+        )

@@ -1,0 +1,88 @@
+"""The port every harness implements, and the session through which it asks the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from skillopt.errors import Fault
+from skillopt.messages import Message, Reply, Request, Tool, Usage
+from skillopt.models._model import Model
+from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.task import Task
+
+
+class Session:
+    """The model as one rollout sees it: every turn has its place, so a half-done rollout is replayed and continued."""
+
+    def __init__(self, model: Model, *, key: str, stage: str, draw: int, max_tokens: int, background: bool = False) -> None:
+        self._model = model
+        self._key = key
+        self._stage = stage
+        self._draw = draw
+        self._background = background
+        self.max_tokens = max_tokens
+        self.calls = 0
+        self.usage: Usage | None = Usage(input_tokens=0, output_tokens=0)
+
+    async def ask(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> Reply:
+        """The next turn. A reply cut by the cap we set is `Fault("truncated")`; one cut by the model's own limit is returned."""
+        request = Request(
+            messages=messages,
+            tools=tools,
+            max_tokens=self.max_tokens,
+            role="target",
+            stage=self._stage,
+            place=f"rollout/{self._key}/{self.calls}",
+            draw=self._draw,
+            background=self._background,
+        )
+        self.calls += 1
+        reply = await self._model.complete(request)
+        self.usage = _add(self.usage, reply.usage)
+        if reply.finish == "length" and (reply.usage is None or reply.usage.output_tokens >= self.max_tokens):
+            raise Fault("truncated", f"the reply was cut at our cap of {self.max_tokens} tokens; raise env.max_completion_tokens")
+        return reply
+
+
+class Harness(Protocol):
+    """Runs one task with one skill. What the target does wrong ends in the trajectory's `failure`; a `Fault` is ours."""
+
+    name: str
+    version: str
+
+    async def run(
+        self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
+    ) -> Trajectory:
+        """Drive the environment to the end and return what happened, without the system prompt and the task's own text."""
+        ...
+
+
+def failure_of(reply: Reply) -> str | None:
+    """The target's own fault that a final reply shows, if any."""
+    if reply.finish == "refusal":
+        return "refusal"
+    if reply.finish == "length":
+        return "length"
+    return "empty" if not reply.text.strip() else None
+
+
+def system_prompt(template: str, skill: str) -> str:
+    """The rollout prompt with the skill in its place."""
+    return template.replace("{skill}", skill.strip() or "(This skill is still empty.)")
+
+
+def _add(one: Usage | None, other: Usage | None) -> Usage | None:
+    if one is None or other is None:
+        return None
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cached_tokens=_plus(one.cached_tokens, other.cached_tokens),
+        reasoning_tokens=_plus(one.reasoning_tokens, other.reasoning_tokens),
+    )
+
+
+def _plus(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other

@@ -1,0 +1,232 @@
+"""Decides whether a call may be paid: reservations before sending, settlement after, one budget for all roles.
+
+Each attempt is written down as *reserved* before it is sent, so a crash can lose no spending: what never settled stays charged in full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, Protocol
+
+from skillopt.errors import BudgetSpent
+from skillopt.messages import Role, Usage
+
+Settlement = Literal["open", "settled", "refused", "unreported"]
+TEST_STAGE = "test"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """Calls, tokens and dollars. `usd` is None where a price is unknown: unknown is never zero."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: Fraction | None = Fraction(0)
+
+    def __add__(self, other: Amount) -> Amount:
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Amount(calls=self.calls + other.calls, tokens=self.tokens + other.tokens, usd=usd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        usd = None if self.usd is None or other.usd is None else self.usd - other.usd
+        return Amount(calls=self.calls - other.calls, tokens=self.tokens - other.tokens, usd=usd)
+
+    def floored(self) -> Amount:
+        """The same, with nothing below zero."""
+        return Amount(calls=max(0, self.calls), tokens=max(0, self.tokens), usd=None if self.usd is None else max(Fraction(0), self.usd))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The most a run may spend over its whole life; None is no limit."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    usd: Fraction | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return self.calls is not None or self.tokens is not None or self.usd is not None
+
+    def holds(self, amount: Amount) -> bool:
+        """Whether an amount stays within every limit that is set; an unknown price never fits a dollar limit."""
+        return (
+            (self.calls is None or amount.calls <= self.calls)
+            and (self.tokens is None or amount.tokens <= self.tokens)
+            and (self.usd is None or (amount.usd is not None and amount.usd <= self.usd))
+        )
+
+    def describe(self) -> str:
+        parts = []
+        if self.usd is not None:
+            parts.append(f"${float(self.usd):.2f}")
+        if self.tokens is not None:
+            parts.append(f"{self.tokens:,} tokens")
+        if self.calls is not None:
+            parts.append(f"{self.calls:,} calls")
+        return ", ".join(parts) or "no limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One attempt as the journal keeps it. `charged` is the reservation until usage is known."""
+
+    id: int
+    role: Role
+    stage: str
+    place: str
+    state: Settlement
+    charged: Amount
+    usage: Usage | None = None
+
+
+class Journal(Protocol):
+    """Where entries are committed; what `open` returned from is there after `kill -9`."""
+
+    def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int: ...
+
+    def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None: ...
+
+    def entries(self) -> Iterable[Entry]: ...
+
+
+class Ledger:
+    """The money of one run. Waiting calls hold nothing and are served in the order they came."""
+
+    def __init__(self, budget: Budget, journal: Journal, on_settled: Callable[[Entry], None] = lambda entry: None) -> None:
+        self.budget = budget
+        self._journal = journal
+        self._on_settled = on_settled
+        self._waiting: deque[_Waiting] = deque()
+        self._outstanding: dict[int, Entry] = {}
+        self._set_aside = Amount()
+        self._finishing = False
+        self.totals: dict[tuple[Role, str], Amount] = {}
+        self.overruns: list[str] = []
+        self._spent = Amount()
+        self._test_spent = Amount()
+        for entry in journal.entries():
+            self._count(entry)
+
+    @property
+    def spent(self) -> Amount:
+        """Everything charged, reservations that never settled included."""
+        return self._spent
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._outstanding)
+
+    def set_aside_for_test(self, amount: Amount) -> None:
+        """From now on training may not touch what the sealed test will need."""
+        self._set_aside = amount
+
+    def open_for_test(self) -> None:
+        """Training is over: what was set aside, and all else that is left, may be spent."""
+        self._finishing = True
+        self._pump()
+
+    async def reserve(self, role: Role, stage: str, place: str, need: Amount, *, background: bool = False) -> Entry:
+        """Commit a reservation, waiting while others are outstanding; raises `BudgetSpent` when it can never fit."""
+        if not self._waiting and self._fits(need, stage == TEST_STAGE):
+            return self._open(role, stage, place, need)
+        if background:
+            raise BudgetSpent("background work waits for the end of the run")
+        granted: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(role, stage, place, need, granted))
+        self._pump()
+        try:
+            return await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled() and granted.exception() is None:
+                self._close(replace(granted.result(), state="refused", charged=Amount()))  # granted, never sent
+            self._pump()
+            raise
+
+    def settle(self, entry: Entry, usage: Usage | None, charged: Amount | None) -> None:
+        """Close an attempt: with its usage; or unreported, which stays charged at its reservation."""
+        if charged is None:
+            self._close(replace(entry, state="unreported"))
+            return
+        if charged.tokens > entry.charged.tokens:
+            self.overruns.append(f"{entry.place} used {charged.tokens} tokens, {entry.charged.tokens} were reserved")
+        self._close(replace(entry, state="settled", charged=charged, usage=usage))
+
+    def refuse(self, entry: Entry) -> None:
+        """Close an attempt that an HTTP error status refused: one call, no tokens."""
+        self._close(replace(entry, state="refused", charged=Amount(calls=1)))
+
+    def _open(self, role: Role, stage: str, place: str, need: Amount) -> Entry:
+        number = self._journal.open(role, stage, place, need)
+        entry = Entry(id=number, role=role, stage=stage, place=place, state="open", charged=need)
+        self._outstanding[number] = entry
+        self._count(entry)
+        return entry
+
+    def _close(self, entry: Entry) -> None:
+        self._journal.close(entry.id, entry.state, entry.charged, entry.usage)
+        opened = self._outstanding.pop(entry.id)
+        self._count(opened, sign=-1)
+        self._count(entry)
+        self._on_settled(entry)
+        self._pump()
+
+    def _count(self, entry: Entry, sign: int = 1) -> None:
+        key = (entry.role, entry.stage)
+        before = self.totals.get(key, Amount())
+        self.totals[key] = _moved(before, entry.charged, sign)
+        self._spent = _moved(self._spent, entry.charged, sign)
+        if entry.stage == TEST_STAGE:
+            self._test_spent = _moved(self._test_spent, entry.charged, sign)
+
+    def _fits(self, need: Amount, is_test: bool) -> bool:
+        if not self.budget.is_limited:
+            return True
+        total = self._spent + need
+        if self._finishing:
+            return self.budget.holds(total)
+        kept_back = (self._set_aside - self._test_spent).floored()
+        if is_test:  # early test work lives inside what was set aside
+            inside = (self._set_aside - self._test_spent - need).floored() == self._set_aside - self._test_spent - need
+            return inside and self.budget.holds(total)
+        return self.budget.holds(total + kept_back)
+
+    def _pump(self) -> None:
+        while self._waiting:
+            head = self._waiting[0]
+            if head.granted.done():
+                self._waiting.popleft()
+            elif self._fits(head.need, head.stage == TEST_STAGE):
+                self._waiting.popleft()
+                head.granted.set_result(self._open(head.role, head.stage, head.place, head.need))
+            elif self._outstanding:
+                return
+            else:
+                self._refuse_all()
+
+    def _refuse_all(self) -> None:
+        spent = BudgetSpent(
+            f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens are "
+            "charged and the next call does not fit. Everything paid is kept; raise the budget and run the same command to go on."
+        )
+        for waiting in self._waiting:
+            if not waiting.granted.done():
+                waiting.granted.set_exception(spent)
+        self._waiting.clear()
+
+
+def _moved(total: Amount, amount: Amount, sign: int) -> Amount:
+    return total + amount if sign > 0 else total - amount
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    role: Role
+    stage: str
+    place: str
+    need: Amount
+    granted: asyncio.Future[Entry]

@@ -1,0 +1,94 @@
+"""The narrow waist: what every model is asked and what every model answers, whatever its wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Speaker = Literal["system", "user", "assistant", "tool"]
+Role = Literal["target", "optimizer", "judge"]
+Finish = Literal["stop", "length", "tool_calls", "refusal", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call the model asks for; `arguments` is the JSON text exactly as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool the model may call; `parameters` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image by its bytes, base64 encoded, with its media type."""
+
+    media_type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Speaker
+    content: str
+    images: tuple[Image, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens as the provider counted them; `None` is unknown, never zero."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def total(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One question to a model.
+
+    `role`, `stage`, `place` and `draw` say who asks and where in the run; they are part of the record's key and never of the wire body.
+    `place` is unique per question of a run; `draw` numbers independent samples of the same question.
+    """
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    role: Role
+    stage: str
+    place: str
+    draw: int = 0
+    tools: tuple[Tool, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    background: bool = False
+    """True for work that only fills idle slots; changes when a call is sent, never what is sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a model answered. `usage` is `None` when the provider reported none."""
+
+    text: str
+    finish: Finish
+    usage: Usage | None
+    tool_calls: tuple[ToolCall, ...] = field(default=())
+    model: str = ""
+    """The model name the provider says answered."""

@@ -1,0 +1,7 @@
+"""Model providers, one file each, and the stack every call passes. The folder is the registry."""
+
+from __future__ import annotations
+
+from skillopt.registry import Registry
+
+providers = Registry("model provider", "skillopt.models")

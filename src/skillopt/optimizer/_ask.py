@@ -1,0 +1,87 @@
+"""Asks the optimizer model one question with at most one re-ask, and counts what was used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from skillopt.errors import Fault, ProviderDown
+from skillopt.messages import Message, Reply, Request, Usage
+from skillopt.models._model import Model
+from skillopt.optimizer._replies import Unusable, read
+
+R = TypeVar("R", bound=BaseModel)
+STAGES = ("analyst_failure", "analyst_success", "merge", "ranking", "repair", "slow_update", "meta_skill")
+
+
+class Tally:
+    """Usage of exactly the stored replies a record used, by public stage name."""
+
+    def __init__(self) -> None:
+        self._stages: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+
+    def add(self, stage: str, calls: int, usage: Usage | None) -> None:
+        row = self._stages[stage.partition("_")[0] if stage.startswith("analyst") else stage]
+        row[0] += calls
+        if usage is not None:
+            row[1] += usage.input_tokens
+            row[2] += usage.output_tokens
+
+    def as_json(self) -> dict[str, dict[str, int]]:
+        names = ("calls", "prompt_tokens", "completion_tokens")
+        return {stage: dict(zip(names, row, strict=True)) for stage, row in sorted(self._stages.items())}
+
+
+class Asker:
+    """The optimizer model with its prompts: a question has a stage, a place and a shape."""
+
+    def __init__(self, model: Model, *, prompts: Mapping[str, str], max_tokens: int, context_window: int) -> None:
+        self._model = model
+        self._prompts = {stage: prompts.get(stage) or _packaged(stage) for stage in STAGES}
+        self._max_tokens = max_tokens
+        self._window = context_window
+        self.tallies: dict[str, Tally] = defaultdict(Tally)
+
+    def room(self, fixed: str, stage: str) -> int:
+        """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the safe side."""
+        used = len(self._prompts[stage]) + len(fixed) + 2_000
+        return max(2_000, (self._window - self._max_tokens) * 3 - used)
+
+    async def ask(self, stage: str, root: str, index: str, user: str, shape: type[R]) -> R | Unusable:
+        """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no step is burnt."""
+        messages: tuple[Message, ...] = (Message(role="system", content=self._prompts[stage]), Message(role="user", content=user))
+        trouble = Unusable("not asked")
+        for attempt in (0, 1):
+            reply = await self._send(stage, f"{root}/{stage}/{index}/a{attempt}", messages, shape)
+            self.tallies[root].add(stage, 1, reply.usage)
+            try:
+                return read(reply, shape)
+            except Unusable as error:
+                trouble = error
+                again = f"That reply cannot be used: {error}. Answer again: one JSON object in the shape asked for, nothing else."
+                messages = (*messages, Message(role="assistant", content=_clip(reply.text)), Message(role="user", content=again))
+        return trouble
+
+    async def _send(self, stage: str, place: str, messages: tuple[Message, ...], shape: type[BaseModel]) -> Reply:
+        request = Request(
+            messages=messages, max_tokens=self._max_tokens, role="optimizer", stage=stage, place=place, schema=shape.model_json_schema()
+        )
+        try:
+            return await self._model.complete(request)
+        except Fault as fault:
+            raise ProviderDown(
+                f"The optimizer could not be asked ({stage} at {place}): {fault}. "
+                "No step is lost: run the same command again when the cause is gone."
+            ) from fault
+
+
+def _packaged(stage: str) -> str:
+    return files("skillopt.optimizer").joinpath("prompts").joinpath(f"{stage}.md").read_text(encoding="utf-8")
+
+
+def _clip(text: str, most: int = 4_000) -> str:
+    return text if len(text) <= most else text[:most] + "\n[cut]"

@@ -1,0 +1,72 @@
+"""Decides what the optimizer sees of a run: each thing once, the stable parts first, evidence cut to fit with head and tail kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from skillopt.skill.edits import Edit
+from skillopt.tasks.rollout import Scored
+from skillopt.tasks.task import Task
+
+
+def section(title: str, text: str) -> str:
+    """A part of a prompt, or nothing where there is nothing to say."""
+    return f"# {title}\n\n{text.strip()}\n\n" if text.strip() else ""
+
+
+def skill_section(text: str) -> str:
+    """The whole skill, once."""
+    return section("Current skill", f"<skill>\n{text}\n</skill>" if text.strip() else "(The skill is empty: this is a start from nothing.)")
+
+
+def memory_section(memory: Sequence[Mapping[str, Any]]) -> str:
+    """What earlier steps tried and how the gate ruled."""
+    lines = []
+    for entry in memory:
+        lines.append(f"- Step {entry['step']}: {entry['action']}. {entry['why']}")
+        lines += [f"  - tried: {json.dumps(edit, ensure_ascii=False)}" for edit in entry.get("edits", [])]
+        lines += [f"  - failures seen: {pattern}" for pattern in entry.get("patterns", [])]
+    return section("What earlier steps tried", "\n".join(lines))
+
+
+def edits_section(title: str, edits: Sequence[Edit]) -> str:
+    """Edits as the JSON objects they are, one a line, numbered from 0."""
+    return section(title, "```json\n" + json.dumps([edit.as_json() for edit in edits], ensure_ascii=False, indent=1) + "\n```")
+
+
+def rollouts_section(title: str, pairs: Sequence[tuple[Task, Scored]], room: int) -> str:
+    """Trajectories side by side, each with an equal share of the room."""
+    share = max(400, room // max(1, len(pairs)))
+    return section(title, "\n\n".join(trajectory(task, rollout, share) for task, rollout in pairs))
+
+
+def trajectory(task: Task, rollout: Scored, room: int) -> str:
+    """One rollout: the task, what the target did, how it was scored, the reference. Everything inside the tags is data."""
+    told = rollout.trajectory
+    verdict = f"hard {rollout.score.hard:g}, soft {rollout.score.soft:g}" + (
+        f", target's own failure: {told.failure}" if told.failure else ""
+    )
+    reference = "" if task.reference is None else f"<reference>{_clip(_text(task.reference), room // 6)}</reference>\n"
+    feedback = f"<feedback>{_clip(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
+    turns = "\n".join(
+        _turn(message.role, message.content, [f"{c.name}({c.arguments})" for c in message.tool_calls]) for message in told.messages
+    )
+    head = f'<rollout task="{task.id}"' + (f' kind="{task.kind}"' if task.kind else "") + f' score="{verdict}">\n'
+    return f"{head}<task>{_clip(task.prompt, room // 3)}</task>\n<did>\n{_clip(turns, room // 2)}\n</did>\n{reference}{feedback}</rollout>"
+
+
+def _turn(role: str, content: str, calls: Sequence[str]) -> str:
+    return f"{role}: {content}" + "".join(f"\n{role} calls {call}" for call in calls)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _clip(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    half = max(0, (most - 40) // 2)
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[len(text) - half :]}"

@@ -1,0 +1,92 @@
+"""Stage 3, reduce: the edits of all analysts become one list, merged where there is more than one patch to merge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skillopt.events import Aggregated, Sink
+from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._render import edits_section, section, skill_section
+from skillopt.optimizer._replies import Merge, Unusable
+from skillopt.optimizer.reflect import Reflection
+from skillopt.skill.edits import Edit, Outcome, parse_edit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The edits that go on, and those that ended here with their state."""
+
+    edits: tuple[Edit, ...]
+    ended: tuple[Outcome, ...]
+    calls: int
+
+
+class Aggregator:
+    """Merges `merge_batch_size` patches a call, level by level; failures and successes side by side, then both together."""
+
+    def __init__(self, asker: Asker, *, merge_batch_size: int, emit: Sink) -> None:
+        self._asker = asker
+        self._size = max(2, merge_batch_size)
+        self._emit = emit
+
+    async def aggregate(self, place: str, skill: str, meta_skill: str, reflection: Reflection) -> Merged:
+        """One list of edits. A patch alone passes through without a call; invalid edits end here."""
+        fixed = skill_section(skill) + section("Advice from earlier epochs", meta_skill)
+        ended: list[Outcome] = []
+        groups = []
+        for kind in ("failure", "success"):
+            patches = [self._usable(patch, ended) for patch in reflection.edits(kind)]
+            groups.append(self._reduce(f"{place}", kind, fixed, [patch for patch in patches if patch]))
+        failure, success = await asyncio.gather(*groups)
+        final = await self._reduce(place, "final", fixed, [merged.edits for merged in (failure, success) if merged.edits])
+        ended += [*failure.ended, *success.ended, *final.ended]
+        result = Merged(edits=final.edits, ended=tuple(ended), calls=failure.calls + success.calls + final.calls)
+        self._emit(Aggregated(id=f"{place}/aggregate", place=place, merges=result.calls, edits=[edit.as_json() for edit in result.edits]))
+        return result
+
+    async def _reduce(self, place: str, kind: str, fixed: str, patches: Sequence[tuple[Edit, ...]]) -> Merged:
+        ended: list[Outcome] = []
+        calls = 0
+        level = list(patches)
+        depth = 0
+        while len(level) > 1:
+            chunks = [level[at : at + self._size] for at in range(0, len(level), self._size)]
+            merged = await asyncio.gather(*(self._merge(place, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks)))
+            ended += [outcome for one in merged for outcome in one.ended]
+            calls += sum(one.calls for one in merged)
+            level = [one.edits for one in merged if one.edits]
+            depth += 1
+        return Merged(edits=level[0] if level else (), ended=tuple(ended), calls=calls)
+
+    async def _merge(self, place: str, index: str, fixed: str, patches: Sequence[tuple[Edit, ...]]) -> Merged:
+        if len(patches) == 1:
+            return Merged(edits=patches[0], ended=(), calls=0)
+        unique, ended = _without_copies([edit for patch in patches for edit in patch])
+        if len(unique) == 1:
+            return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
+        user = fixed + edits_section(f"Edits proposed by {len(patches)} analysts", unique)
+        reply = await self._asker.ask("merge", place, index, user, Merge)
+        if isinstance(reply, Unusable):  # the inputs stay what they are; selection clips them
+            return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)
+        ended += [Outcome(edit=edit, state="merged", reason=f"into {place}/merge/{index}") for edit in unique]
+        outputs = [parse_edit(edit, f"{place}/merge/{index}#{at}") for at, edit in enumerate(reply.edits)]
+        return Merged(edits=self._usable(tuple(outputs), ended), ended=tuple(ended), calls=1)
+
+    def _usable(self, edits: tuple[Edit, ...], ended: list[Outcome]) -> tuple[Edit, ...]:
+        ended += [Outcome(edit=edit, state="invalid", reason=edit.problem) for edit in edits if edit.problem]
+        return tuple(edit for edit in edits if not edit.problem)
+
+
+def _without_copies(edits: Sequence[Edit]) -> tuple[list[Edit], list[Outcome]]:
+    seen: set[tuple[str, str, str]] = set()
+    unique: list[Edit] = []
+    ended: list[Outcome] = []
+    for edit in edits:
+        if edit.identity in seen:
+            ended.append(Outcome(edit=edit, state="duplicate", reason="the same edit was proposed before"))
+        else:
+            seen.add(edit.identity)
+            unique.append(edit)
+    return unique, ended

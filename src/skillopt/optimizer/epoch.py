@@ -1,0 +1,89 @@
+"""The end of an epoch: how the same tasks went with the older and the newer skill, and what the longer view teaches.
+
+The slow update writes guidance into the skill's protected region (and passes the gate like every change);
+the meta skill advises the analysts and never reaches the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._render import section, trajectory
+from skillopt.optimizer._replies import MetaSkill, SlowUpdate, Unusable
+from skillopt.tasks.rollout import Rollout, Scored
+from skillopt.tasks.task import Task
+
+Category = Literal["regressed", "persistent_fail", "improved", "stable_success"]
+_ORDER: tuple[Category, ...] = ("regressed", "persistent_fail", "improved", "stable_success")
+_TITLES = {
+    "regressed": "Regressed: right before, wrong now",
+    "persistent_fail": "Wrong with both",
+    "improved": "Improved: wrong before, right now",
+    "stable_success": "Right with both",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One training task with the older and with the newer skill."""
+
+    task: Task
+    before: Scored
+    after: Scored
+
+    @property
+    def category(self) -> Category:
+        was, now = self.before.score.hard > 1e-9, self.after.score.hard > 1e-9
+        if was:
+            return "stable_success" if now else "regressed"
+        return "improved" if now else "persistent_fail"
+
+
+def pairs_of(tasks: Sequence[Task], before: Sequence[Rollout], after: Sequence[Rollout]) -> list[Pair]:
+    """The tasks that both skills were measured on."""
+    rows = zip(tasks, before, after, strict=True)
+    return [Pair(task=task, before=old, after=new) for task, old, new in rows if isinstance(old, Scored) and isinstance(new, Scored)]
+
+
+class Historian:
+    """Asks for the slow update and the meta skill."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    async def slow_update(self, place: str, older: str, newer: str, guidance: str, pairs: Sequence[Pair]) -> SlowUpdate | Unusable:
+        """New text for the slow-update region."""
+        fixed = _skills(older, newer) + section("Guidance so far", guidance or "(none yet)")
+        user = fixed + _comparison(pairs, self._asker.room(fixed, "slow_update"))
+        return await self._asker.ask("slow_update", place, "0", user, SlowUpdate)
+
+    async def meta_skill(self, place: str, older: str, newer: str, advice: str, pairs: Sequence[Pair]) -> MetaSkill | Unusable:
+        """New advice for the analysts."""
+        fixed = _skills(older, newer) + section("Advice so far", advice or "(none yet)")
+        user = fixed + _comparison(pairs, self._asker.room(fixed, "meta_skill"))
+        return await self._asker.ask("meta_skill", place, "0", user, MetaSkill)
+
+
+def _skills(older: str, newer: str) -> str:
+    return section("Skill one epoch ago", f"<skill>\n{older}\n</skill>") + section("Skill now", f"<skill>\n{newer}\n</skill>")
+
+
+def _comparison(pairs: Sequence[Pair], room: int) -> str:
+    told = [pair for pair in pairs if pair.category != "stable_success"]
+    share = max(400, room // max(1, 2 * len(told)))
+    parts = [f"{len(pairs)} training tasks were run with both skills."]
+    for category in _ORDER:
+        members = [pair for pair in pairs if pair.category == category]
+        if not members:
+            continue
+        parts.append(f"## {_TITLES[category]} ({len(members)})")
+        if category == "stable_success":
+            parts.append(", ".join(pair.task.id for pair in members))
+            continue
+        for pair in members:
+            parts.append(f"With the older skill:\n{trajectory(pair.task, pair.before, share)}")
+            parts.append(f"With the newer skill:\n{trajectory(pair.task, pair.after, share)}")
+    return section("Comparison", "\n\n".join(parts))

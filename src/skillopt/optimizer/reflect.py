@@ -1,0 +1,138 @@
+"""Stage 2, the backward pass: analysts study minibatches of failures and successes and propose edits."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from skillopt.evaluate.runner import Evaluation, stage_closed
+from skillopt.events import PatchFact, Reflected, Sink
+from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._render import memory_section, rollouts_section, section, skill_section
+from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusable
+from skillopt.skill.edits import Edit, parse_edit
+from skillopt.tasks.rollout import Rollout, Scored
+from skillopt.tasks.task import Task
+
+Side = Literal["failure", "success"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minibatch:
+    """What one analyst made of its rollouts; `dropped` says why there is nothing."""
+
+    kind: Side
+    index: int
+    tasks: tuple[str, ...]
+    edits: tuple[Edit, ...] = ()
+    summary: tuple[Any, ...] = ()
+    dropped: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reflection:
+    """All minibatches of a step, failures first, with the rollouts they came from."""
+
+    rollouts: tuple[Rollout, ...]
+    minibatches: tuple[Minibatch, ...]
+
+    @property
+    def is_inconclusive(self) -> bool:
+        """More than half of the analysts gave nothing that can be read."""
+        return sum(one.dropped is not None for one in self.minibatches) * 2 > len(self.minibatches)
+
+    def edits(self, kind: Side) -> list[tuple[Edit, ...]]:
+        return [one.edits for one in self.minibatches if one.kind == kind and one.edits]
+
+    def patterns(self) -> list[str]:
+        """The analysts' failure patterns, in words."""
+        found = [pattern for one in self.minibatches if one.kind == "failure" for pattern in one.summary]
+        return [f"{pattern.get('failure_type', '')}: {pattern.get('description', '')}".strip(": ") for pattern in found]
+
+
+class Reflector:
+    """Starts each analyst as soon as the rollouts of its minibatch are in."""
+
+    def __init__(self, asker: Asker, *, minibatch_size: int, limit: int, failure_only: bool, emit: Sink) -> None:
+        self._asker = asker
+        self._size = minibatch_size
+        self._limit = limit
+        self._failure_only = failure_only
+        self._emit = emit
+
+    async def reflect(
+        self, place: str, seed: int, skill: str, memory: Sequence[Mapping[str, Any]], meta_skill: str, rollouts: Evaluation
+    ) -> Reflection:
+        """Reflect on a batch while it is still running; closes the rollout stage."""
+        fixed = skill_section(skill) + section("Advice from earlier epochs", meta_skill) + memory_section(memory)
+        kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
+        walks = [asyncio.ensure_future(self._walk(place, kind, seed + at, fixed, rollouts)) for at, kind in enumerate(kinds)]
+        try:
+            outcomes, groups = await asyncio.gather(rollouts.close(), asyncio.gather(*walks))
+        except BaseException:
+            for walk in walks:
+                walk.cancel()
+            raise
+        minibatches = tuple(one for group in groups for one in group)
+        self._emit(stage_closed(place, rollouts.stage, outcomes))
+        self._emit(Reflected(id=f"{place}/reflect", place=place, patches=[_fact(one) for one in minibatches]))
+        return Reflection(rollouts=outcomes, minibatches=minibatches)
+
+    async def _walk(self, place: str, kind: Side, seed: int, fixed: str, rollouts: Evaluation) -> list[Minibatch]:
+        analysts: list[asyncio.Task[Minibatch]] = []
+        try:
+            async for chunk in self._chunks(kind, seed, rollouts):
+                analysts.append(asyncio.ensure_future(self._analyse(place, kind, len(analysts), fixed, chunk)))
+            return list(await asyncio.gather(*analysts))
+        except BaseException:
+            for analyst in analysts:
+                analyst.cancel()
+            raise
+
+    async def _chunks(self, kind: Side, seed: int, rollouts: Evaluation) -> AsyncIterator[list[tuple[Task, Scored]]]:
+        """Minibatches in a shuffled order fixed before the first row is in; invalid rows are skipped, the last may be short."""
+        order = list(range(len(rollouts.rows)))
+        random.Random(seed).shuffle(order)
+        chunk: list[tuple[Task, Scored]] = []
+        for index in order:
+            outcome = await rollouts.outcome(index)
+            if isinstance(outcome, Scored) and (outcome.score.hard > 1e-9) == (kind == "success"):
+                chunk.append((rollouts.rows[index].task, outcome))
+            if len(chunk) == self._size:
+                yield chunk
+                chunk = []
+        if chunk:
+            yield chunk
+
+    async def _analyse(self, place: str, kind: Side, index: int, fixed: str, chunk: list[tuple[Task, Scored]]) -> Minibatch:
+        stage = f"analyst_{kind}"
+        limit = section("Limit", f"Propose at most {self._limit} edits. You are shown {len(chunk)} rollouts.")
+        evidence = rollouts_section(f"Rollouts ({kind})", chunk, self._asker.room(fixed + limit, stage))
+        tasks = tuple(task.id for task, _ in chunk)
+        shape: type[FailureAnalysis] | type[SuccessAnalysis] = FailureAnalysis if kind == "failure" else SuccessAnalysis
+        reply: FailureAnalysis | SuccessAnalysis | Unusable = await self._asker.ask(
+            stage, place, str(index), fixed + limit + evidence, shape
+        )
+        if isinstance(reply, Unusable):
+            return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply))
+        told = [pattern.model_dump() for pattern in reply.failure_summary] if isinstance(reply, FailureAnalysis) else reply.success_patterns
+        support = {"support_count": max(1, len(chunk)), "source_type": kind}
+        edits = tuple(
+            parse_edit({**support, **edit} if isinstance(edit, dict) else edit, f"{place}/{stage}/{index}#{at}")
+            for at, edit in enumerate(reply.patch.edits[: self._limit])
+        )
+        return Minibatch(kind=kind, index=index, tasks=tasks, edits=edits, summary=tuple(told))
+
+
+def _fact(one: Minibatch) -> PatchFact:
+    return PatchFact(
+        kind=one.kind,
+        index=one.index,
+        tasks=list(one.tasks),
+        edits=[edit.as_json() for edit in one.edits],
+        summary=list(one.summary),
+        dropped=one.dropped,
+    )

@@ -1,0 +1,62 @@
+"""Decides how a change of a skill is shown.
+
+Runnable: `python -m skillopt.skill.diff a.md b.md`; the exit code is 0 for equal files, 1 for different ones, 2 for bad input.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Sequence
+
+from skillopt.files import read_text
+
+
+def unified(a: str, b: str, name_a: str, name_b: str) -> str:
+    """A unified diff that `patch` can read; empty when the texts are equal."""
+    lines = difflib.unified_diff(_LINE.findall(a), _LINE.findall(b), name_a, name_b)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+# Only a newline ends a line here: str.splitlines also splits at form feeds and at U+2028.
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the diff of two files and return the exit code."""
+    if len(arguments) != 2:
+        print("usage: python -m skillopt.skill.diff a.md b.md", file=sys.stderr)
+        return 2
+    texts: list[str] = []
+    for name in arguments:
+        try:
+            texts.append(read_text(name))
+        except OSError as error:
+            print(f"{name} cannot be read: {error.strerror or error}.", file=sys.stderr)
+            return 2
+        except UnicodeDecodeError as error:
+            print(f"{name} is not UTF-8: byte {error.start} cannot be read. Save the file as UTF-8.", file=sys.stderr)
+            return 2
+    difference = unified(texts[0], texts[1], arguments[0], arguments[1])
+    if sys.stdout.isatty():
+        _print_coloured(difference)
+    else:
+        sys.stdout.buffer.write(difference.encode())
+        sys.stdout.flush()
+    return 1 if difference else 0
+
+
+def _print_coloured(difference: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for line in difference.split("\n")[:-1]:
+        style = next((style for prefix, style in _STYLES if line.startswith(prefix)), "")
+        console.print(Text(line, style=style), soft_wrap=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,151 @@
+"""The document of a skill: decides what is frontmatter, what is protected, and what text the target gets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from skillopt.errors import SkillError, UnknownName
+from skillopt.skill.layout import BOM, REGION_NAMES, Layout, Region, RegionName, holds_marker, leaves_fence_open, marker, scan
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A skill's text, kept byte for byte: newlines, a missing final newline and a byte order mark included.
+
+    Making one checks it: a document whose markers do not pair up, or that UTF-8 cannot hold, raises `SkillError`.
+    """
+
+    text: str
+    layout: Layout = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not _is_encodable(self.text):
+            raise SkillError("The skill holds half of a surrogate pair, which UTF-8 cannot store. Remove that character.")
+        object.__setattr__(self, "layout", scan(self.text))
+
+    @property
+    def frontmatter(self) -> str:
+        """The frontmatter with its delimiter lines, exactly as in the file; empty when there is none."""
+        return self.text[: self.layout.body_start]
+
+    @property
+    def body(self) -> str:
+        """Everything behind the frontmatter, markers included."""
+        return self.text[self.layout.body_start :]
+
+    @property
+    def newline(self) -> str:
+        """The line ending most lines use."""
+        crlf = self.text.count("\r\n")
+        return "\r\n" if crlf and crlf * 2 >= self.text.count("\n") else "\n"
+
+    @property
+    def protected(self) -> tuple[tuple[int, int], ...]:
+        """Spans no edit may touch: frontmatter (or a lone byte order mark) and both regions with their markers."""
+        head = self.layout.body_start or int(self.text.startswith(BOM))
+        return (((0, head),) if head else ()) + tuple((region.start, region.end) for region in self.layout.regions)
+
+    @property
+    def append_point(self) -> int:
+        """Where appended text goes: the end of the body, before the first region."""
+        return self.layout.regions[0].start if self.layout.regions else len(self.text)
+
+    @property
+    def rendered(self) -> str:
+        """The text the target gets: no marker lines, and no trace of an empty region."""
+        drop: list[tuple[int, int]] = []
+        for region in self.layout.regions:
+            if self._inner(region):
+                drop += [(region.start, region.inner_start), (region.inner_end, region.end)]
+            else:
+                drop.append((region.start, region.end))
+        return _without_lines(self.text, drop)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the rendered text: two documents the target cannot tell apart have the same."""
+        return hashlib.sha256(self.rendered.encode()).hexdigest()
+
+    def region(self, name: RegionName) -> str | None:
+        """What stands between the markers, with LF line ends and without blank lines around it; None when there is no such region."""
+        found = self._find(name)
+        return None if found is None else self._inner(found)
+
+    def with_region(self, name: RegionName, content: str) -> Document:
+        """The same document with that region set, byte for byte the same elsewhere; blank content removes the region.
+
+        An existing region is replaced where it stands. A new slow update goes to the tail, a new appendix before the slow update.
+        Raises `SkillError` for what `problem_with` names.
+        """
+        found = self._find(name)
+        content = _clean(content)
+        if not content:
+            return self if found is None else Document(_without_lines(self.text, [(found.start, found.end)]))
+        if found is not None and self._inner(found) == content:
+            return self
+        if problem := problem_with(content):
+            raise SkillError(f"The text for the {name} region {problem}.")
+        text, newline = self.text, self.newline
+        content = content.replace("\n", newline)
+        if found is not None:
+            return Document(text[: found.inner_start] + content + newline + text[found.inner_end :])
+        slow = self._find("slow_update")
+        before, after = (text, "") if slow is None else (text[: slow.start], text[slow.start :])
+        block = f"{marker(name, 'START')}{newline}{content}{newline}{marker(name, 'END')}"
+        # A document without a final newline stays one, so that removing the region gives the first text back.
+        if before.lstrip(BOM) and not before.endswith("\n"):
+            return Document(before + newline + block)
+        return Document(before + block + newline + after)
+
+    def _find(self, name: RegionName) -> Region | None:
+        if name not in REGION_NAMES:
+            raise UnknownName("region", name, REGION_NAMES)
+        return next((region for region in self.layout.regions if region.name == name), None)
+
+    def _inner(self, region: Region) -> str:
+        return _clean(self.text[region.inner_start : region.inner_end])
+
+
+def problem_with(content: str) -> str:
+    """Why a text may not be put into a document, as the end of a sentence; empty when it may."""
+    if not _is_encodable(content):
+        return "holds half of a surrogate pair, which UTF-8 cannot store"
+    if holds_marker(content):
+        return "holds a region marker"
+    if leaves_fence_open(content):
+        return "holds an odd number of code-fence lines"
+    return ""
+
+
+def to_lf(text: str) -> str:
+    """The text with every line ending as LF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _clean(content: str) -> str:
+    content = to_lf(content)
+    return content.strip("\n") if content.strip() else ""
+
+
+def _without_lines(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Drop whole lines; when the last line goes and had no newline, the new last line has none either."""
+    pieces: list[str] = []
+    position = 0
+    for start, end in spans:
+        pieces.append(text[position:start])
+        position = end
+    rest = text[position:]
+    kept = "".join(pieces) + rest
+    if position and not rest and not text.endswith("\n"):
+        kept = kept.removesuffix("\n").removesuffix("\r")
+    return kept
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

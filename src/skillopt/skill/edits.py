@@ -1,0 +1,222 @@
+"""Edits: decides which changes of a patch may happen to a document, and why the others may not.
+
+All targets are resolved against the document as it was before the patch, so what an edit means does not depend on the edits before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from skillopt.errors import suggest
+from skillopt.skill.assembly import Change, rebuild
+from skillopt.skill.document import Document, problem_with, to_lf
+
+OPS: tuple[str, ...] = ("append", "insert_after", "replace", "delete")
+State = Literal["applied", "unmatched", "ambiguous", "protected", "conflict", "duplicate", "merged", "over_limit", "invalid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One proposed change. `append` has no target and `delete` no content; what they hold there anyway is ignored."""
+
+    op: str
+    target: str = ""
+    content: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Every further key of the proposal: support_count, source_type, rationale."""
+    id: str = ""
+    problem: str = ""
+    """Why the proposal could not be read; such an edit ends as `invalid`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object prompts show: `{op, target?, content?}` and the evidence."""
+        shown: dict[str, Any] = {"op": self.op}
+        if self.op != "append" and (self.target or self.op in OPS):
+            shown["target"] = self.target
+        if self.op != "delete" and (self.content or self.op in OPS):
+            shown["content"] = self.content
+        return shown | {key: value for key, value in self.evidence.items() if key not in _KEYS}
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What makes two edits exact copies of each other."""
+        return (self.op, "" if self.op == "append" else to_lf(self.target), "" if self.op == "delete" else to_lf(self.content))
+
+
+Patch: TypeAlias = tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The one state an edit ended in, with the reason in words (empty when applied)."""
+
+    edit: Edit
+    state: State
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """The document after a patch, and one outcome per edit in patch order."""
+
+    document: Document
+    outcomes: tuple[Outcome, ...]
+
+
+def parse_edit(obj: object, id: str) -> Edit:
+    """Read one proposed edit. Never raises: what cannot be read becomes an edit that will end as `invalid`, with the reason kept."""
+    if not isinstance(obj, Mapping):
+        return Edit(op="", id=id, problem=f"an edit is a JSON object, this is {_shown(obj)}")
+    op, target, content = obj.get("op"), obj.get("target"), obj.get("content")
+    problem = ""
+    if not isinstance(op, str):
+        problem = f"op is {_shown(op)}; it is one of {', '.join(OPS)}"
+    elif op not in OPS:
+        problem = f"no op is named {op[:40]!r}. {suggest(op, OPS)}"
+    elif op != "append" and not isinstance(target, str):
+        problem = f"{op} needs target to be a text, it is {_shown(target)}"
+    elif op != "delete" and not isinstance(content, str):
+        problem = f"{op} needs content to be a text, it is {_shown(content)}"
+    return Edit(
+        op=op if isinstance(op, str) else "",
+        target=target if isinstance(target, str) else "",
+        content=content if isinstance(content, str) else "",
+        evidence={str(key): value for key, value in obj.items() if key not in _KEYS},
+        id=id,
+        problem=problem,
+    )
+
+
+def apply(patch: Sequence[Edit], document: Document) -> Applied:
+    """Apply what may be applied. Protected bytes are never touched, and every edit ends in exactly one state."""
+    outcomes: dict[int, Outcome] = {}
+    changes: list[Change] = []
+    seen: set[tuple[str, str, str]] = set()
+    finder = _Finder(document)
+
+    def ends(index: int, state: State, reason: str = "") -> None:
+        outcomes[index] = Outcome(edit=patch[index], state=state, reason=reason)
+
+    for index, edit in enumerate(patch):
+        if problem := _problem(edit):
+            ends(index, "invalid", problem)
+        elif edit.identity in seen:
+            ends(index, "duplicate", "an exact copy of an earlier edit of this patch")
+        else:
+            seen.add(edit.identity)
+            found = finder.resolve(index, edit)
+            if not isinstance(found, Change):
+                ends(index, *found)
+            elif clash := next((other for other in changes if found.conflicts_with(other)), None):
+                ends(index, "conflict", f"meets the text that edit {clash.index + 1} of this patch changes or is placed by")
+            else:
+                changes.append(found)
+
+    result, kept, broken = _settle(document, changes)
+    for change in kept:
+        ends(change.index, "applied")
+    for change in broken:
+        # Neither the target nor the content alone is at fault, but the two together would move a fence line or a protected part.
+        ends(change.index, "invalid" if change.inserts else "protected", "would change how a code fence or a protected part is read")
+    return Applied(document=result, outcomes=tuple(outcomes[index] for index in range(len(patch))))
+
+
+_KEYS = frozenset({"op", "target", "content"})
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else f"{type(value).__name__} {repr(value)[:60]}"
+
+
+def _problem(edit: Edit) -> str:
+    if edit.problem:
+        return edit.problem
+    if edit.op not in OPS:
+        return f"no op is named {edit.op[:40]!r}. {suggest(edit.op, OPS)}"
+    if edit.op != "append" and not edit.target:
+        return "the target is empty"
+    if edit.op == "delete":
+        return ""
+    if edit.op != "replace" and not edit.content.strip():
+        return "there is nothing to insert"
+    problem = problem_with(to_lf(edit.content))
+    return f"the content {problem}" if problem else ""
+
+
+class _Finder:
+    """Finds targets in one document, CRLF matched as LF, and says which spans are allowed."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._text = document.text.replace("\r\n", "\n")
+        # Offsets (in the LF text) of the newlines that were CRLF: each of them shifts what follows by one.
+        self._shifts: list[int] = []
+        position = document.text.find("\r\n")
+        while position >= 0:
+            self._shifts.append(position - len(self._shifts))
+            position = document.text.find("\r\n", position + 2)
+        self._fence_starts = [line.start for line in document.layout.fences]
+
+    def resolve(self, index: int, edit: Edit) -> Change | tuple[State, str]:
+        """Where an edit changes the document, or the state it ends in."""
+        document = self._document
+        content = to_lf(edit.content).replace("\n", document.newline)
+        if edit.op == "append":
+            point = document.append_point
+            return Change(index=index, start=point, end=point, content=content, inserts=True, anchor=None)
+        span = self._find(edit.target)
+        if not isinstance(span[0], int):
+            return span
+        start, end = span
+        if any(start < high and low < end for low, high in document.protected):
+            return "protected", "the target touches the frontmatter or a protected region"
+        if edit.op == "insert_after":
+            point = document.text.find("\n", end - 1) + 1 or len(document.text)
+            return Change(index=index, start=point, end=point, content=content, inserts=True, anchor=(start, end))
+        if self._crosses_fence(start, end):
+            return "protected", "the target crosses a code-fence line; it may hold a whole fence or lie inside one"
+        return Change(index=index, start=start, end=end, content="" if edit.op == "delete" else content, inserts=False, anchor=None)
+
+    def _find(self, target: str) -> tuple[int, int] | tuple[State, str]:
+        target = target.replace("\r\n", "\n")
+        first = self._text.find(target)
+        if first < 0:
+            return "unmatched", "the target does not occur in the document"
+        second = self._text.find(target, first + 1)
+        if second >= 0:
+            lines = " and ".join(str(self._text.count("\n", 0, offset) + 1) for offset in (first, second))
+            return "ambiguous", f"the target occurs more than once, first in lines {lines}"
+        return first + bisect_left(self._shifts, first), first + len(target) + bisect_left(self._shifts, first + len(target))
+
+    def _crosses_fence(self, start: int, end: int) -> bool:
+        fences = self._document.layout.fences
+        low = bisect_right(self._fence_starts, start) - 1
+        low = low if low >= 0 and fences[low].end > start else low + 1
+        touched = fences[low : bisect_left(self._fence_starts, end)]
+        if not touched:
+            return False
+        first, last = touched[0], touched[-1]
+        # The newline of the closing line may stay behind: targets usually end at the last visible character.
+        visible_end = last.start + len(self._document.text[last.start : last.end].rstrip("\r\n"))
+        return not (first.opens and start <= first.start and not last.opens and end >= visible_end)
+
+
+def _settle(document: Document, changes: Sequence[Change]) -> tuple[Document, list[Change], list[Change]]:
+    """The new document, the changes that together keep fences and protected parts as they were, and those that would not.
+
+    Walks in document order, so the split does not depend on the order of the patch.
+    """
+    ordered = sorted(changes, key=lambda change: change.order)
+    if (whole := rebuild(document, ordered)) is not None:
+        return whole, ordered, []
+    result, kept, broken = document, list[Change](), list[Change]()
+    for change in ordered:
+        if (attempt := rebuild(document, [*kept, change])) is None:
+            broken.append(change)
+        else:
+            result = attempt
+            kept.append(change)
+    return result, kept, broken

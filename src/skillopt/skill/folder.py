@@ -1,0 +1,129 @@
+"""A skill on disk: decides what counts as one, and how it is read, written and carried to another folder."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillopt.errors import SkillError
+from skillopt.files import read_text, write_text
+from skillopt.skill.document import Document
+from skillopt.skill.layout import BOM
+from skillopt.skill.spec import frontmatter_fields, new_violations
+
+SKILL_FILE = "SKILL.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """A skill as it was found. `folder` is None for a single file; `seedless` says that there was no text to start from."""
+
+    path: Path | None
+    name: str
+    document: Document
+    folder: Path | None = None
+    seedless: bool = False
+
+
+def load_skill(path: Path | str) -> Skill:
+    """Read a folder with SKILL.md, or one .md file. Raises `SkillError` with what to do; an empty file is a seedless start."""
+    file, text = _read(Path(path))
+    try:
+        document = Document(text)
+    except SkillError as error:
+        raise SkillError(f"{file}: {error}") from error
+    folder = file.parent if file.name == SKILL_FILE else None
+    declared = frontmatter_fields(text).get("name")
+    name = declared.strip() if isinstance(declared, str) else ""
+    return Skill(
+        path=file,
+        name=name or (file.resolve().stem if folder is None else folder.resolve().name),
+        document=document,
+        folder=folder,
+        seedless=not text.removeprefix(BOM).strip(),
+    )
+
+
+def write_skill(document_text: str, path: Path | str, *, before: str | None = None) -> None:
+    """Write a skill's text whole or not at all.
+
+    Raises `SkillError`, and writes nothing, when the text breaks an Agent Skills rule that `before` keeps. `before` is the text this one
+    was made from, by default what the file holds now; without either there is nothing to compare with.
+    """
+    path = Path(path)
+    file = path / SKILL_FILE if path.is_dir() else path
+    if before is None and file.is_file():
+        _, before = _read(file)
+    if before is not None:
+        folder_name = file.resolve().parent.name if file.name == SKILL_FILE else None
+        added = [violation for violation in new_violations(before, document_text, folder_name) if violation.severity == "error"]
+        if added:
+            raise SkillError(f"{file} is not written: {' '.join(violation.message for violation in added)}")
+    write_text(file, document_text)
+
+
+def copy_skill(skill: Skill, rendered_text: str, destination_folder: Path | str) -> tuple[Path, ...]:
+    """Write a skill folder: SKILL.md with the given text, every other file of the skill carried over with its mode.
+
+    The destination must be new or empty. Links to folders, links that lead out of the skill's folder and what is no regular file are left
+    out and returned, relative to the skill's folder. A `.git` folder is not part of a skill.
+    """
+    destination = Path(destination_folder)
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise SkillError(f"{destination} already holds something; nothing was written. Choose a new or empty folder.")
+    carried: list[Path] = []
+    left_out: list[Path] = []
+    if skill.folder is not None:
+        # Listed in full before the first write, so that a destination inside the skill's folder is not copied into itself.
+        _collect(skill.folder, Path(), carried, left_out)
+    destination.mkdir(parents=True, exist_ok=True)
+    for relative in carried:
+        assert skill.folder is not None
+        target = destination / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(skill.folder / relative, target)
+    write_text(destination / SKILL_FILE, rendered_text)
+    return tuple(left_out)
+
+
+def _read(path: Path) -> tuple[Path, str]:
+    try:
+        file = _skill_file(path)
+        return file, read_text(file)
+    except UnicodeDecodeError as error:
+        raise SkillError(f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as UTF-8.") from error
+    except OSError as error:
+        raise SkillError(f"{path} cannot be read: {error.strerror or error}. Check its permissions.") from error
+
+
+def _skill_file(path: Path) -> Path:
+    if path.is_dir():
+        file = path / SKILL_FILE
+        if file.is_file():
+            return file
+        other = next((entry.name for entry in sorted(path.iterdir()) if entry.name.lower() == SKILL_FILE.lower()), None)
+        hint = f"Rename {other} to {SKILL_FILE}." if other else f"Create {file}, or name a single .md file."
+        raise SkillError(f"The folder {path} holds no {SKILL_FILE}. {hint}")
+    if not path.exists():
+        raise SkillError(
+            f"There is no skill at {path}. Name a folder with {SKILL_FILE} or one .md file; "
+            "to start without a skill, create an empty .md file."
+        )
+    if path.suffix.lower() != ".md":
+        raise SkillError(f"{path} is no Markdown file. A skill is a folder with {SKILL_FILE} or one file that ends in .md.")
+    return path
+
+
+def _collect(root: Path, relative: Path, carried: list[Path], left_out: list[Path]) -> None:
+    for entry in sorted((root / relative).iterdir()):
+        name = relative / entry.name
+        if name in (Path(SKILL_FILE), Path(".git")):
+            continue
+        if entry.is_symlink():
+            target = entry.resolve()
+            (carried if target.is_file() and target.is_relative_to(root.resolve()) else left_out).append(name)
+        elif entry.is_dir():
+            _collect(root, name, carried, left_out)
+        else:
+            (carried if entry.is_file() else left_out).append(name)

@@ -1,0 +1,49 @@
+"""Scored rollouts shared between runs: what one run measured, another with the same skill, task and target need not pay again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from skillopt.store.database import Database
+from skillopt.tasks.rollout import Invalid, Score, Trajectory
+
+
+class SharedRollouts:
+    """A run's own rollouts first, then those of the shared file. Only scored rollouts are shared, never an invalid one."""
+
+    def __init__(self, own: Database, path: Path) -> None:
+        self._own = own
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._shared = Database(path)
+
+    def shut(self) -> None:
+        self._shared.shut()
+
+    def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
+        own = self._own.finished(rollout)
+        if own is not None:
+            return own
+        found = self._shared.finished(rollout)
+        if found is not None:
+            self._own.keep(rollout, found[0], found[1])
+        return found
+
+    def next_attempt(self, rollout: str) -> int:
+        return self._own.next_attempt(rollout)
+
+    def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
+        self._own.keep(rollout, attempt, trajectory)
+
+    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
+        return self._own.score(rollout, attempt, scorer)
+
+    def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
+        self._own.keep_score(rollout, attempt, scorer, score)
+        done = self._own.finished(rollout)
+        if done is not None and done[0] == attempt:
+            self._shared.keep(rollout, attempt, done[1])
+            self._shared.keep_score(rollout, attempt, scorer, score)
+
+    def close_invalid(self, rows: Iterable[tuple[str, Invalid]]) -> None:
+        self._own.close_invalid(rows)

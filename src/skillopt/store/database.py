@@ -1,0 +1,145 @@
+"""Keeps what was paid for in one SQLite file per run: replies, rollouts, scores, spending.
+
+WAL with synchronous NORMAL: what a call returned from survives `kill -9`; a power cut may lose the last moments.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from skillopt.ledger import Amount, Entry, Settlement
+from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
+from skillopt.tasks.rollout import Invalid, Score, Trajectory
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS replies (
+  key TEXT PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL, draw INTEGER NOT NULL, reply TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS trajectories (
+  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, trajectory TEXT NOT NULL, PRIMARY KEY (rollout, attempt));
+CREATE TABLE IF NOT EXISTS invalid (
+  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (rollout, attempt));
+CREATE TABLE IF NOT EXISTS scores (
+  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, scorer TEXT NOT NULL, score TEXT NOT NULL, PRIMARY KEY (rollout, attempt, scorer));
+CREATE TABLE IF NOT EXISTS spending (
+  id INTEGER PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL, state TEXT NOT NULL,
+  calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd TEXT, usage TEXT);
+"""
+
+
+class Database:
+    """One file. Implements `Records`, `Journal` and the evaluator's `Rollouts`."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.executescript(_SCHEMA)
+
+    def shut(self) -> None:
+        self._db.close()
+
+    # Records
+
+    def get(self, key: str) -> Reply | None:
+        row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+        return None if row is None else _reply(json.loads(row[0]))
+
+    def put(self, key: str, request: Request, reply: Reply) -> None:
+        row = (key, request.role, request.stage, request.place, request.draw, _dump(asdict(reply)))
+        self._db.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    # Journal
+
+    def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
+        row = (role, stage, place, "open", reserved.calls, reserved.tokens, _fraction(reserved.usd))
+        cursor = self._db.execute("INSERT INTO spending (role, stage, place, state, calls, tokens, usd) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        return int(cursor.lastrowid or 0)
+
+    def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
+        row = (state, charged.calls, charged.tokens, _fraction(charged.usd), None if usage is None else _dump(asdict(usage)), entry)
+        self._db.execute("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
+
+    def entries(self) -> Iterable[Entry]:
+        rows = self._db.execute("SELECT id, role, stage, place, state, calls, tokens, usd, usage FROM spending ORDER BY id")
+        for number, role, stage, place, state, calls, tokens, usd, usage in rows:
+            charged = Amount(calls=calls, tokens=tokens, usd=None if usd is None else Fraction(usd))
+            used = None if usage is None else Usage(**json.loads(usage))
+            yield Entry(id=number, role=role, stage=stage, place=place, state=state, charged=charged, usage=used)
+
+    # Rollouts
+
+    def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
+        """The first finished attempt of a rollout."""
+        query = "SELECT attempt, trajectory FROM trajectories WHERE rollout = ? ORDER BY attempt LIMIT 1"
+        row = self._db.execute(query, (rollout,)).fetchone()
+        return None if row is None else (row[0], _trajectory(json.loads(row[1])))
+
+    def next_attempt(self, rollout: str) -> int:
+        """The first attempt number without a closed invalid outcome."""
+        row = self._db.execute("SELECT MAX(attempt) FROM invalid WHERE rollout = ?", (rollout,)).fetchone()
+        return 0 if row[0] is None else int(row[0]) + 1
+
+    def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
+        self._db.execute("INSERT OR REPLACE INTO trajectories VALUES (?, ?, ?)", (rollout, attempt, _dump(asdict(trajectory))))
+
+    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
+        query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? AND scorer = ?"
+        row = self._db.execute(query, (rollout, attempt, scorer)).fetchone()
+        return None if row is None else Score(**json.loads(row[0]))
+
+    def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
+        self._db.execute("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", (rollout, attempt, scorer, _dump(asdict(score))))
+
+    def close_invalid(self, rows: Iterable[tuple[str, Invalid]]) -> None:
+        """A stage closed with these rows invalid: from now on these attempts are over."""
+        values = [(rollout, row.attempt, row.kind, row.detail) for rollout, row in rows]
+        if values:
+            self._db.executemany("INSERT OR REPLACE INTO invalid VALUES (?, ?, ?, ?)", values)
+
+    # Meta
+
+    def note(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def noted(self, name: str) -> str | None:
+        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _fraction(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _usage(data: dict[str, Any] | None) -> Usage | None:
+    return None if data is None else Usage(**data)
+
+
+def _reply(data: dict[str, Any]) -> Reply:
+    calls = tuple(ToolCall(**call) for call in data["tool_calls"])
+    return Reply(text=data["text"], finish=data["finish"], usage=_usage(data["usage"]), tool_calls=calls, model=data["model"])
+
+
+def _message(data: dict[str, Any]) -> Message:
+    calls = tuple(ToolCall(**call) for call in data["tool_calls"])
+    return Message(role=data["role"], content=data["content"], tool_calls=calls, tool_call_id=data["tool_call_id"])
+
+
+def _trajectory(data: dict[str, Any]) -> Trajectory:
+    return Trajectory(
+        messages=tuple(_message(message) for message in data["messages"]),
+        answer=data["answer"],
+        calls=data["calls"],
+        usage=_usage(data["usage"]),
+        failure=data["failure"],
+    )

@@ -1,0 +1,148 @@
+"""A run folder: whose it is, the log of what was decided, and the lock that keeps two processes apart.
+
+Re-running the same command opens the same folder and goes on. The log is append-only; a torn last line, left by a crash, is cut off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import RunConflict, UsageError
+from skillopt.events import Checkpoint, Event, Sink, TestMeasured, parse_event
+from skillopt.files import lock
+from skillopt.redact import Scrubber
+from skillopt.store.database import Database
+
+EVENTS = "events.jsonl"
+DATABASE = "run.db"
+
+
+class Run:
+    """One open run folder. `emit` is the sink every part of the engine reports to."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any], *, scrubber: Scrubber, sinks: Sequence[Sink] = ()) -> None:
+        self.folder = folder
+        self.history: list[Event] = []
+        """Decided facts so far, in order; those of steps that were opened again are left out."""
+        self._scrubber = scrubber
+        self._sinks = list(sinks)
+        self._seen: set[str] = set()
+        self._stack = ExitStack()
+        _prepare(folder)
+        self._stack.enter_context(lock(folder / ".lock"))
+        try:
+            self.database = Database(folder / DATABASE)
+            self._stack.callback(self.database.shut)
+            self._claim(identity)
+            for event in read_events(folder / EVENTS, mend=True):
+                self._remember(event)
+            self._log = self._stack.enter_context((folder / EVENTS).open("a", encoding="utf-8", newline="\n"))
+        except BaseException:
+            self._stack.close()
+            raise
+        self.is_resumed = bool(self.history)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+    def watch(self, sink: Sink) -> None:
+        """Hear every event from now on; `history` holds what was decided before."""
+        self._sinks.append(sink)
+
+    def emit(self, event: Event) -> None:
+        """Append a fact once; what it reports is committed already. Live events are only passed on."""
+        if event.id is not None:
+            if event.id in self._seen:
+                return
+            self._log.write(self._scrubber.scrub(event.model_dump_json()) + "\n")
+            self._log.flush()
+            self._remember(event)
+        for sink in self._sinks:
+            sink(event)
+
+    def last_state(self) -> Mapping[str, Any] | None:
+        """The state at the last checkpoint; that is all a run needs to go on."""
+        for event in reversed(self.history):
+            if isinstance(event, Checkpoint):
+                return event.state
+        return None
+
+    def steps(self) -> list[dict[str, Any]]:
+        """The public records of all closed steps."""
+        return step_records(self.history)
+
+    def looks(self, other_than: str) -> int:
+        """How often the test split was opened, not counting the look of that id."""
+        return sum(isinstance(event, TestMeasured) and event.id != other_than for event in self.history)
+
+    def _remember(self, event: Event) -> None:
+        if event.id is not None:
+            self._seen.add(event.id)
+            self.history.append(event)
+
+    def _claim(self, identity: Mapping[str, Any]) -> None:
+        mine = json.dumps(identity, sort_keys=True, ensure_ascii=False)
+        theirs = self.database.noted("identity")
+        if theirs is None:
+            self.database.note("identity", mine)
+        elif theirs != mine:
+            changed = "\n".join(difference(json.loads(theirs), json.loads(mine)))
+            raise RunConflict(
+                f"{self.folder} holds another run; nothing was changed. It differs in\n{changed}\n"
+                "Name another folder (--out_root) or use the same settings."
+            )
+
+
+def read_events(path: Path, *, mend: bool = False) -> list[Event]:
+    """All complete events of a log; with `mend`, what a crash left of a last line is cut off the file."""
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if mend and len(whole) < len(data):
+        with path.open("r+b") as log:
+            log.truncate(len(whole))
+    return [parse_event(line) for line in whole.splitlines() if line.strip()]
+
+
+def step_records(history: Sequence[Event]) -> list[dict[str, Any]]:
+    """Public step records, without those that a later `reopened` checkpoint took back."""
+    records: list[dict[str, Any]] = []
+    for event in history:
+        if isinstance(event, Checkpoint) and event.kind == "step":
+            records.append(event.record)
+        elif isinstance(event, Checkpoint) and event.kind == "reopened":
+            records = [record for record in records if record["step"] < event.record["from_step"]]
+    return records
+
+
+def difference(old: Any, new: Any, path: str = "") -> list[str]:
+    """The leaves in which two identities differ, one line each."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [line for key in sorted({*old, *new}) for line in difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)]
+    return [] if old == new else [f"  {path}: {_short(old)} there, {_short(new)} now"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _prepare(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = {path.name for path in folder.iterdir()}
+        probe = folder / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"The run folder {folder} cannot be written: {error.strerror or error}. Name another with --out_root.") from error
+    if names - {".lock", ".probe"} and DATABASE not in names:
+        raise RunConflict(f"{folder} is not empty and is not a run of SkillOpt; nothing was changed. Name another folder with --out_root.")

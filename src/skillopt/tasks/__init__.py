@@ -1,0 +1,1 @@
+"""Tasks, how they are split and scored, and what running one gives."""

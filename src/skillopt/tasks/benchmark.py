@@ -1,0 +1,64 @@
+"""The port every benchmark implements, and the one for tasks that need more than a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import BaseModel
+
+from skillopt.messages import Tool
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.task import Split, Task
+
+
+class Environment(Protocol):
+    """The surroundings of one rollout. The harness drives it; it never calls a model."""
+
+    tools: Sequence[Tool]
+
+    async def step(self, name: str, arguments: Mapping[str, object]) -> str:
+        """Do what the tool call says and return what the target observes. A wrong call is an observation, not an error."""
+        ...
+
+    async def close(self) -> None:
+        """Free everything; called once, also after an error."""
+        ...
+
+
+@runtime_checkable
+class Benchmark(Protocol):
+    """Tasks with a way to score them."""
+
+    name: str
+    prompts: Mapping[str, str]
+    """Stage to text. `rollout` is the system prompt with `{skill}` in it; optimizer stages override the generic prompt of that name."""
+    seed_skill: str
+    """The skill a run starts from when the user names none."""
+    scorer_version: str
+    """Changes whenever the same answer could get another score."""
+    graded: bool
+    """True when the scorer gives partial credit and has no pass mark of its own: the gate then reads soft unless told otherwise."""
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """The tasks of a split in their fixed order; the same call gives equal tasks."""
+        ...
+
+    def open(self, task: Task) -> Environment | None:
+        """A fresh environment for one rollout, or None where the question is all there is."""
+        ...
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Score a finished trajectory. Raise `ScoringError` when the scorer itself failed: that is never a zero."""
+        ...
+
+
+class BenchmarkPlugin(Protocol):
+    """`PLUGIN` of every file in `benchmarks/`: builds a benchmark from its own part of the `env` section."""
+
+    Settings: type[BaseModel]
+    """The `env.*` keys this benchmark reads, typed and documented per field; any other key is an error."""
+    defaults: Mapping[str, Any]
+    """Dotted configuration keys this benchmark sets when the user did not, e.g. `{"evaluation.repeats": 1}`."""
+
+    def __call__(self, settings: Any) -> Benchmark: ...

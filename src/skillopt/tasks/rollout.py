@@ -1,0 +1,58 @@
+"""What running one task once gives: a measurement, or the named reason why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from skillopt.errors import Kind
+from skillopt.messages import Message, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Hard (passed or not, as a number in [0, 1]) and soft (partial credit) with words for the optimizer."""
+
+    hard: float
+    soft: float
+    feedback: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """What the target did: the whole conversation, its final answer, and how it failed by itself, if it did.
+
+    `failure` names the target's own fault: refusal, empty, length, turns. Such a rollout is scored, with hard 0.
+    """
+
+    messages: tuple[Message, ...]
+    answer: str
+    calls: int
+    usage: Usage | None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A measurement."""
+
+    task_id: str
+    draw: int
+    attempt: int
+    key: str
+    trajectory: Trajectory
+    score: Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invalid:
+    """No measurement, and why. Never averaged, never a zero."""
+
+    task_id: str
+    draw: int
+    attempt: int
+    kind: Kind
+    detail: str
+
+
+Rollout: TypeAlias = Scored | Invalid

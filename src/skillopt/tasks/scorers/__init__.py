@@ -1,0 +1,93 @@
+"""Decides which scorer a user means: one of ours by name, any Python function, or any command.
+
+| `spec` | scorer |
+|---|---|
+| `"exact_match"`, `"squad"`, `"contains"`, `"regex"`, `"numeric"`, `"multiple_choice"`, `"json_equal"` | one of ours; takes `options` |
+| a callable `f(task, answer)` | your function, sync or async |
+| `"package.module:function"`, `"path/to/file.py:function"` | the same, by name |
+| `"cmd: ./score --strict"`, or a list of arguments | your command: JSON on stdin, the score on stdout |
+
+`answer` is the text of the last `<answer>...</answer>` of the reply, or the whole reply without one.
+
+*Graded*: a scorer that gives partial credit and has no pass mark makes the gate read soft. Our own scorers decide hard themselves and are
+not graded. A function is graded when its return annotation is `float`, or it has an attribute `graded = True`; a command cannot be asked,
+so it is not. The argument `graded` overrides both, and a `pass_at` makes a scorer not graded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+
+from skillopt.errors import ConfigError, UnknownName, suggest
+from skillopt.tasks.scorers._choice import MultipleChoice
+from skillopt.tasks.scorers._command import command_scorer
+from skillopt.tasks.scorers._function import function_scorer, load_function
+from skillopt.tasks.scorers._regex import Regex
+from skillopt.tasks.scorers._scorer import NamedScorer, Scorer, extract_answer, score_trajectory
+from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad
+from skillopt.tasks.scorers._values import JsonEqual, Numeric
+
+__all__ = ["SCORERS", "Scorer", "ScorerSpec", "extract_answer", "get_scorer", "score_trajectory"]
+
+ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
+
+SCORERS: Mapping[str, type[NamedScorer]] = {
+    kind.name: kind for kind in (ExactMatch, Squad, Contains, Regex, Numeric, MultipleChoice, JsonEqual)
+}
+"""The scorers that have a name; their fields are their options."""
+
+
+def get_scorer(
+    spec: ScorerSpec,
+    *,
+    pass_at: float | None = None,
+    graded: bool | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Scorer:
+    """The scorer that `spec` means. What cannot work - no such name, function, program or option - is an error here, not later."""
+    if pass_at is not None and not 0 < pass_at <= 1:
+        raise ConfigError(f"pass_at is {pass_at:g}; a score passes at some value above 0 and up to 1.")
+    if isinstance(spec, str):
+        return _by_text(spec, pass_at, graded, dict(options or {}))
+    if isinstance(spec, Scorer):
+        _refuse(f"The scorer {spec.name!r} is complete in itself", pass_at=pass_at, graded=graded, options=options)
+        return spec
+    if callable(spec):
+        _refuse("A Python function takes no options", options=options)
+        return function_scorer(spec, pass_at=pass_at, graded=graded)
+    return command_scorer(spec, pass_at=pass_at, graded=graded, options=dict(options or {}))
+
+
+def _by_text(spec: str, pass_at: float | None, graded: bool | None, options: dict[str, Any]) -> Scorer:
+    if spec.startswith("cmd:"):
+        return command_scorer(spec.removeprefix("cmd:"), pass_at=pass_at, graded=graded, options=options)
+    if ":" in spec:
+        _refuse("A Python function takes no options", options=options)
+        return function_scorer(load_function(spec), pass_at=pass_at, graded=graded)
+    if spec not in SCORERS:
+        raise UnknownName("scorer", spec, SCORERS)
+    _refuse(f"The scorer {spec!r} decides itself what passes", pass_at=pass_at, graded=graded)
+    return _with_options(SCORERS[spec], options)
+
+
+def _with_options(kind: type[NamedScorer], options: dict[str, Any]) -> Scorer:
+    known = [field.name for field in fields(kind)]
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"The scorer {kind.name!r} has no option {name!r}. {suggest(name, known)}")
+    try:
+        return TypeAdapter(kind).validate_python(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"The scorer {kind.name!r} cannot use option {option} = {first['input']!r}: {first['msg']}.") from error
+
+
+def _refuse(why: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and value != {}:
+            raise ConfigError(f"{why}, so {name} cannot be used with it. Remove {name}.")

@@ -1,0 +1,120 @@
+"""Scores with any command: the task and the answer as JSON on its stdin, the score on its stdout."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import ConfigError, Fault, ScoringError, suggest
+from skillopt.process import Finished, minimal_env, run_process
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.scorers._scorer import Scorer, as_text, clip, extract_answer, to_score
+from skillopt.tasks.task import Task
+
+DEFAULT_TIMEOUT = 60.0
+_HASHED_UP_TO = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandScorer:
+    """A user's program.
+
+    In: `{"task": {"id", "prompt", "reference", "kind", "data"}, "answer"}`. Out: a number from 0 to 1, `true` or `false`, or an object
+    `{"hard", "soft", "feedback"}` or `{"score", "feedback"}`. Messages belong on stderr. A non-zero exit, anything else on stdout or no
+    end in time is an error of the scorer, never a zero. It gets a minimal environment without any key.
+    """
+
+    name: str
+    version: str
+    graded: bool
+    argv: tuple[str, ...]
+    pass_at: float | None
+    timeout: float
+
+    def check_task(self, task: Task) -> None:
+        """Any task will do: only the program knows what it needs."""
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Run the program on one answer."""
+        shown = {"id": task.id, "prompt": task.prompt, "reference": task.reference, "kind": task.kind, "data": dict(task.data)}
+        job = json.dumps({"task": shown, "answer": extract_answer(trajectory.answer)}, default=str)
+        try:
+            done = await run_process(self.argv, input=job.encode(), env=minimal_env(), cwd=None, timeout=self.timeout)
+        except Fault as fault:
+            raise ScoringError(fault.kind, f"scorer {fault.detail} (task {task.id!r})") from fault
+        return self._read(done, f"scorer {self.name!r} (task {task.id!r})")
+
+    def _read(self, done: Finished, who: str) -> Score:
+        if done.code != 0:
+            said = done.stderr.decode(errors="replace").strip()[-500:]
+            raise ScoringError("judge", f"{who} ended with code {done.code}: {said or 'nothing on stderr'}")
+        text = done.stdout.decode(errors="replace").strip()
+        try:
+            value = json.loads(text.lower() if text in ("True", "False") else text)
+        except (ValueError, RecursionError):
+            raise ScoringError("contract", f"{who} printed {clip(text)!r} on stdout; print the score and nothing else") from None
+        return _from_object(value, self.pass_at, who) if isinstance(value, dict) else to_score(value, pass_at=self.pass_at, who=who)
+
+
+def command_scorer(command: str | Sequence[str], *, pass_at: float | None, graded: bool | None, options: dict[str, Any]) -> Scorer:
+    """A scorer of a command line or a list of arguments; the program must be there now. `options` may set `timeout` in seconds."""
+    argv = _argv(command)
+    name = shlex.join(argv)
+    for option in options:
+        if option != "timeout":
+            raise ConfigError(f"A scorer command has no option {option!r}. {suggest(option, ['timeout'])}")
+    timeout = options.get("timeout", DEFAULT_TIMEOUT)
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise ConfigError(f"The scorer command's timeout is {timeout!r}; write a number of seconds above 0.")
+    if graded and pass_at is not None:
+        raise ConfigError(f"The scorer {name!r} cannot be graded and have pass_at: a pass mark decides hard. Remove one of the two.")
+    program = shutil.which(argv[0])
+    if program is None:
+        raise ConfigError(f"The scorer command {name!r}: there is no program {argv[0]!r}. Install it, or correct the path.")
+    version = f"command {name} {_files_hash([program, *argv[1:]])} pass_at={pass_at}"
+    return CommandScorer(
+        name=name, version=version, graded=bool(graded), argv=(program, *argv[1:]), pass_at=pass_at, timeout=float(timeout)
+    )
+
+
+def _argv(command: str | Sequence[str]) -> list[str]:
+    try:
+        argv = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as error:
+        raise ConfigError(
+            f"The scorer command {command!r} cannot be read: {error}. Close the quotes, or give a list of arguments."
+        ) from error
+    if not argv or not all(isinstance(part, str) for part in argv) or not argv[0]:
+        raise ConfigError(f"The scorer command {command!r} names no program. Write it after 'cmd:'.")
+    return argv
+
+
+def _files_hash(argv: Sequence[str]) -> str:
+    """Hash of the files the command line names, so that editing the script makes it another scorer."""
+    sha = hashlib.sha256()
+    for part in argv:
+        path = Path(part)
+        try:
+            if path.is_file() and path.stat().st_size <= _HASHED_UP_TO:
+                sha.update(path.read_bytes())
+        except (OSError, ValueError):  # an argument that is no path, or one we may not read
+            continue
+    return sha.hexdigest()[:16]
+
+
+def _from_object(value: dict[str, Any], pass_at: float | None, who: str) -> Score:
+    feedback = as_text(value.get("feedback"))
+    figures = value.keys() - {"feedback"}
+    if figures == {"score"}:
+        return replace(to_score(value["score"], pass_at=pass_at, who=who), feedback=feedback)
+    if figures == {"hard", "soft"}:
+        return to_score(Score(hard=value["hard"], soft=value["soft"], feedback=feedback), pass_at=None, who=who)
+    raise ScoringError(
+        "contract", f"{who} printed an object with [{', '.join(value)}]; write hard and soft, or score, and perhaps feedback"
+    )

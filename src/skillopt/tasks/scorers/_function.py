@@ -1,0 +1,147 @@
+"""Scores with any Python function: `f(task, answer)` returning a bool, a number from 0 to 1, or a `Score`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from skillopt.errors import ConfigError, Fault, ScoringError, suggest
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.scorers._scorer import Scorer, extract_answer, to_score
+from skillopt.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionScorer:
+    """A user's function. A sync one runs in a thread, so it may be slow without holding up the rest; it has no time limit."""
+
+    name: str
+    version: str
+    graded: bool
+    function: Callable[..., Any]
+    pass_at: float | None
+
+    def check_task(self, task: Task) -> None:
+        """Any task will do: only the function knows what it needs."""
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Call the function. What it raises is an error of the scorer (`judge`), what is no score breaks its contract."""
+        value, error = await self._call(task, extract_answer(trajectory.answer))
+        if isinstance(error, Fault):
+            raise error
+        if error is not None:
+            raise ScoringError("judge", f"scorer {self.name} raised {type(error).__name__}: {error} (task {task.id!r})") from error
+        return to_score(value, pass_at=self.pass_at, who=f"scorer {self.name} (task {task.id!r})")
+
+    async def _call(self, task: Task, answer: str) -> tuple[Any, BaseException | None]:
+        # Every exception is caught because this is a stranger's code, and SystemExit because a scorer must not end the run.
+        try:
+            if _is_async(self.function):
+                return await self.function(task, answer), None
+            value, raised = await asyncio.to_thread(_guarded, self.function, task, answer)
+            return (await value if inspect.isawaitable(value) else value), raised
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
+            return None, error
+
+
+def function_scorer(function: Callable[..., Any], *, pass_at: float | None, graded: bool | None) -> Scorer:
+    """A scorer of a callable. Its version is its attribute `version` if it has one, else the hash of its source file."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    if graded is None:
+        graded = pass_at is None and (bool(getattr(function, "graded", False)) or _returns_float(function))
+    elif graded and pass_at is not None:
+        raise ConfigError(f"The scorer {name} cannot be graded and have pass_at: a pass mark decides hard. Remove one of the two.")
+    version = f"function {name} {getattr(function, 'version', None) or _source_hash(function)} pass_at={pass_at}"
+    return FunctionScorer(name=name, version=version, graded=graded, function=function, pass_at=pass_at)
+
+
+def load_function(spec: str) -> Callable[..., Any]:
+    """The function that `package.module:function` or `path/to/file.py:function` names."""
+    where, _, attribute = spec.rpartition(":")
+    module = _from_file(Path(where), spec) if where.endswith(".py") else _from_import(where, spec)
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+            raise ConfigError(f"The scorer {spec!r}: {where} has no {attribute!r}. {suggest(attribute, known)}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise ConfigError(f"The scorer {spec!r} is no function but {type(found).__name__}. Name a function of (task, answer).")
+    return found  # type: ignore[no-any-return]  # whatever is callable
+
+
+def _from_import(where: str, spec: str) -> ModuleType:
+    try:
+        return importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"The scorer {spec!r}: {error}. Install it, or name the file: path/to/file.py:function.") from error
+    except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
+        raise ConfigError(f"The scorer {spec!r}: importing {where} raised {type(error).__name__}: {error}.") from error
+
+
+def _from_file(path: Path, spec: str) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"The scorer {spec!r}: there is no file {path}. Correct the path.")
+    name = f"_skillopt_scorer_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}"
+    module_spec = importlib.util.spec_from_file_location(name, path)
+    assert module_spec is not None and module_spec.loader is not None, "a .py file has a loader"
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[name] = module  # dataclasses and pickle look their module up by name
+    try:
+        module_spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
+        del sys.modules[name]
+        raise ConfigError(f"The scorer {spec!r}: running {path} raised {type(error).__name__}: {error}.") from error
+    return module
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _guarded(function: Callable[..., Any], task: Task, answer: str) -> tuple[Any, BaseException | None]:
+    # The error is returned, not raised: a StopIteration raised into a future would hang whoever awaits it.
+    try:
+        return function(task, answer), None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - see `_call`
+        return None, error
+
+
+def _returns_float(function: Callable[..., Any]) -> bool:
+    try:
+        return inspect.signature(function).return_annotation in (float, "float")
+    except (TypeError, ValueError):  # builtins have no signature
+        return False
+
+
+def _source_hash(function: Callable[..., Any]) -> str:
+    plain = inspect.unwrap(getattr(function, "func", function))  # `func`: functools.partial
+    plain = plain if hasattr(plain, "__code__") or inspect.isclass(plain) else type(plain)
+    try:
+        return hashlib.sha256(Path(inspect.getsourcefile(plain) or "").read_bytes()).hexdigest()[:16]
+    except (OSError, TypeError):  # typed into a console, or not Python at all: what it compiles to is the next best
+        return _code_hash(getattr(plain, "__code__", None))
+
+
+def _code_hash(code: CodeType | None) -> str:
+    sha = hashlib.sha256()
+    if code is not None:
+        sha.update(code.co_code + repr(code.co_names).encode())
+        for constant in code.co_consts:
+            # A set's order differs between processes, an inner function's repr holds an address.
+            text = (
+                _code_hash(constant)
+                if isinstance(constant, CodeType)
+                else repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
+            )
+            sha.update(text.encode())
+    return sha.hexdigest()[:16]

@@ -1,0 +1,82 @@
+"""Scores by pattern in a process of its own, because a pattern that backtracks for ever can only be ended from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+import weakref
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from skillopt.errors import Fault, ScoringError, TaskError
+from skillopt.process import minimal_env, run_process
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer, passed, references
+from skillopt.tasks.task import Task
+
+_PROGRAM = """
+import json, re, sys
+job = json.load(sys.stdin.buffer)
+find = re.fullmatch if job["full"] else re.search
+print(int(any(find(pattern, job["text"], job["flags"]) for pattern in job["patterns"])))
+"""
+
+_slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
+"""One semaphore per event loop: more matching at once than cores would let waiting count against the time limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regex(NamedScorer):
+    """The reference is a Python pattern (or a list of them) found in the answer; with `full` it must match all of it.
+
+    `timeout` is in seconds; a match that takes longer is an error of the scorer, never a zero.
+    """
+
+    name: ClassVar[str] = "regex"
+    ignore_case: bool = False
+    full: bool = False
+    timeout: Annotated[float, Field(gt=0)] = 5.0
+
+    def check_task(self, task: Task) -> None:
+        """Every pattern compiles."""
+        for pattern in references(task):
+            try:
+                re.compile(pattern, self._flags)
+            except (re.error, OverflowError, RecursionError) as error:
+                raise TaskError(f"Task {task.id!r}: the reference {pattern!r} is not a pattern: {error}. Correct it.") from error
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Match in a child process that is killed when its time is up."""
+        answer = extract_answer(trajectory.answer)
+        patterns = references(task)
+        job = json.dumps({"patterns": patterns, "text": answer, "flags": self._flags, "full": self.full})
+        try:
+            async with _slot():
+                done = await run_process(
+                    [sys.executable, "-I", "-S", "-c", _PROGRAM], input=job.encode(), env=minimal_env(), cwd=None, timeout=self.timeout
+                )
+        except Fault as fault:
+            if fault.kind != "timeout":
+                raise ScoringError(fault.kind, fault.detail) from fault
+            raise ScoringError("timeout", f"the pattern of task {task.id!r} took longer than {self.timeout:g} s on this answer") from fault
+        if done.code != 0:
+            raise ScoringError(
+                "judge", f"the pattern of task {task.id!r} could not be matched: {done.stderr.decode(errors='replace')[-300:]}"
+            )
+        return passed(done.stdout.strip() == b"1", answer, patterns, "The reference is a regular expression.")
+
+    @property
+    def _flags(self) -> int:
+        return int(re.IGNORECASE) if self.ignore_case else 0
+
+
+def _slot() -> asyncio.Semaphore:
+    loop = asyncio.get_running_loop()
+    if loop not in _slots:
+        _slots[loop] = asyncio.Semaphore(os.cpu_count() or 1)
+    return _slots[loop]

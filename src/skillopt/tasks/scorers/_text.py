@@ -1,0 +1,85 @@
+"""Scorers that compare words: exactly, by containment, or the way SQuAD does."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.scorers._scorer import TextScorer, extract_short_answer, missed, passed, references
+from skillopt.tasks.task import Task
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactMatch(TextScorer):
+    """The answer equals an acceptable one, apart from white space at the ends."""
+
+    name: ClassVar[str] = "exact_match"
+    ignore_case: bool = False
+
+    def grade(self, task: Task, answer: str) -> Score:
+        """All or nothing."""
+        wanted = references(task)
+        return passed(_cased(answer, self.ignore_case) in {_cased(text.strip(), self.ignore_case) for text in wanted}, answer, wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contains(TextScorer):
+    """The answer contains an acceptable one (with `every`, all of them)."""
+
+    name: ClassVar[str] = "contains"
+    ignore_case: bool = False
+    every: bool = False
+
+    def grade(self, task: Task, answer: str) -> Score:
+        """All or nothing."""
+        wanted = references(task)
+        hits = (_cased(text.strip(), self.ignore_case) in _cased(answer, self.ignore_case) for text in wanted)
+        return passed(all(hits) if self.every else any(hits), answer, wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Squad(TextScorer):
+    """SQuAD's measures: hard is exact match after normalising, soft the best token F1. Without tags the last line is the answer."""
+
+    name: ClassVar[str] = "squad"
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Read a short answer and grade it."""
+        return self.grade(task, extract_short_answer(trajectory.answer))
+
+    def grade(self, task: Task, answer: str) -> Score:
+        """Exact match and F1, each against the acceptable answer that fits best."""
+        wanted = references(task)
+        hard = max(squad_exact(answer, text) for text in wanted)
+        soft = max(squad_f1(answer, text) for text in wanted)
+        return Score(hard=hard, soft=soft, feedback="" if hard else missed(answer, wanted))
+
+
+def squad_normal(text: str) -> str:
+    """Lower case, without ASCII punctuation and English articles, single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def squad_exact(answer: str, reference: str) -> float:
+    """1 when both are the same after normalising."""
+    return float(squad_normal(answer) == squad_normal(reference))
+
+
+def squad_f1(answer: str, reference: str) -> float:
+    """F1 of the token multisets. When one side is empty after normalising, it is 1 only if both are (SQuAD 2.0)."""
+    ours, theirs = squad_normal(answer).split(), squad_normal(reference).split()
+    if not ours or not theirs:
+        return float(ours == theirs)
+    common = (Counter(ours) & Counter(theirs)).total()
+    return 2 * common / (len(ours) + len(theirs))
+
+
+def _cased(text: str, ignore_case: bool) -> str:
+    return text.casefold() if ignore_case else text

@@ -1,0 +1,141 @@
+"""Scorers that compare values: numbers within a tolerance, and JSON whatever its spelling."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, NoReturn
+
+from pydantic import Field
+
+from skillopt.errors import TaskError
+from skillopt.tasks.rollout import Score
+from skillopt.tasks.scorers._scorer import TextScorer, as_text, passed, references
+from skillopt.tasks.task import Task
+
+_CORE = r"""
+    (?P<sign>(?<![\w.)])[-+−])? \s* (?:[$€£¥] \s* (?P<inner>[-+−](?=[\d.]))?)?
+    (?P<digits> (?<![\w.]) (?: \d{1,3}(?:,\d{3})+(?!\d) | \d+ ) (?:\.\d+)? | (?<![\w.])\.\d+ )
+    (?P<power>[eE][-+]?\d+)?
+    \s* (?P<percent>%)? \s* (?P<scale>\b(?:thousand|million|billion|trillion)s?\b)?
+"""
+_NUMBER = re.compile(_CORE, re.VERBOSE | re.IGNORECASE)
+_BRACKETED = re.compile(rf"\s*[$€£¥]?\s*\({_CORE}\)\s*%?\s*", re.VERBOSE | re.IGNORECASE)
+_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A number as written, and whether a percent sign stood behind it."""
+
+    value: float
+    percent: bool
+
+    def readings(self, other: Quantity) -> tuple[float, ...]:
+        """The values this may stand for beside `other`: `12%` against a plain number is 12 (same unit) or 0.12."""
+        return (self.value, self.value / 100) if self.percent and not other.percent else (self.value,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numeric(TextScorer):
+    """The answer's number is within `absolute` or `relative` tolerance of an acceptable one.
+
+    Thousands commas, a currency sign, `%`, scale words (thousand to trillion) and an answer that is a number in brackets (negative, as in
+    accounts) are understood; scale words count, so 5 million is not 5 billion. Of several numbers the last one is the answer.
+    """
+
+    name: ClassVar[str] = "numeric"
+    absolute: Annotated[float, Field(ge=0)] = 1e-9
+    relative: Annotated[float, Field(ge=0)] = 1e-6
+
+    def check_task(self, task: Task) -> None:
+        """Every reference is a finite number."""
+        for text in references(task):
+            quantity = read_quantity(text)
+            if quantity is None or not math.isfinite(quantity.value):
+                raise TaskError(f"Task {task.id!r}: the reference {text!r} is not a number. Correct it, or use another scorer.")
+
+    def grade(self, task: Task, answer: str) -> Score:
+        """All or nothing."""
+        wanted = references(task)
+        given = read_quantity(answer)
+        if given is None:
+            return passed(False, answer, wanted, "No number was found.")
+        return passed(any(self._close(given, read_quantity(text)) for text in wanted), answer, wanted)
+
+    def _close(self, given: Quantity, wanted: Quantity | None) -> bool:
+        return wanted is not None and any(
+            math.isclose(ours, theirs, rel_tol=self.relative, abs_tol=self.absolute)
+            for ours in given.readings(wanted)
+            for theirs in wanted.readings(given)
+        )
+
+
+def read_quantity(text: str) -> Quantity | None:
+    """The number an answer gives: the last one in it, or None."""
+    text = " ".join(text.split())  # long runs of white space would make the pattern backtrack
+    bracketed = _BRACKETED.fullmatch(text)
+    match = bracketed or next(iter(reversed(list(_NUMBER.finditer(text)))), None)
+    if match is None:
+        return None
+    value = float(match["digits"].replace(",", "") + (match["power"] or "")) * _SCALES.get(
+        (match["scale"] or "").lower().removesuffix("s"), 1.0
+    )
+    signs = [sign for sign in (match["sign"], match["inner"]) if sign in ("-", "−")]
+    negative = bool(signs) or bracketed is not None
+    return Quantity(value=-value if negative else value, percent="%" in match[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonEqual(TextScorer):
+    """The answer is JSON of the same value: key order and spacing do not count, 1 equals 1.0, true is not 1.
+
+    The last fenced block of the answer is read, or all of it. The reference is the value itself - a list is one value, not alternatives -
+    or JSON text.
+    """
+
+    name: ClassVar[str] = "json_equal"
+
+    def check_task(self, task: Task) -> None:
+        """The reference is JSON."""
+        try:
+            _expected(task)
+        except (ValueError, RecursionError) as error:
+            raise TaskError(
+                f"Task {task.id!r}: the reference is text that is not JSON: {error}. A plain string needs quotes inside."
+            ) from error
+        if task.reference is None:
+            raise TaskError(f"Task {task.id!r} has no reference to compare with. Give it one, or use a scorer that needs none.")
+
+    def grade(self, task: Task, answer: str) -> Score:
+        """All or nothing."""
+        expected = _expected(task)
+        blocks = _FENCE.findall(answer)
+        try:
+            given = _loads(blocks[-1] if blocks else answer)
+        except (ValueError, RecursionError) as error:
+            return passed(False, answer, [as_text(expected)], f"The answer is not JSON: {error}.")
+        return passed(_same(given, expected), answer, [as_text(expected)])
+
+
+def _expected(task: Task) -> Any:
+    return _loads(task.reference) if isinstance(task.reference, str) else task.reference
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, parse_constant=_not_json)
+
+
+def _not_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

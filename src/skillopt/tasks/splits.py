@@ -1,0 +1,143 @@
+"""Decides which task is train, val or test, and that no task is in two of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from skillopt.errors import ConfigError, TaskError, UnknownName
+from skillopt.tasks.task import SPLITS, Split, Task
+
+ALIASES: dict[str, Split] = {
+    "train": "train",
+    "val": "val",
+    "valid_seen": "val",
+    "selection": "val",
+    "test": "test",
+    "valid_unseen": "test",
+}
+"""Every public name of a split."""
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splits:
+    """Three disjoint lists of tasks, checked when made.
+
+    Disjoint is meant by content: the same question under two ids is one task, and in two splits it would leak. Inside *one* split equal
+    content is allowed - public data has such rows, and they do no harm there - but ids are unique everywhere. Train and val must hold
+    something; test may be empty, then nothing is claimed about it.
+    """
+
+    train: tuple[Task, ...]
+    val: tuple[Task, ...]
+    test: tuple[Task, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_overlaps(self)
+        _check_ids(task for split in SPLITS for task in self.of(split))
+        for name, tasks, purpose in (("train", self.train, "learn from"), ("val", self.val, "decide with")):
+            if not tasks:
+                raise TaskError(f"The {name} split is empty: there is nothing to {purpose}. Add tasks, or change env.split_ratio.")
+
+    def of(self, split: Split) -> tuple[Task, ...]:
+        """The tasks of one split, in their fixed order."""
+        return {"train": self.train, "val": self.val, "test": self.test}[split]
+
+    def limited(self, limit: int) -> Splits:
+        """The first `limit` tasks of each split; 0 is all of them."""
+        if limit == 0:
+            return self
+        return Splits(train=self.train[:limit], val=self.val[:limit], test=self.test[:limit])
+
+
+def canonical_split(name: str) -> Split:
+    """The split a public name means; any other name is an error, never a default."""
+    if name not in ALIASES:
+        raise UnknownName("split", name, ALIASES)
+    return ALIASES[name]
+
+
+def parse_ratio(ratio: str) -> tuple[Fraction, Fraction, Fraction]:
+    """The weights of train, val and test in `2:1:7`."""
+    try:
+        weights = tuple(Fraction(part.strip()) for part in ratio.split(":"))
+    except (ValueError, ZeroDivisionError):
+        weights = ()
+    if len(weights) != 3 or min(weights) < 0 or not (weights[0] and weights[1]):
+        raise ConfigError(
+            f"env.split_ratio {ratio!r} is not three weights train:val:test such as 2:1:7 (only the last may be 0). Write three numbers."
+        )
+    return weights[0], weights[1], weights[2]
+
+
+def ratio_split(tasks: Sequence[Task], ratio: str, seed: int) -> Splits:
+    """Split by weight after a `Random(seed)` shuffle.
+
+    Counts come by largest remainder, ties to the bigger weight. Tasks with equal content stay together, so a repeated row can move a
+    boundary by the number of its copies but never land on both sides.
+    """
+    _check_ids(tasks)
+    groups: dict[str, list[Task]] = {}
+    for task in tasks:
+        groups.setdefault(task.content_hash, []).append(task)
+    order = list(groups.values())
+    random.Random(seed).shuffle(order)
+
+    train_end, val_end, _ = _boundaries(len(tasks), parse_ratio(ratio))
+    parts: dict[Split, list[Task]] = {"train": [], "val": [], "test": []}
+    placed = 0
+    for group in order:
+        parts["train" if placed < train_end else "val" if placed < val_end else "test"].extend(group)
+        placed += len(group)
+    return Splits(train=tuple(parts["train"]), val=tuple(parts["val"]), test=tuple(parts["test"]))
+
+
+def _boundaries(total: int, weights: Sequence[Fraction]) -> list[int]:
+    shares = [total * weight / sum(weights) for weight in weights]
+    counts = [int(share) for share in shares]
+    by_remainder = sorted(range(len(shares)), key=lambda i: (counts[i] - shares[i], -weights[i]))
+    for index in by_remainder[: total - sum(counts)]:
+        counts[index] += 1
+    return [sum(counts[: index + 1]) for index in range(len(counts))]
+
+
+def _check_ids(tasks: Iterable[Task]) -> None:
+    seen: set[str] = set()
+    twice: dict[str, None] = {}
+    for task in tasks:
+        if task.id in seen:
+            twice[task.id] = None
+        seen.add(task.id)
+    if twice:
+        raise TaskError(
+            f"{_count(len(twice), 'task id is', 'task ids are')} used more than once: {_listed(twice)}. Give every task its own id."
+        )
+
+
+def _check_overlaps(splits: Splits) -> None:
+    home: dict[str, tuple[Split, Task]] = {}
+    overlaps: dict[str, None] = {}
+    for split in SPLITS:
+        for task in splits.of(split):
+            first_split, first = home.setdefault(task.content_hash, (split, task))
+            if first_split != split:
+                overlaps[f"{first.id} ({first_split}) = {task.id} ({split})"] = None
+    if overlaps:
+        raise TaskError(
+            f"{_count(len(overlaps), 'task is', 'tasks are')} in two splits by content: {_listed(overlaps)}. "
+            "Keep each question in one split, or let env.split_ratio divide one file."
+        )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _listed(items: Iterable[str]) -> str:
+    names = list(items)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,47 @@
+"""A task: what the target is asked, and what only the scorer knows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from skillopt.messages import Image
+
+Split = Literal["train", "val", "test"]
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One task. The target sees `prompt`, `images` and `files`; never `reference`."""
+
+    id: str
+    prompt: str
+    reference: Any = None
+    kind: str = ""
+    """The task type, for per-type figures."""
+    images: tuple[Image, ...] = ()
+    files: tuple[Path, ...] = ()
+    """Files the target may read; their bytes are part of the task's content."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields a benchmark needs to score or to set up its environment."""
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of everything the target sees: the same question under another id is the same task."""
+        sha = hashlib.sha256(" ".join(self.prompt.split()).encode())
+        for image in self.images:
+            sha.update(b"\0image\0" + image.data.encode())
+        for path in self.files:
+            sha.update(b"\0file\0" + path.name.encode() + b"\0" + path.read_bytes())
+        return sha.hexdigest()
+
+    @property
+    def full_hash(self) -> str:
+        """Hash of the task with its reference: what makes two measurements of it comparable."""
+        rest = json.dumps([self.id, self.reference, self.kind, self.data], sort_keys=True, default=str)
+        return hashlib.sha256((self.content_hash + self.prompt + rest).encode()).hexdigest()

@@ -1,0 +1,18 @@
+"""Fills prompt templates: known `{name}` placeholders and nothing else, so braces in data, JSON or LaTeX stay as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+
+
+def placeholders(template: str) -> list[str]:
+    """The names that stand in braces, in order, each once."""
+    return list(dict.fromkeys(_PLACEHOLDER.findall(template)))
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """The template with every `{name}` of `values` replaced, in one pass: what a value contains is never filled again."""
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)

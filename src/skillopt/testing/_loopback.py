@@ -1,0 +1,333 @@
+"""A real HTTP provider on this machine for tests: answers as a function of the call, counts like a provider, misbehaves when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import random
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from skillopt.testing._answers import Answer, Call, counted, rendered
+from skillopt.testing._strict import Api, BadRequest, check, texts
+
+PLACE_HEADER = "x-skillopt-place"
+_PATHS: Mapping[str, Api] = {"/v1/chat/completions": "chat", "/v1/messages": "messages"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misbehaviour:
+    """What goes wrong with a call; made by the class methods."""
+
+    kind: Literal["status", "reset", "garbage", "half", "hang", "odd"]
+    code: int = 200
+    retry_after: float | str | None = None
+    body: Any = None
+    seconds: float = 0.0
+
+    @classmethod
+    def status(cls, code: int, *, retry_after: float | str | None = None, body: Any = None) -> Misbehaviour:
+        """Refuse with an HTTP status; `retry_after` in seconds or as an HTTP date, `body` an object or a text."""
+        return cls(kind="status", code=code, retry_after=retry_after, body=body)
+
+    @classmethod
+    def reset(cls) -> Misbehaviour:
+        """Reset the TCP connection without an answer."""
+        return cls(kind="reset")
+
+    @classmethod
+    def garbage(cls) -> Misbehaviour:
+        """200 with a body that is no JSON."""
+        return cls(kind="garbage")
+
+    @classmethod
+    def half(cls) -> Misbehaviour:
+        """200 with the first half of the body, then a closed connection."""
+        return cls(kind="half")
+
+    @classmethod
+    def hang(cls, seconds: float = 3600.0) -> Misbehaviour:
+        """Answer correctly, but only after so many seconds."""
+        return cls(kind="hang", seconds=seconds)
+
+    @classmethod
+    def odd(cls) -> Misbehaviour:
+        """200 with a JSON object that has no answer in it."""
+        return cls(kind="odd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """One request. Tokens are what a provider bills: none for a refused call, all for an answer that was lost on the way."""
+
+    index: int
+    api: str
+    place: str | None
+    draw: int | None
+    digest: str
+    """SHA-256 of the body as sent."""
+    started: float
+    in_flight: int
+    """Calls open when it arrived, itself included."""
+    status: int | None = None
+    """None while open, 0 for a reset connection."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    ended: float | None = None
+
+
+Answering: TypeAlias = Callable[[Call], "str | Answer"]
+Behaving: TypeAlias = Callable[[Call], "Misbehaviour | None"]
+
+
+class LoopbackProvider:
+    """Speaks `POST /v1/chat/completions` and `POST /v1/messages` on 127.0.0.1.
+
+    In the running loop: `async with LoopbackProvider(answer) as provider`; in a thread of its own, for subprocesses and plain code:
+    `with LoopbackProvider.in_thread(answer) as provider`. A body that a strict API would refuse is answered with 400 and the field's name.
+    An error inside `answer`, `behave` or `latency` is answered with 500 and raised where the provider is closed.
+    """
+
+    def __init__(
+        self,
+        answer: Answering,
+        *,
+        behave: Behaving | None = None,
+        latency: Callable[[Call], float] | None = None,
+        api_key: str | None = None,
+        log_file: Path | None = None,
+    ) -> None:
+        self._answer = answer
+        self._behave = behave
+        self._latency = latency
+        self._api_key = api_key
+        self._log_file = log_file
+        self._lock = threading.Lock()
+        self._log: list[Logged] = []
+        self._attempts: Counter[tuple[str | None, int | None]] = Counter()
+        self._in_flight = 0
+        self._runner: web.ServerRunner | None = None
+        self.error: Exception | None = None
+        self.url = ""
+        """Base URL for the Anthropic API."""
+
+    @property
+    def base_url(self) -> str:
+        """Base URL for Chat Completions."""
+        return f"{self.url}/v1"
+
+    @property
+    def log(self) -> list[Logged]:
+        """Every request in the order of arrival."""
+        with self._lock:
+            return list(self._log)
+
+    @property
+    def calls(self) -> int:
+        """How many requests arrived, the refused ones included."""
+        return len(self.log)
+
+    @property
+    def tokens(self) -> int:
+        """All tokens billed."""
+        return sum(entry.input_tokens + entry.output_tokens for entry in self.log)
+
+    @property
+    def max_in_flight(self) -> int:
+        """The most calls that were open at once."""
+        return max((entry.in_flight for entry in self.log), default=0)
+
+    @classmethod
+    @contextlib.contextmanager
+    def in_thread(cls, answer: Answering, **options: Any) -> Iterator[LoopbackProvider]:
+        """The provider on a loop in a thread of its own; takes the constructor's arguments."""
+        provider = cls(answer, **options)
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="loopback-provider", daemon=True)
+        thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(provider._open(), loop).result()
+            try:
+                yield provider
+            finally:
+                asyncio.run_coroutine_threadsafe(provider._close(), loop).result()
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+        provider._raise_error()
+
+    async def __aenter__(self) -> LoopbackProvider:
+        await self._open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self._close()
+        if kind is None:
+            self._raise_error()
+
+    async def _open(self) -> None:
+        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.01)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=4096)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+
+    async def _close(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def _raise_error(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        raw = await request.read()
+        entry = self._arrived(request, raw)
+        try:
+            return await self._respond(request, raw, entry)
+        except Exception as error:  # noqa: BLE001 - the test's own functions may raise anything; it is kept and raised on closing
+            self.error = self.error or error
+            return self._refuse(entry, 500, f"the double failed: {error!r}")
+        finally:
+            self._left(entry)
+
+    def _arrived(self, request: web.BaseRequest, raw: bytes) -> Logged:
+        place, draw = _place(request.headers.get(PLACE_HEADER))
+        with self._lock:
+            self._in_flight += 1
+            entry = Logged(
+                index=len(self._log),
+                api=_PATHS.get(request.path, request.path),
+                place=place,
+                draw=draw,
+                digest=hashlib.sha256(raw).hexdigest(),
+                started=time.monotonic(),
+                in_flight=self._in_flight,
+            )
+            self._log.append(entry)
+        return entry
+
+    def _note(self, entry: Logged, **changes: Any) -> Logged:
+        with self._lock:
+            noted = self._log[entry.index] = replace(self._log[entry.index], **changes)
+        return noted
+
+    def _left(self, entry: Logged) -> None:
+        noted = self._note(entry, ended=time.monotonic())
+        with self._lock:
+            self._in_flight -= 1
+            if self._log_file is not None:
+                with self._log_file.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(noted)) + "\n")
+
+    def _refuse(self, entry: Logged, status: int, body: Any, retry_after: float | str | None = None) -> web.Response:
+        self._note(entry, status=status)
+        headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        if not isinstance(body, Mapping):
+            body = {"error": {"message": body or f"simulated status {status}", "type": "simulated", "code": None}}
+        return web.Response(status=status, body=json.dumps(dict(body)).encode(), content_type="application/json", headers=headers)
+
+    async def _respond(self, request: web.BaseRequest, raw: bytes, entry: Logged) -> web.StreamResponse:
+        api = _PATHS.get(request.path)
+        if request.method != "POST" or api is None:
+            return self._refuse(entry, 404, f"there is no {request.method} {request.path}")
+        if self._api_key is not None and self._api_key not in _keys(request):
+            return self._refuse(entry, 401, "incorrect API key provided")
+        try:
+            body = json.loads(raw)
+            check(api, body)
+        except (ValueError, BadRequest) as error:
+            return self._refuse(entry, 400, str(error))
+        call = self._call(api, body, entry, request.headers)
+        wrong = self._behave(call) if self._behave is not None else None
+        if wrong is not None and wrong.kind == "status":
+            return self._refuse(entry, wrong.code, wrong.body, wrong.retry_after)
+        said = self._answer(call)
+        answer = counted(Answer(text=said) if isinstance(said, str) else said, call)
+        # Billed from here on, whatever becomes of the answer on its way.
+        self._note(entry, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
+        await asyncio.sleep(self._seconds(call, answer, wrong))
+        content = json.dumps(rendered(call, answer)).encode()
+        kind = wrong.kind if wrong is not None else None
+        self._note(entry, status=0 if kind == "reset" else 200)
+        if kind == "reset":
+            _reset(request)
+            return web.Response()
+        if kind == "half":
+            return await _half(request, content)
+        if kind == "garbage":
+            content = b"<html>upstream went away"
+        if kind == "odd":
+            content = json.dumps({"id": "odd", "object": "something.else", "model": body["model"]}).encode()
+        return web.Response(body=content, content_type="application/json")
+
+    def _seconds(self, call: Call, answer: Answer, wrong: Misbehaviour | None) -> float:
+        hang = wrong.seconds if wrong is not None else 0.0
+        if answer.latency is not None:
+            return hang + answer.latency
+        return hang + (self._latency(call) if self._latency is not None else 0.0)
+
+    def _call(self, api: Api, body: Mapping[str, Any], entry: Logged, headers: Mapping[str, str]) -> Call:
+        key = (entry.place, entry.draw)
+        self._attempts[key] += 1
+        return Call(
+            index=entry.index,
+            attempt=self._attempts[key] - 1,
+            api=api,
+            body=body,
+            place=entry.place,
+            draw=entry.draw,
+            text="\n".join(texts(api, body)),
+            headers=headers,
+        )
+
+
+def seeded_latency(seed: int, low: float, high: float) -> Callable[[Call], float]:
+    """A latency between `low` and `high` seconds that depends on the seed and on the call's place and draw only."""
+
+    def latency(call: Call) -> float:
+        return random.Random(f"{seed}/{call.place}/{call.draw}").uniform(low, high)
+
+    return latency
+
+
+def _place(header: str | None) -> tuple[str | None, int | None]:
+    if header is None:
+        return None, None
+    place, _, draw = header.rpartition(";draw=")
+    return unquote(place), int(draw)
+
+
+def _keys(request: web.BaseRequest) -> tuple[str, ...]:
+    return request.headers.get("authorization", "").removeprefix("Bearer "), request.headers.get("x-api-key", "")
+
+
+def _reset(request: web.BaseRequest) -> None:
+    if request.transport is not None:
+        # Linger 0 makes the kernel send RST instead of a clean end.
+        request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        request.transport.abort()
+
+
+async def _half(request: web.BaseRequest, content: bytes) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"content-type": "application/json"})
+    response.content_length = len(content)
+    await response.prepare(request)
+    await response.write(content[: len(content) // 2])
+    if request.transport is not None:
+        request.transport.close()
+    return response

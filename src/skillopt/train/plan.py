@@ -1,0 +1,90 @@
+"""Decides which tasks are seen when: seeded epochs, batches and samples, the same in every run of one identity."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from skillopt.evaluate.runner import Row, rows_of
+from skillopt.tasks.task import Task
+from skillopt.train.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The tasks of one step. `place` names the step in every record; a step taken up again after a stop has a later take."""
+
+    epoch: int
+    step: int
+    step_in_epoch: int
+    seed: int
+    rows: tuple[Row, ...]
+    limit: int
+    place: str
+
+
+class Progress(Protocol):
+    """How far a run is."""
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def takes(self) -> Mapping[int, int]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The public seeded plan: shuffle by `seed + epoch * 1000`, consecutive slices, batch seed one above per slice."""
+
+    train: Sequence[Task]
+    epochs: int
+    batch_size: int
+    seed: int
+    schedule: Schedule
+    largest_limit: int
+    smallest_limit: int
+    slow_samples: int = 20
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return math.ceil(len(self.train) / self.batch_size)
+
+    @property
+    def total_steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    def epochs_left(self, progress: Progress) -> Iterator[int]:
+        """Epochs whose end has not been closed, counted from 1."""
+        return iter(range(progress.epoch + 1, self.epochs + 1))
+
+    def batches_left(self, epoch: int, progress: Progress) -> Iterator[Batch]:
+        """The steps of an epoch that are not closed yet."""
+        order = list(self.train)
+        random.Random(self.seed + epoch * 1000).shuffle(order)
+        for index in range(self.steps_per_epoch):
+            step = (epoch - 1) * self.steps_per_epoch + index + 1
+            if step <= progress.step:
+                continue
+            take = progress.takes.get(step, 0)
+            yield Batch(
+                epoch=epoch,
+                step=step,
+                step_in_epoch=index + 1,
+                seed=self.seed + epoch * 1000 + index + 1,
+                rows=tuple(rows_of(order[index * self.batch_size : (index + 1) * self.batch_size])),
+                limit=self.schedule(step, self.total_steps, self.largest_limit, self.smallest_limit),
+                place=f"e{epoch}/s{step}" + (f".{take}" if take else ""),
+            )
+
+    def slow_sample(self, epoch: int) -> list[Task]:
+        """The training tasks on which the slow update compares two skills."""
+        order = list(self.train)
+        random.Random(self.seed + epoch * 2000).shuffle(order)
+        return order[: self.slow_samples]

@@ -1,0 +1,96 @@
+"""What is printed, what identifies a run, and what the docs are made from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skillopt.benchmarks import benchmarks
+from skillopt.config import as_json, describe, flags, render
+from skillopt.config.layers import LEAVES
+
+BASE = {"env": "toy", "target_model": "openai:t", "optimizer_model": "openai:o"}
+
+
+def test_every_key_is_shown_once_with_value_and_source(run):
+    resolved = run(flags=BASE)
+    rows = render(resolved)
+    assert [key for key, _value, _source in rows if not key.startswith("env.")] == [key for key in LEAVES if not key.startswith("env.")]
+    assert ("env.difficulty", 1, "default") in rows
+    assert ("env.name", "toy", "flag --env") in rows
+    assert as_json(resolved)["env"]["labels"] == []
+    json.dumps(rows)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        {"target_model": "openai:other"},
+        {"target_model": "anthropic:t"},
+        {"model.target.temperature": 0.5},
+        {"model.target.max_tokens": 5},
+        {"reasoning_effort": "low"},
+        {"batch_size": 3},
+        {"minibatch_size": 3},
+        {"edit_budget": 3},
+        {"gate_metric": "soft"},
+        {"sel_env_num": 3},
+        {"difficulty": 2},
+        {"split_ratio": "1:1:1"},
+    ],
+)
+def test_what_can_change_a_result_changes_the_identity(flag, run):
+    assert run(flags={**BASE, **flag}).config.identity() != run(flags=BASE).config.identity()
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        {"workers": 1},
+        {"analyst_workers": 1},
+        {"exec_timeout": 9},
+        {"out_root": "x"},
+        {"skill_init": "x"},
+        {"split_dir": "x"},
+        {"budget": "$1"},
+        {"cache.path": "x"},
+        {"output.predictions": True},
+        {"model.target.base_url": "http://x/v1"},
+        {"model.target.api_key": "sk-123456"},
+        {"model.target.timeout": 9},
+        {"model.target.price.input": 9, "model.target.price.output": 9},
+        {"target_model": "t", "backend": "openai"},
+    ],
+)
+def test_what_cannot_change_a_result_leaves_the_identity_alone(flag, run):
+    assert run(flags={**BASE, **flag}).config.identity() == run(flags=BASE).config.identity()
+
+
+def test_a_prompt_file_is_identified_by_name_not_by_folder(run, write):
+    write("a/p.md", "x")
+    write("b/p.md", "x")
+    one, other = (run(flags={**BASE, "prompt": f"{folder}/p.md"}).config for folder in "ab")
+    assert one.identity() == other.identity()
+    assert one.env.settings != other.env.settings
+
+
+def test_an_identity_is_json(run):
+    json.dumps(run(flags=BASE).config.identity())
+
+
+def test_every_key_and_every_flag_says_what_it_means():
+    for row in describe():
+        assert row.description.endswith("."), row.key
+        json.dumps(row.default)
+    for flag in flags():
+        assert flag.description.endswith("."), flag.name
+    assert {flag.name: flag.type for flag in flags()}["batch_size"] == "int"
+    assert {flag.name: flag.choices for flag in flags()}["gate_metric"] == ("hard", "soft", "mixed")
+
+
+@pytest.mark.parametrize("name", benchmarks.names())
+def test_every_benchmark_documents_its_keys(name):
+    keys = {row.key: row for row in describe(name)}
+    for field in benchmarks.get(name).Settings.model_fields:
+        assert keys[f"env.{field}"].description, field

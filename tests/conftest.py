@@ -1,0 +1,112 @@
+"""What every test can rely on: no network but loopback, no credentials, a home folder of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("dev", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+# Proxies go too: with one set, a call to loopback would leave the machine. SKILLOPT_TEST_* says where test data lies.
+SCRUBBED = re.compile(r"(OPENAI|ANTHROPIC|AZURE|XDG|SKILLOPT(?!_TEST))_.*|.*_API_KEY|(HTTPS?|ALL)_PROXY", re.IGNORECASE)
+MACHINE_ENV = MappingProxyType(dict(os.environ))
+
+# At import, so that modules read during collection already see the clean environment.
+for _name in filter(SCRUBBED.fullmatch, list(os.environ)):
+    del os.environ[_name]
+
+
+class NetworkBlocked(BaseException):
+    """A test reached for the network. A BaseException, because SDKs turn every Exception into a connection error and retry it."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loopback_only() -> Iterator[None]:
+    connect, connect_ex, sendto, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.socket.sendto, socket.getaddrinfo
+
+    def guard(sock: socket.socket, address: Any) -> None:
+        if sock.family in (socket.AF_INET, socket.AF_INET6) and not _is_local(address[0]):
+            raise NetworkBlocked(f"a test tried to reach {address[0]}; only loopback is open in tests")
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        guard(self, address)
+        return connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        guard(self, address)
+        return connect_ex(self, address)
+
+    def guarded_sendto(self: socket.socket, data: bytes, *flags_and_address: Any) -> int:
+        guard(self, flags_and_address[-1])
+        return sendto(self, data, *flags_and_address)
+
+    def guarded_getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if isinstance(name, str) and name.endswith(".invalid"):  # RFC 6761: never resolves, so tests use it for DNS failures
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        if not _is_local(name):
+            raise NetworkBlocked(f"a test tried to look up {name}; only loopback is open in tests")
+        return getaddrinfo(host, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        patch.setattr(socket.socket, "sendto", guarded_sendto)
+        patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+        yield
+
+
+def _is_local(host: str | None) -> bool:
+    if not host or host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+@pytest.fixture(scope="session")
+def machine_env() -> Mapping[str, str]:
+    """The environment the tests were started in, for tools such as pip that need the real home and proxies; never for our own code."""
+    return MACHINE_ENV
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """The folder of public benchmark data; tests that need it are skipped without it."""
+    return _folder("SKILLOPT_TEST_DATA", "benchmark data")
+
+
+@pytest.fixture(scope="session")
+def test_models() -> Path:
+    """The folder of small models for the CPU; tests that need it are skipped without it."""
+    return _folder("SKILLOPT_TEST_MODELS", "models")
+
+
+def _folder(variable: str, what: str) -> Path:
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} is not set: it names the folder of {what}")
+    folder = Path(value)
+    if not folder.is_dir():
+        pytest.fail(f"{variable}={value} is not a folder")
+    return folder

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from skillopt.errors import RunConflict
+from skillopt.files import lock, read_text, write_json, write_text
+
+SRC = str(Path(__file__).parents[1] / "src")
+
+
+@pytest.mark.parametrize("text", ["", "a\r\nb\rc\nd", "\ufeffgröße 日本 😀", "no final newline", "a\u2028b\x00"])
+def test_a_text_comes_back_as_it_was_written(tmp_path: Path, text: str) -> None:
+    write_text(tmp_path / "new" / "folder" / "file.md", text)
+    assert read_text(tmp_path / "new" / "folder" / "file.md") == text
+    assert (tmp_path / "new" / "folder" / "file.md").read_bytes() == text.encode()
+    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["file.md"]
+
+
+def test_a_file_that_is_not_utf8_is_not_guessed_at(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"caf\xe9")
+    with pytest.raises(UnicodeDecodeError):
+        read_text(tmp_path / "x")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
+def test_the_mode_of_a_file_is_kept_and_a_new_one_follows_the_umask(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("x")
+    old.chmod(0o640)
+    write_text(old, "y")
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+    write_text(new, "y")
+    (tmp_path / "plain").write_text("x")
+    assert new.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_write_goes_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "file.md").write_text("old")
+    (tmp_path / "link.md").symlink_to(tmp_path / "real" / "file.md")
+    write_text(tmp_path / "link.md", "new")
+    assert (tmp_path / "link.md").is_symlink()
+    assert (tmp_path / "real" / "file.md").read_text() == "new"
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file.md"
+    write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "half \ud800")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError):
+        write_text(tmp_path / "folder", "a file cannot replace a folder")
+    assert path.read_text() == "old"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.md", "folder"]
+
+
+def test_a_reader_never_sees_a_part_of_a_write(tmp_path: Path) -> None:
+    path = tmp_path / "file.md"
+    texts = {letter * 200_000 for letter in "ab"}
+    write_text(path, "a" * 200_000)
+    done = threading.Event()
+
+    def write() -> None:
+        for _ in range(15):
+            for text in texts:
+                write_text(path, text)
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = set()
+    while not done.is_set():
+        seen.add(read_text(path))
+    writer.join()
+    assert seen <= texts
+
+
+def test_json_is_for_people_and_their_tools(tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {"z": "größe", "a": [1, None], "half": "\ud800"})
+    text = read_text(tmp_path / "x.json")
+    assert text == '{\n  "z": "größe",\n  "a": [\n    1,\n    null\n  ],\n  "half": "\\ud800"\n}\n'
+    assert json.loads(text)["half"] == "\ud800"
+
+
+def test_json_that_others_cannot_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError):
+        write_json(tmp_path / "x.json", {"score": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+HOLDER = """
+import sys, time
+from skillopt.files import lock
+with lock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_lock_names_its_holder_and_dies_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "run" / ".lock"
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": SRC})
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() == b"held"
+        with pytest.raises(RunConflict, match=rf"run is in use by process {holder.pid} .*run the same command again"), lock(path):
+            pytest.fail("the lock was given twice")
+    finally:
+        holder.send_signal(signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+        holder.communicate()
+    with lock(path):
+        assert path.read_text() == str(os.getpid())
+    assert path.read_text() == ""
+
+
+def test_a_lock_holds_within_one_process_and_is_freed_after_an_error(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    with pytest.raises(ZeroDivisionError), lock(path):
+        with pytest.raises(RunConflict, match=str(os.getpid())), lock(path):
+            pytest.fail("the lock was given twice")
+        assert path.read_text() == str(os.getpid()), "the refused one leaves the holder's name"
+        raise ZeroDivisionError
+    with lock(path):
+        pass

@@ -1,0 +1,169 @@
+"""The tree is the architecture: imports point up the page, files stay readable, and the folder is the registry."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parent.parent / "src"
+PACKAGE = SRC / "skillopt"
+LONGEST = 400
+
+# One line a layer, lowest first; a module may import the lines above its own, not its neighbours.
+LAYERS = [
+    "errors registry redact files process sandbox",
+    "messages events skill",
+    "ledger records tasks agents",
+    "models",
+    "harnesses benchmarks store executor",
+    "evaluate",
+    "gate optimizer",
+    "train",
+    "sleep",
+    "config build api estimate doctor report export __init__",
+    "cli dashboard mcp_server trackers plugins testing",
+    "__main__",
+]
+LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
+# Neighbours that may be imported all the same: everything may raise, assembly goes from config over build to the rest,
+# and the command line offers the public doubles, which nothing else of ours may stand on.
+GROUND = {(name, "errors") for name in LAYERS[0].split()}
+ASSEMBLY = {("build", "config")} | {(name, lower) for name in LAYERS[9].split()[2:] for lower in ("config", "build")}
+NEIGHBOURS = GROUND | ASSEMBLY | {("cli", "testing")}
+PLUGIN_FOLDERS = ("models", "benchmarks", "harnesses")
+
+
+def test_imports_only_point_up_the_page() -> None:
+    assert not list(layer_violations(PACKAGE))
+
+
+def test_no_source_file_is_too_long_to_read() -> None:
+    assert not list(long_files(SRC))
+
+
+def test_every_file_of_a_plugin_folder_is_a_plugin() -> None:
+    assert not list(missing_plugins(PACKAGE))
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "complaint"),
+    [
+        ("tasks/task.py", "from skillopt.models import Model", "tasks (layer 2) imports models (layer 3)"),
+        ("tasks/task.py", "if TYPE_CHECKING:\n    import skillopt.gate.policy", "tasks (layer 2) imports gate (layer 6)"),
+        ("gate/policy.py", "def late():\n    from skillopt import optimizer", "gate (layer 6) imports optimizer (layer 6)"),
+        ("skill/edits.py", "from ..messages import Reply", "skill (layer 1) imports messages (layer 1)"),
+        ("config.py", "from skillopt.build import build", "config (layer 9) imports build (layer 9)"),
+        ("train/trainer.py", "from skillopt import optimize", "train (layer 7) imports __init__ (layer 9)"),
+        ("estimate.py", "from skillopt.report import table", "estimate (layer 9) imports report (layer 9)"),
+        ("dashboard/app.py", "from skillopt.testing import World", "only cli may import testing"),
+        ("__main__.py", "import skillopt.testing", "only cli may import testing"),
+        ("utils/text.py", "", "utils is on no layer: add it to LAYERS in tests/test_layers.py"),
+        ("gate/policy.py", "import skillopt.gait", "gait is on no layer: add it to LAYERS in tests/test_layers.py"),
+    ],
+)
+def test_an_import_that_points_down_is_named(tmp_path: Path, path: str, line: str, complaint: str) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(line)
+    assert [complaint in found for found in layer_violations(tmp_path)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("registry.py", "from skillopt.errors import UnknownName"),
+        ("gate/policy.py", "from ._rows import rows\nfrom skillopt.gate import _rows\nfrom skillopt.tasks.task import Task\nimport json"),
+        ("report.py", "from skillopt import __version__, config\nfrom skillopt.build import build"),
+        ("cli/demo.py", "from skillopt.testing import World\nfrom skillopt import optimize"),
+        ("__init__.py", "from skillopt.cli import main"),
+    ],
+)
+def test_an_import_that_points_up_is_fine(tmp_path: Path, path: str, line: str) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(line)
+    assert not list(layer_violations(tmp_path))
+
+
+def test_a_long_file_and_a_file_without_plugin_are_named(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "openai.py").write_text("x = 1\n" * (LONGEST + 1))
+    (tmp_path / "models" / "_wire.py").write_text("")
+    (tmp_path / "models" / "world.py").write_text("from typing import Any\nPLUGIN: Any = print\n")
+    assert [found.split(":")[0] for found in long_files(tmp_path)] == ["models/openai.py"]
+    assert [found.split(":")[0] for found in missing_plugins(tmp_path)] == ["models/openai.py"]
+
+
+def layer_violations(package: Path) -> Iterator[str]:
+    """Every import of ours that the layers forbid, and every module that stands on no layer."""
+    for file in sorted(package.rglob("*.py")):
+        parts = file.relative_to(package).with_suffix("").parts
+        module = parts[0]
+        if module == "__init__":
+            continue  # lazy, and allowed to name everything
+        where = file.relative_to(package)
+        if module not in LAYER_OF:
+            yield f"{where}: {module} is on no layer: add it to LAYERS in tests/test_layers.py"
+            continue
+        for line, target in imports(file, parts):
+            if target == module:
+                continue
+            if target not in LAYER_OF:
+                yield f"{where}:{line}: {target} is on no layer: add it to LAYERS in tests/test_layers.py"
+            elif target == "testing" and module != "cli":
+                yield f"{where}:{line}: only cli may import testing"
+            elif LAYER_OF[target] >= LAYER_OF[module] and (module, target) not in NEIGHBOURS:
+                yield f"{where}:{line}: {module} (layer {LAYER_OF[module]}) imports {target} (layer {LAYER_OF[target]})"
+
+
+def imports(file: Path, parts: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """Line and top-level module of every import of ours in a file, wherever in it: also in functions and under TYPE_CHECKING."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            dotted = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            folder = ["skillopt", *parts[: len(parts) - node.level]] if node.level else []
+            base = ".".join([*folder, *filter(None, [node.module])])
+            dotted = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for top, *rest in (name.split(".") for name in dotted):
+            if top == "skillopt" and not (len(rest) == 1 and rest[0].startswith("__")):
+                # `from skillopt import optimize` names no module: it lands in the package itself.
+                is_name = not rest or (isinstance(node, ast.ImportFrom) and len(rest) == 1 and rest[0] not in LAYER_OF)
+                yield node.lineno, "__init__" if is_name else rest[0]
+
+
+def long_files(root: Path) -> Iterator[str]:
+    """Every source file over the limit."""
+    for file in sorted(root.rglob("*.py")):
+        lines = len(file.read_text(encoding="utf-8").splitlines())
+        if lines > LONGEST:
+            yield f"{file.relative_to(root)}: {lines} lines; look for the second reason to change (limit {LONGEST})"
+
+
+def missing_plugins(package: Path) -> Iterator[str]:
+    """Every file or folder of a plug-in folder that the registry would offer and could not load."""
+    for folder in PLUGIN_FOLDERS:
+        for file in sorted([*(package / folder).glob("*.py"), *(package / folder).glob("*/__init__.py")]):
+            name = file.stem if file.parent.name == folder else file.parent.name
+            if not name.startswith("_") and "PLUGIN" not in top_level_names(file):
+                yield f"{file.relative_to(package)}: defines no PLUGIN; give it one, or an underscore if it is machinery"
+
+
+def top_level_names(file: Path) -> set[str]:
+    """The names a module binds at its top level."""
+    names: set[str] = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+    return names

@@ -1,0 +1,124 @@
+"""Child processes: their output, their environment, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from skillopt.errors import Fault
+from skillopt.process import minimal_env, run_process
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+async def run(argv: list[str], *, stdin: bytes | None = None, timeout: float = 10, max_output: int = 1 << 20, cwd: Path | None = None):
+    return await run_process(argv, input=stdin, env=minimal_env(), cwd=cwd, timeout=timeout, max_output=max_output)
+
+
+async def test_input_goes_in_and_both_streams_and_the_code_come_out(tmp_path: Path) -> None:
+    done = await run(
+        python("import os, sys; print(sys.stdin.read().upper()); print(os.getcwd(), file=sys.stderr); sys.exit(3)"),
+        stdin=b"hi",
+        cwd=tmp_path,
+    )
+    assert (done.code, done.stdout.strip(), Path(done.stderr.decode().strip()).name) == (3, b"HI", tmp_path.name)
+    assert not done.cut
+
+
+async def test_without_input_stdin_is_empty_and_not_ours() -> None:
+    assert (await run(python("import sys; print(repr(sys.stdin.read()))"))).stdout.strip() == b"''"
+
+
+async def test_output_beyond_the_limit_is_dropped_and_said_and_the_child_is_not_blocked() -> None:
+    done = await run(python("import sys; sys.stdout.write('x' * 3_000_000); sys.stderr.write('e')"), max_output=1000)
+    assert (done.code, done.stdout, done.stderr, done.cut) == (0, b"x" * 1000, b"e", True)
+
+
+async def test_a_child_that_never_reads_a_large_input_still_ends() -> None:
+    assert (await run(python("print('ok')"), stdin=b"x" * 5_000_000)).stdout.strip() == b"ok"
+
+
+@pytest.mark.parametrize("argv", [["no-such-program-here"], ["/"], [sys.executable, "nul\0byte"]])
+async def test_what_cannot_be_started_is_a_spawn_fault(argv: list[str]) -> None:
+    with pytest.raises(Fault) as caught:
+        await run(argv)
+    assert caught.value.kind == "spawn"
+    assert argv[0] in str(caught.value)
+
+
+GRANDCHILD = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+open(sys.argv[1], "w").write(str(child.pid))
+{end}
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="looks a process up by signal 0")
+async def test_a_timeout_kills_the_whole_tree(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    start = time.monotonic()
+    with pytest.raises(Fault) as caught:
+        await run([*python(GRANDCHILD.format(end="time.sleep(60)")), str(note)], timeout=1.0)
+    assert caught.value.kind == "timeout"
+    assert time.monotonic() - start < 10
+    assert is_gone(int(note.read_text()))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="looks a process up by signal 0")
+async def test_what_a_finished_program_leaves_behind_is_ended_and_its_own_result_kept(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    done = await run([*python(GRANDCHILD.format(end="print('score', flush=True)")), str(note)], timeout=30)
+    assert (done.code, done.stdout.strip()) == (0, b"score")
+    assert is_gone(int(note.read_text()))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="looks a process up by signal 0")
+async def test_a_cancelled_call_kills_the_whole_tree(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    work = asyncio.ensure_future(run([*python(GRANDCHILD.format(end="time.sleep(60)")), str(note)], timeout=60))
+    for _ in range(200):
+        await asyncio.sleep(0.02)
+        if note.exists() and note.read_text():
+            break
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert is_gone(int(note.read_text()))
+
+
+async def test_a_child_never_sees_our_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-children")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    assert "OPENAI_API_KEY" not in minimal_env()
+    assert minimal_env({"EXTRA": "1"}) == {**minimal_env(), "EXTRA": "1"}
+    assert minimal_env()["LANG"] == "C.UTF-8"
+    done = await run(python("import os; print(dict(os.environ))"))
+    assert b"sk-not-for-children" not in done.stdout
+    assert b"PATH" in done.stdout
+
+
+async def test_many_processes_at_once_each_keep_their_own_output() -> None:
+    done = await asyncio.gather(*(run(python("import sys; print(sys.stdin.read())"), stdin=str(n).encode()) for n in range(20)))
+    assert [int(each.stdout) for each in done] == list(range(20))
+
+
+def is_gone(pid: int) -> bool:
+    """True when the process has ended; a zombie that nobody has collected yet has ended too."""
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.02)
+    return False
