@@ -40,6 +40,7 @@ PLAIN = [
     "The bearer of good news: a bearer token is sent in a header, and the bearer acknowledgements-of-receipt was signed.",
     "Ask the sk-learn pipeline, then read skeleton-keys-and-other-stories, task-1 and risk-management-of-the-project.",
     "sk-learn-pipeline-with-many-words-in-it",
+    "task-da39a3ee5e6b4b0d3255bfef95601890afd80709 and disk-0123456789abcdef0123456789",
     "da39a3ee5e6b4b0d3255bfef95601890afd80709",
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",

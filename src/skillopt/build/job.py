@@ -39,7 +39,7 @@ class Job:
 
     @property
     def simulated(self) -> bool:
-        return "world" in (self.target.model.provider, self.optimizer.model.provider)
+        return "world" in (self.target.model.provider, self.optimizer.model.provider, self.benchmark.name)
 
     @property
     def repeats(self) -> int:

@@ -64,7 +64,7 @@ _HELPFUL = tuple(rule for pair in FAMILIES.values() for rule in pair)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class WorldRules:
     """How noisy the target is, how often the optimizer's proposals carry a harmful edit, and which of many worlds this is."""
 
     noise: float = 0.02
@@ -111,7 +111,7 @@ class World:
 
     endpoint = "world"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WorldRules) -> None:
         self._settings = settings
         self.fingerprint: Mapping[str, Any] = {
             "provider": "world",
@@ -121,10 +121,14 @@ class World:
 
     async def complete(self, request: Request) -> Reply:
         await asyncio.sleep(0)
-        asked = "\n".join(message.content for message in request.messages)
-        text = self._solve(request) if request.role == "target" else self._propose(request, asked)
-        usage = Usage(input_tokens=math.ceil(len(asked) / 4), output_tokens=min(request.max_tokens, math.ceil(len(text) / 4)))
+        text = self.answer(request)
+        asked = sum(len(message.content) for message in request.messages)
+        usage = Usage(input_tokens=math.ceil(asked / 4), output_tokens=min(request.max_tokens, math.ceil(len(text) / 4)))
         return Reply(text=text, finish="stop", usage=usage, model="world (simulated)")
+
+    def answer(self, request: Request) -> str:
+        """What the simulated target or optimizer says: a function of the request and its place alone."""
+        return self._solve(request) if request.role == "target" else self._propose(request)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -136,9 +140,9 @@ class World:
             solved = not solved
         return f"<answer>{code_of(case) if solved else 'unknown'}</answer>"
 
-    def _propose(self, request: Request, asked: str) -> str:
-        dice = _Dice(self._settings.seed, request.place)
-        answer = _STAGES[request.stage](asked, dice, self._settings)
+    def _propose(self, request: Request) -> str:
+        asked = "\n".join(message.content for message in request.messages)
+        answer = _STAGES[request.stage](asked, _Dice(self._settings.seed, request.place), self._settings)
         return json.dumps(answer, ensure_ascii=False)
 
 
@@ -158,7 +162,7 @@ class _Dice:
         return options[int(self.roll() * len(options))]
 
 
-def _failure(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
+def _failure(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
     cases = list(dict.fromkeys(_CASE.findall(asked)))
     skill = _skill(asked)
     missing = Counter(rule for case in cases for rule in sorted(needs_of(case)) if rule not in skill)
@@ -171,7 +175,7 @@ def _failure(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
     return {"batch_size": len(cases), "failure_summary": summary, "patch": {"reasoning": "simulated", "edits": edits[:4]}}
 
 
-def _success(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
+def _success(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
     edits = [_rule(dice.pick(USELESS), dice)] if dice.roll() < 0.3 else []
     return {
         "batch_size": len(set(_CASE.findall(asked))),
@@ -180,7 +184,7 @@ def _success(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _merge(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
+def _merge(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
     support: Counter[str] = Counter()
     first: dict[str, dict[str, Any]] = {}
     for edit in _listed(asked):
@@ -190,16 +194,16 @@ def _merge(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
     return {"reasoning": "simulated", "edits": [{**first[words], "support_count": count} for words, count in support.most_common()]}
 
 
-def _ranking(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
+def _ranking(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
     order = sorted(range(len(_listed(asked))), key=lambda index: (index // 4, dice.roll()))
     return {"reasoning": "simulated", "selected_indices": order}
 
 
-def _repair(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
+def _repair(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
     return {"reasoning": "simulated", "edits": [{**edit, "target": HEADING} for edit in _listed(asked) if edit.get("op") == "insert_after"]}
 
 
-def _slow(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
+def _slow(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
     cases = list(dict.fromkeys(_CASE.findall(asked)))
     skill = _skill(asked)
     missing = Counter(rule for case in cases for rule in sorted(needs_of(case)) if rule not in skill)
@@ -209,11 +213,11 @@ def _slow(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
     return {"reasoning": "simulated", "slow_update_content": "## In the long run\n\n" + "\n".join(f"- {rule}" for rule in rules)}
 
 
-def _meta(asked: str, dice: _Dice, settings: Settings) -> dict[str, Any]:
+def _meta(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
     return {"reasoning": "simulated", "meta_skill_content": "Add one missing rule at a time and take back what broke cases."}
 
 
-_STAGES: Mapping[str, Callable[[str, _Dice, Settings], dict[str, Any]]] = {
+_STAGES: Mapping[str, Callable[[str, _Dice, WorldRules], dict[str, Any]]] = {
     "analyst_failure": _failure,
     "analyst_success": _success,
     "merge": _merge,
@@ -240,9 +244,9 @@ def _listed(asked: str) -> list[dict[str, Any]]:
     return list(json.loads(asked.rpartition("```json")[2].partition("```")[0]))
 
 
-def _parse(text: str) -> Settings:
+def _parse(text: str) -> WorldRules:
     values: dict[str, Any] = {}
-    known = {one.name: one.type for one in fields(Settings)}
+    known = {one.name: one.type for one in fields(WorldRules)}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
         if name not in known:
@@ -251,7 +255,7 @@ def _parse(text: str) -> Settings:
             values[name] = int(value) if name == "seed" else float(value)
         except ValueError:
             raise ConfigError(f"The world's {name} is a number, not {value!r}.") from None
-    return Settings(**values)
+    return WorldRules(**values)
 
 
 def build(spec: ModelSpec) -> World:

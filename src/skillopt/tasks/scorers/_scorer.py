@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import numbers
 import re
 from abc import ABC, abstractmethod
@@ -154,6 +153,6 @@ def _unit(value: Any, who: str) -> float:
     if not isinstance(value, numbers.Real):
         raise ScoringError("contract", f"{who} returned {clip(repr(value))}; a score is True, False, a number from 0 to 1, or a Score")
     number = float(value)
-    if math.isnan(number) or not 0 <= number <= 1:
+    if not 0 <= number <= 1:  # also true of NaN
         raise ScoringError("contract", f"{who} returned {number:g}; a score lies between 0 and 1")
     return number

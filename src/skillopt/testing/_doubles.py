@@ -1,0 +1,56 @@
+"""Model doubles that need no network: a scripted one, one made of a function, and the simulated world behind the loopback provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from skillopt.messages import Message, Reply, Request, Role, Usage
+from skillopt.models.world import World, WorldRules
+from skillopt.testing._answers import Call
+
+
+class FunctionModel:
+    """A model that answers with what a function makes of the request: a text, or a whole `Reply`; it may raise `ModelError`."""
+
+    endpoint = "function"
+
+    def __init__(self, function: Callable[[Request], str | Reply], name: str = "function") -> None:
+        self.fingerprint: Mapping[str, Any] = {"provider": "function", "model": name}
+        self.requests: list[Request] = []
+        self._function = function
+
+    async def complete(self, request: Request) -> Reply:
+        self.requests.append(request)
+        said = self._function(request)
+        if isinstance(said, Reply):
+            return said
+        size = sum(len(message.content) for message in request.messages)
+        return Reply(text=said, finish="stop", usage=Usage(input_tokens=size // 4 + 1, output_tokens=len(said) // 4 + 1))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class ScriptedModel(FunctionModel):
+    """A model that gives prepared answers in the order it is asked; one question too many is an error of the test."""
+
+    def __init__(self, answers: Iterable[str | Reply], name: str = "scripted") -> None:
+        self._answers = iter(answers)
+        super().__init__(lambda request: next(self._answers), name)
+
+
+def world_answers(rules: WorldRules | None = None) -> Callable[[Call], str]:
+    """The simulated world as the answers of a `LoopbackProvider`: the place header says who is asked, and for which stage."""
+    world = World(rules or WorldRules())
+
+    def answer(call: Call) -> str:
+        place = call.place or ""
+        role: Role = "target" if place.startswith("rollout/") else "optimizer"
+        stage = "rollout" if role == "target" else place.rsplit("/", 3)[1]
+        said = [Message(role=one["role"], content=one["content"]) for one in call.body["messages"]]
+        if call.api == "messages":
+            said.insert(0, Message(role="system", content=str(call.body.get("system", ""))))
+        return world.answer(Request(messages=tuple(said), max_tokens=1, role=role, stage=stage, place=place, draw=call.draw or 0))
+
+    return answer
