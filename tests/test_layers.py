@@ -14,7 +14,7 @@ LONGEST = 400
 
 # One line a layer, lowest first; a module may import the lines above its own, not its neighbours.
 LAYERS = [
-    "errors registry redact files process sandbox",
+    "errors registry redact files process sandbox together",
     "messages events skill",
     "ledger records tasks agents",
     "models",

@@ -117,6 +117,7 @@ def test_an_edit_changes_exactly_its_place(text: str, edit: Edit, expected: str)
         (f"a\n{S}\nguidance\n{E}\n", delete(f"a\n{S}\ngui"), "protected"),
         (f"a\n{S}\nguidance\n{E}\n", replace(f"a\n{S}\nguidance\n{E}\n", "b"), "protected"),
         (f"a\n{S}\nguidance\n{E}\n", insert(E, "behind"), "protected"),
+        (f"a\n{S}\nguidance\n{E}\n", insert(f"a\n{S}", "inside"), "protected"),
         (f"a\n{S}\nguidance\n{E}\nb\n", delete(f"{E}\nb"), "protected"),
         (f"a\n{S}\nguidance\n{E}\n", replace("a\n", "glued"), "protected"),
         (f"a\n{A}\nnote\n{Z}\n", replace("note", "x"), "protected"),
@@ -184,6 +185,11 @@ TEXT = "one two\nthree four\nfive\n"
 )
 def test_the_edits_of_a_patch_meet_each_other(edits: list[Edit], expected: str, ends: list[str]) -> None:
     assert run(TEXT, *edits) == (expected, ends)
+
+
+def test_a_span_that_runs_into_a_region_stands_in_nobodys_way() -> None:
+    text = f"a b\n{S}\nguidance\n{E}\n"
+    assert run(text, delete(f"b\n{S}\nguid"), replace("b", "c")) == (text.replace("b", "c", 1), ["protected", "applied"])
 
 
 def test_two_edits_that_would_make_a_fence_line_together_do_not_both_happen() -> None:

@@ -134,6 +134,12 @@ def test_the_cap_holds_whatever_the_answer_is() -> None:
             assert body["usage"]["completion_tokens"] == 2
 
 
+def test_a_prompt_of_megabytes_is_read() -> None:
+    with LoopbackProvider.in_thread(lambda _: "ok") as provider:
+        long = {**CHAT, "messages": [{"role": "user", "content": "x" * 4_000_000}]}
+        assert post(f"{provider.base_url}/chat/completions", long)[1]["usage"]["prompt_tokens"] == 1_000_000
+
+
 def test_a_refused_call_bills_nothing_and_says_when_to_come_back() -> None:
     with LoopbackProvider.in_thread(lambda _: "ok", behave=lambda _: Misbehaviour.status(429, retry_after=3)) as provider:
         request = urllib.request.Request(f"{provider.base_url}/chat/completions", data=json.dumps(CHAT).encode())

@@ -82,7 +82,8 @@ class Lab:
         provider: Model = providers.get(spec.model.provider)(spec.model)
         self._stack.push_async_callback(provider.close)
         config = self.job.config
-        ceilings: dict[Role, int] = {"target": config.env.workers, "optimizer": config.gradient.analyst_workers}
+        analysts = config.gradient.analyst_workers
+        ceilings: dict[Role, int] = {"target": config.env.workers, "optimizer": analysts, "judge": analysts}
         limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry))
         recorded = Recorded(Limited(Budgeted(provider, self.ledger, price), limiter), self.run.database)
         self._recorded.append(recorded)

@@ -12,6 +12,7 @@ from typing import Protocol
 from skillopt.errors import OUTAGE_KINDS, Fault, ProviderDown, Stopped
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
 from skillopt.harnesses._harness import Harness, Session
+from skillopt.ledger import TEST_STAGE
 from skillopt.models._limits import Slots
 from skillopt.models._model import Model
 from skillopt.tasks.benchmark import Benchmark
@@ -97,7 +98,7 @@ class Evaluator:
         """One rollout: stored, or run now. `after` asks for an attempt later than that number."""
         stored = self.stored(skill, row)
         if stored is not None:
-            self.emit(Arrived(stage=stage, hard=stored.score.hard, invalid=None, resumed=True))
+            self._arrived(stage, stored, resumed=True)
             return stored
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
@@ -106,10 +107,20 @@ class Evaluator:
             trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
             score = await self._score(row.task, key, attempt, trajectory)
         except Fault as fault:
-            self.emit(Arrived(stage=stage, hard=None, invalid=fault.kind, resumed=False))
-            return Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=fault.detail)
-        self.emit(Arrived(stage=stage, hard=score.hard, invalid=None, resumed=False))
-        return Scored(task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score)
+            return self._arrived(stage, Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=fault.detail))
+        return self._arrived(
+            stage, Scored(task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score)
+        )
+
+    def _arrived(self, stage: str, outcome: Rollout, *, resumed: bool = False) -> Rollout:
+        """Tell watchers; of the sealed test they learn that a row is in, not how it went."""
+        if stage == TEST_STAGE:
+            self.emit(Arrived(stage=stage, hard=None, invalid=None, resumed=resumed))
+        elif isinstance(outcome, Invalid):
+            self.emit(Arrived(stage=stage, hard=None, invalid=outcome.kind, resumed=resumed))
+        else:
+            self.emit(Arrived(stage=stage, hard=outcome.score.hard, invalid=None, resumed=resumed))
+        return outcome
 
     async def _run(self, skill: str, row: Row, key: str, attempt: int, stage: str, background: bool) -> Trajectory:
         await self.slots.acquire(background=background)

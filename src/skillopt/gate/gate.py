@@ -97,12 +97,14 @@ class Gate:
             raise LookupError("the incumbent's rows are not in the store")
         return self.measured(skill, [outcome for outcome in outcomes if outcome is not None])
 
+    def unchanged(self, incumbent: Measured, place: str) -> Verdict:
+        """The verdict on a candidate that reads the same as what it would replace: nothing to measure."""
+        same = self._verdict("unchanged", "the candidate reads the same as the current skill", incumbent, None, (), None)
+        self.evaluator.emit(self.event(place, same))
+        return same
+
     async def judge(self, skill: str, incumbent: Measured, place: str) -> Verdict:
         """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the verdict is fixed."""
-        if skill == incumbent.skill:
-            same = self._verdict("unchanged", "the candidate reads the same as the current skill", incumbent, None, (), None)
-            self.evaluator.emit(self.event(place, same))
-            return same
         order = reading_order(incumbent.values)
         bar = [incumbent.values[row] for row in order]
         breaker = Breaker(STAGE, len(order))

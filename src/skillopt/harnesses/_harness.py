@@ -11,6 +11,7 @@ from skillopt.models._model import Model
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
+from skillopt.tasks.template import fill
 
 
 class Session:
@@ -70,7 +71,7 @@ def failure_of(reply: Reply) -> str | None:
 
 def system_prompt(template: str, skill: str) -> str:
     """The rollout prompt with the skill in its place."""
-    return template.replace("{skill}", skill.strip() or "(This skill is still empty.)")
+    return fill(template, {"skill": skill.strip() or "(This skill is still empty.)"})
 
 
 def _add(one: Usage | None, other: Usage | None) -> Usage | None:

@@ -90,7 +90,7 @@ def _json_object(text: str) -> dict[str, Any]:
     for candidate in candidates:
         try:
             found = json.loads(candidate)
-        except ValueError:
+        except (ValueError, RecursionError):  # nested beyond reading is as unusable as not JSON
             continue
         if isinstance(found, dict):
             return found
@@ -109,7 +109,7 @@ def _top_level_objects(text: str) -> list[dict[str, Any]]:
         tries += 1
         try:
             found, end = decoder.raw_decode(text, at)
-        except ValueError:
+        except (ValueError, RecursionError):
             end = at + 1
         else:
             if isinstance(found, dict) and found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from skillopt.optimizer._render import edits_section, section, skill_section
 from skillopt.optimizer._replies import Merge, Unusable
 from skillopt.optimizer.reflect import Reflection
 from skillopt.skill.edits import Edit, Outcome, parse_edit
+from skillopt.together import together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Aggregator:
         groups = []
         for kind in ("failure", "success"):
             patches = [self._usable(patch, ended) for patch in reflection.edits(kind)]
-            groups.append(self._reduce(f"{place}", kind, fixed, [patch for patch in patches if patch]))
-        failure, success = await asyncio.gather(*groups)
+            groups.append(self._reduce(place, kind, fixed, [patch for patch in patches if patch]))
+        failure, success = await together(*groups)
         final = await self._reduce(place, "final", fixed, [merged.edits for merged in (failure, success) if merged.edits])
         ended += [*failure.ended, *success.ended, *final.ended]
         result = Merged(edits=final.edits, ended=tuple(ended), calls=failure.calls + success.calls + final.calls)
@@ -53,7 +53,7 @@ class Aggregator:
         depth = 0
         while len(level) > 1:
             chunks = [level[at : at + self._size] for at in range(0, len(level), self._size)]
-            merged = await asyncio.gather(*(self._merge(place, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks)))
+            merged = await together(*(self._merge(place, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks)))
             ended += [outcome for one in merged for outcome in one.ended]
             calls += sum(one.calls for one in merged)
             level = [one.edits for one in merged if one.edits]

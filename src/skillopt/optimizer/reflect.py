@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusab
 from skillopt.skill.edits import Edit, parse_edit
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
+from skillopt.together import together
 
 Side = Literal["failure", "success"]
 
@@ -69,13 +70,8 @@ class Reflector:
         """Reflect on a batch while it is still running; closes the rollout stage."""
         fixed = skill_section(skill) + section("Advice from earlier epochs", meta_skill) + memory_section(memory)
         kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
-        walks = [asyncio.ensure_future(self._walk(place, kind, seed + at, fixed, rollouts)) for at, kind in enumerate(kinds)]
-        try:
-            outcomes, groups = await asyncio.gather(rollouts.close(), asyncio.gather(*walks))
-        except BaseException:
-            for walk in walks:
-                walk.cancel()
-            raise
+        walks = together(*(self._walk(place, kind, seed + at, fixed, rollouts) for at, kind in enumerate(kinds)))
+        outcomes, groups = await _both(rollouts.close(), walks)
         minibatches = tuple(one for group in groups for one in group)
         self._emit(stage_closed(place, rollouts.stage, outcomes))
         self._emit(Reflected(id=f"{place}/reflect", place=place, patches=[_fact(one) for one in minibatches]))
@@ -86,7 +82,7 @@ class Reflector:
         try:
             async for chunk in self._chunks(kind, seed, rollouts):
                 analysts.append(asyncio.ensure_future(self._analyse(place, kind, len(analysts), fixed, chunk)))
-            return list(await asyncio.gather(*analysts))
+            return await together(*analysts)
         except BaseException:
             for analyst in analysts:
                 analyst.cancel()
@@ -125,6 +121,13 @@ class Reflector:
             for at, edit in enumerate(reply.patch.edits[: self._limit])
         )
         return Minibatch(kind=kind, index=index, tasks=tasks, edits=edits, summary=tuple(told))
+
+
+async def _both(
+    closing: Awaitable[tuple[Rollout, ...]], walking: Awaitable[list[list[Minibatch]]]
+) -> tuple[tuple[Rollout, ...], list[list[Minibatch]]]:
+    results: list[Any] = await together(closing, walking)
+    return results[0], results[1]
 
 
 def _fact(one: Minibatch) -> PatchFact:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from skillopt.messages import Usage
 from skillopt.models._prices import Price, cost
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Invalid, Rollout, Scored
+from skillopt.together import together
 
 MARGIN = Fraction(13, 10)
 LARGEST_LOSS = Fraction(1, 10)
@@ -94,7 +94,7 @@ class Exam:
         self._ledger.open_for_test()
         texts = {name: skill.rendered for name, skill in skills.items()}
         running = {text: self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=f"test/{name}") for name, text in texts.items()}
-        results = dict(zip(running, await asyncio.gather(*(one.close() for one in running.values())), strict=True))
+        results = dict(zip(running, await together(*(one.close() for one in running.values())), strict=True))
         outcomes = {name: results[text] for name, text in texts.items()}
         self._evaluator.emit(
             TestMeasured(

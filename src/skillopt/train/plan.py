@@ -83,6 +83,12 @@ class Plan:
                 place=f"e{epoch}/s{step}" + (f".{take}" if take else ""),
             )
 
+    def end_place(self, epoch: int, progress: Progress) -> str:
+        """The name of an epoch's end in every record; a later take when one of its steps was opened again."""
+        last = epoch * self.steps_per_epoch
+        take = max(progress.takes.get(step, 0) for step in range(last - self.steps_per_epoch + 1, last + 1))
+        return f"e{epoch}/end" + (f".{take}" if take else "")
+
     def slow_sample(self, epoch: int) -> list[Task]:
         """The training tasks on which the slow update compares two skills."""
         order = list(self.train)

@@ -8,7 +8,6 @@ from typing import Any
 
 from skillopt.gate.gate import Gate, Verdict
 from skillopt.optimizer._ask import Tally
-from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.reflect import Reflection
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
@@ -23,7 +22,8 @@ def step_record(
     state: State,
     *,
     reflection: Reflection,
-    merged: Merged | None,
+    merged: int,
+    selected: int,
     outcomes: Sequence[Outcome],
     candidate: Document,
     verdict: Verdict,
@@ -56,8 +56,8 @@ def step_record(
         "n_success_patches": success,
         "n_minibatches": len(reflection.minibatches),
         "n_minibatches_dropped": sum(one.dropped is not None for one in reflection.minibatches),
-        "n_edits_merged": 0 if merged is None else len(merged.edits),
-        "n_edits_ranked": states["applied"] + sum(states[s] for s in ("ambiguous", "protected", "conflict")),
+        "n_edits_merged": merged,
+        "n_edits_ranked": selected,
         "edit_budget": batch.limit,
         "lr_control_mode": "fixed",
         "support_counts": [outcome.edit.evidence.get("support_count") for outcome in outcomes if outcome.state == "applied"],

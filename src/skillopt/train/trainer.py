@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from skillopt.optimizer.reflect import Reflection
 from skillopt.skill.document import Document, problem_with
 from skillopt.skill.edits import Outcome, apply
 from skillopt.tasks.rollout import Invalid, Rollout
+from skillopt.together import together
 from skillopt.train.exam import Exam, Report
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.records import step_record, tally_rows
@@ -102,7 +102,7 @@ class Trainer:
         outcomes = (*selection.ended, *applied.outcomes)
         self.log.emit(_updated(batch.place, applied.document, outcomes))
         watch.lap("update")
-        verdict = await self.consider(applied.document, against=state.skill if self.gate.is_on else state.best, place=batch.place)  # 6 gate
+        verdict = await self.consider(state, applied.document, place=batch.place)  # 6 gate
         watch.lap("evaluate")
 
         after, action = state.adopt(applied.document, verdict, step=batch.step, origin=f"step_{batch.step:04d}", forced=not self.gate.is_on)
@@ -118,7 +118,8 @@ class Trainer:
             batch,
             after,
             reflection=reflection,
-            merged=merged,
+            merged=len(merged.edits),
+            selected=len(selection.patch),
             outcomes=outcomes,
             candidate=applied.document,
             verdict=verdict,
@@ -129,13 +130,23 @@ class Trainer:
         )
         return self.checkpoint("step", after, record, place=batch.place)
 
-    async def consider(self, candidate: Document, *, against: Document, place: str) -> Verdict:
-        """The gate: every change to the skill passes here."""
-        return await self.gate.judge(candidate.rendered, self.measured(against), place)
+    async def consider(self, state: State, candidate: Document, *, place: str, promotes: bool = False) -> Verdict:
+        """The gate: every change to the skill passes here, measured against the skill it replaces.
+
+        A promotion (and every candidate while the gate is off) is measured against the best instead.
+        """
+        replaced = state.best if promotes else state.skill
+        incumbent = self.measured(replaced if self.gate.is_on else state.best)
+        if candidate.rendered == replaced.rendered:
+            return self.gate.unchanged(incumbent, place)
+        verdict = await self.gate.judge(candidate.rendered, incumbent, place)
+        if verdict.candidate is not None:
+            self._measured[candidate.rendered] = verdict.candidate
+        return verdict
 
     async def end_epoch(self, state: State, epoch: int) -> State:
         """Slow update and meta skill: what the comparison of two epochs teaches."""
-        place = f"e{epoch}/end"
+        place = self.plan.end_place(epoch, state)
         older, newer = state.epoch_skill, state.skill
         slow: dict[str, Any] = {"action": "skip_first_epoch" if older is None else "skip_unchanged"}
         meta: dict[str, Any] = dict(slow)
@@ -143,13 +154,13 @@ class Trainer:
         if older is not None and older.rendered != newer.rendered and (self.use_slow_update or self.use_meta_skill):
             pairs = await self.look_back(older, newer, epoch, place)
             wants_meta = self.use_meta_skill and epoch < self.plan.epochs  # the last epoch's advice would have no reader
-            slow_reply, meta_reply = await asyncio.gather(
+            slow_reply, meta_reply = await together(
                 self.slow_update(state, older, place, pairs) if self.use_slow_update else _nothing(),
                 self.meta_skill(state, older, place, pairs) if wants_meta else _nothing(),
             )
             if slow_reply:
                 candidate = newer.with_region("slow_update", slow_reply)
-                verdict = await self.consider(candidate, against=newer if self.gate.is_on else state.best, place=place)
+                verdict = await self.consider(state, candidate, place=place)
                 after, action = state.adopt(
                     candidate, verdict, step=state.step, origin=f"slow_update_epoch_{epoch:02d}", forced=not self.gate.is_on
                 )
@@ -169,7 +180,7 @@ class Trainer:
             self.evaluator.start(skill.rendered, rows_of(tasks), stage="rollout", place=f"{place}/{name}")
             for name, skill in (("older", older), ("newer", newer))
         ]
-        before, after = await asyncio.gather(*(arm.close() for arm in arms))
+        before, after = await together(*(arm.close() for arm in arms))
         for arm, rows in zip(arms, (before, after), strict=True):
             self.log.emit(stage_closed(arm.place, arm.stage, rows))
         return pairs_of(tasks, before, after)
@@ -186,7 +197,7 @@ class Trainer:
     async def finish(self, state: State) -> Fitted:
         """Promote the last skill if it beats the best, then open the seal."""
         if state.skill.rendered != state.best.rendered and state.score is not None:
-            verdict = await self.consider(state.skill, against=state.best, place="finish")
+            verdict = await self.consider(state, state.skill, place="finish", promotes=True)
             if verdict.action == "accept" and verdict.candidate is not None:
                 best_score = verdict.candidate.score
                 state = replace(state, best=state.skill, best_score=best_score, best_step=state.step, best_origin=state.origin)
@@ -281,8 +292,8 @@ class Trainer:
         tally = self.optimizer.tally(batch.place)
         tally_rows(tally, "rollout", reflection.rollouts)
         record = step_record(
-            batch, after, reflection=reflection, merged=None, outcomes=_proposed(reflection), candidate=state.skill, verdict=verdict,
-            action="inconclusive", gate=self.gate, tokens=tally, timing=watch.laps,
+            batch, after, reflection=reflection, merged=0, selected=0, outcomes=_proposed(reflection), candidate=state.skill,
+            verdict=verdict, action="inconclusive", gate=self.gate, tokens=tally, timing=watch.laps,
         )  # fmt: skip
         return self.checkpoint("step", after, record, place=batch.place)
 

@@ -1,0 +1,84 @@
+"""A loopback provider in a process of its own, with seeded latencies: what it costs is not counted as the client's."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import multiprocessing
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from skillopt.testing import Call, Logged, LoopbackProvider, WorldRules, world_answers
+
+SPREAD = 0.5
+LONGEST = 4.0
+"""No latency is longer than so many times the mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Log-normal seconds that depend on the seed, the place and the draw only; the means of both roles are given."""
+
+    seed: int = 0
+    target: float = 0.08
+    optimizer: float = 0.4
+
+    def of(self, place: str, draw: int) -> float:
+        """How long a call takes, the same in every run."""
+        mean = self.target if place.startswith("rollout/") else self.optimizer
+        drawn = random.Random(f"{self.seed}/{place}/{draw}").lognormvariate(math.log(mean) - SPREAD**2 / 2, SPREAD)
+        return min(drawn, LONGEST * mean)
+
+    def __call__(self, call: Call) -> float:
+        return self.of(call.place or "", call.draw or 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Served:
+    """The provider's address, and after it was closed what it saw."""
+
+    base_url: str
+    log: tuple[Logged, ...] = ()
+    cpu: float = 0.0
+
+
+@contextmanager
+def serving(latency: Latency, rules: WorldRules | None = None) -> Iterator[Served]:
+    """The simulated world over HTTP; its log is in `Served.log` when the block has ended."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, latency, rules), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        served = Served(base_url=ours.recv())
+        yield served
+        ours.send("stop")
+        served.log, served.cpu = ours.recv()
+    finally:
+        ours.close()
+        process.join(10)
+        if process.is_alive():
+            process.terminate()
+
+
+def _serve(pipe: Connection, latency: Latency, rules: WorldRules | None) -> None:
+    async def serve() -> None:
+        async with LoopbackProvider(world_answers(rules), latency=latency) as provider:
+            pipe.send(provider.base_url)
+            await asyncio.get_running_loop().run_in_executor(None, _until_told, pipe)
+            log = tuple(provider.log)
+        pipe.send((log, time.process_time()))
+
+    asyncio.run(serve())
+
+
+def _until_told(pipe: Connection) -> None:
+    try:
+        pipe.recv()
+    except EOFError:  # the measuring process died; there is nobody to answer any more
+        return

@@ -1,0 +1,114 @@
+"""Random outcome tables, run through the real gate and evaluator."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from skillopt.errors import Fault
+from skillopt.evaluate.runner import Evaluator, Row, rows_of
+from skillopt.events import Event
+from skillopt.gate.decision import value
+from skillopt.gate.gate import Gate, Measured, Verdict
+from skillopt.tasks.rollout import Invalid, Score, Trajectory
+from skillopt.tasks.task import Task
+
+
+class Memory:
+    """The evaluator's store, in dictionaries."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, tuple[int, Trajectory]] = {}
+        self.scores: dict[tuple[str, int, str], Score] = {}
+        self.invalid: dict[str, int] = {}
+
+    def finished(self, rollout):
+        return self.done.get(rollout)
+
+    def next_attempt(self, rollout):
+        return self.invalid.get(rollout, -1) + 1
+
+    def keep(self, rollout, attempt, trajectory):
+        self.done[rollout] = (attempt, trajectory)
+
+    def score(self, rollout, attempt, scorer):
+        return self.scores.get((rollout, attempt, scorer))
+
+    def keep_score(self, rollout, attempt, scorer, score):
+        self.scores[rollout, attempt, scorer] = score
+
+    def close_invalid(self, rows):
+        for rollout, row in rows:
+            self.invalid[rollout] = max(row.attempt, self.invalid.get(rollout, -1))
+
+
+@dataclass
+class Table:
+    """What each row gives on its first and second attempt; None is an invalid attempt. It is model, harness and benchmark in one."""
+
+    cells: Mapping[tuple[str, int], tuple[Score | None, Score | None]]
+    rng: random.Random
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    name = "table"
+    version = "1"
+    endpoint = "table"
+    fingerprint = {"provider": "table"}
+    prompts = {"rollout": "{skill}"}
+    scorer_version = "1"
+    graded = False
+    seed_skill = ""
+
+    def open(self, task):
+        return None
+
+    async def run(self, task, environment, skill, prompts, session):
+        draw, attempt = session._draw, int(session._key.rpartition(".")[2])
+        self.asked.append((task.id, draw))
+        for _ in range(self.rng.randrange(12)):
+            await asyncio.sleep(0)
+        cell = self.cells[task.id, draw][min(attempt, 1)]
+        if cell is None:
+            raise Fault("parse", "this attempt is invalid by plan")
+        return Trajectory(messages=(), answer=f"{cell.hard} {cell.soft}", calls=1, usage=None)
+
+    async def score(self, task, trajectory):
+        hard, soft = trajectory.answer.split()
+        return Score(hard=float(hard), soft=float(soft))
+
+
+def judge(
+    incumbent: Mapping[tuple[str, int], Score], table: Table, *, metric: str, weight: float, ahead: int, is_on: bool = True
+) -> tuple[Verdict, list[Event]]:
+    """The real gate on a table."""
+
+    async def run() -> tuple[Verdict, list[Event]]:
+        events: list[Event] = []
+        evaluator = Evaluator(
+            harness=table, model=table, benchmark=table, rollouts=Memory(), workers=ahead, max_tokens=1, emit=events.append
+        )
+        tasks = {task: Task(id=task, prompt=f"question {task}") for task, _ in incumbent}
+        rows = [Row(task=tasks[task], draw=draw) for task, draw in incumbent]
+        gate = Gate(evaluator, rows, metric=metric, weight=weight, is_on=is_on)
+        values = {row: value(score, metric, weight) for row, score in incumbent.items()}
+        measured = Measured(skill="old", values=values, hard=0.0, soft=0.0)
+        verdict = await gate.judge("new", measured, "p")
+        await asyncio.sleep(0)
+        return verdict, events
+
+    return asyncio.run(run())
+
+
+def full_ruling(incumbent: Sequence[Fraction], candidate: Sequence[Fraction | None]) -> str:
+    """The rule of the design on all rows, written down a second time."""
+    bar = sum(incumbent)
+    best_case = sum(1 if one is None else one for one in candidate)
+    if best_case <= bar:
+        return "reject"
+    return "inconclusive" if any(one is None for one in candidate) else "accept"
+
+
+__all__ = ["Invalid", "Memory", "Table", "full_ruling", "judge", "rows_of"]

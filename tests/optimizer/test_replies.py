@@ -1,0 +1,67 @@
+"""Reading what the optimizer said: usable as it stands, or not at all."""
+
+import json
+
+import pytest
+
+from skillopt.messages import Reply
+from skillopt.optimizer._replies import FailureAnalysis, Ranking, Unusable, read
+
+GOOD = {"batch_size": 2, "failure_summary": [], "patch": {"reasoning": "r", "edits": [{"op": "append", "content": "你好 {x}"}]}}
+
+
+def reply(text, finish="stop"):
+    return Reply(text=text, finish=finish, usage=None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(GOOD),
+        json.dumps(GOOD, ensure_ascii=False),
+        f"```json\n{json.dumps(GOOD)}\n```",
+        f"Here it is:\n\n```json\n{json.dumps(GOOD)}\n```\nDone.",
+        f"I looked at it. {json.dumps(GOOD)} That is all.",
+        f"A set {{of things}} and then {json.dumps(GOOD)}",
+        f"  {json.dumps(GOOD, indent=2)}  ",
+    ],
+)
+def test_one_object_is_found_wherever_it_stands(text):
+    assert read(reply(text), FailureAnalysis).patch.edits == GOOD["patch"]["edits"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no json here", "no JSON object"),
+        ("", "no JSON object"),
+        ("[1, 2]", "no JSON object"),
+        (json.dumps(GOOD)[:-5], "no JSON object|wrong shape|JSON objects"),
+        ('{"op": "delete"}', "wrong shape"),
+        (f"{json.dumps(GOOD)} or rather {json.dumps(GOOD)}", "2 JSON objects"),
+        ('{"patch": {"edits": "none"}}', "wrong shape"),
+        ("{op: delete}", "no JSON object"),
+    ],
+)
+def test_anything_else_is_unusable_and_says_why(text, why):
+    with pytest.raises(Unusable, match=why):
+        read(reply(text), FailureAnalysis)
+
+
+@pytest.mark.parametrize(("finish", "why"), [("length", "cut off"), ("refusal", "refused")])
+def test_a_reply_that_was_cut_or_refused_is_never_used_even_if_it_parses(finish, why):
+    with pytest.raises(Unusable, match=why):
+        read(reply(json.dumps(GOOD), finish), FailureAnalysis)
+
+
+def test_indices_are_numbers_and_nothing_else():
+    assert read(reply('{"selected_indices": [2, 0]}'), Ranking).selected_indices == [2, 0]
+    with pytest.raises(Unusable):
+        read(reply('{"selected_indices": ["the first"]}'), Ranking)
+
+
+@pytest.mark.parametrize("flood", ["{" * 200_000, '{"a":' * 200_000, "[" * 200_000, '{"a": [' * 100_000])
+@pytest.mark.timeout(20)
+def test_a_flood_of_brackets_is_unusable_and_does_not_hang_or_crash(flood):
+    with pytest.raises(Unusable):
+        read(reply(flood), FailureAnalysis)

@@ -1,0 +1,112 @@
+"""Small simulated training runs for the promise tests: how one is started, and what makes two of them equal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from skillopt import api
+from skillopt.build import Engine, Job, prepare
+from skillopt.config import load
+from skillopt.events import Event, Judged, Sink, comparable
+from skillopt.models._limits import Retry
+from skillopt.store.run import DATABASE, EVENTS, read_events
+from skillopt.tasks.benchmark import Benchmark
+
+QUICK = Retry(attempts=3, seconds=5.0, first_delay=0.01, longest_delay=0.05)
+"""Retries for a provider on this machine."""
+UNEQUAL_IN_HISTORY = ("timing", "wall_time_s")
+MEMORY_DISK = Path("/dev/shm")
+
+
+def make_job(options: Sequence[str], *, benchmark: Benchmark | None = None) -> Job:
+    """A job of the simulated world; `options` are dotted keys as `--cfg-options` takes them."""
+    resolved = load(None, flags={}, options=["env.name=world", *options], environ={}, cwd=Path.cwd())
+    return prepare(resolved, benchmark=benchmark)
+
+
+def in_world(target: str = "world", *options: str) -> tuple[str, ...]:
+    """Options of a run in which the named model plays both roles."""
+    return (f"model.target={target}", f"model.optimizer={target}", *options)
+
+
+async def run(job: Job, folder: Path, *, sinks: Sequence[Sink] = ()) -> api.Result:
+    """Train in a folder, or go on with what is there."""
+    async with Engine(job, folder, sinks=sinks, retry=QUICK) as engine:
+        return await api.train(engine)
+
+
+def events_of(folder: Path) -> list[Event]:
+    """Every event in a run's log."""
+    return read_events(folder / EVENTS)
+
+
+def facts(folder: Path) -> list[Any]:
+    """The decided facts of a run, in order, without what equal runs may differ in."""
+    return [comparable(event) for event in events_of(folder) if event.id is not None]
+
+
+def verdicts(folder: Path) -> list[Any]:
+    """Everything the gate said, in order."""
+    return [comparable(event) for event in events_of(folder) if isinstance(event, Judged)]
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    """`history.json` without the fields that hold durations."""
+    steps = json.loads((folder / "history.json").read_text(encoding="utf-8"))
+    return [{name: value for name, value in step.items() if name not in UNEQUAL_IN_HISTORY} for step in steps]
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """What `summary.json` holds."""
+    return dict(json.loads((folder / "summary.json").read_text(encoding="utf-8")))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder by its relative name."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def assert_same_run(folder: Path, undisturbed: Path) -> None:
+    """Both folders hold the same run: skill byte for byte, verdicts, history, and every decided fact once and in order."""
+    assert verdicts(folder) == verdicts(undisturbed)
+    assert facts(folder) == facts(undisturbed)
+    assert history(folder) == history(undisturbed)
+    assert (folder / "best_skill.md").read_bytes() == (undisturbed / "best_skill.md").read_bytes()
+
+
+@contextmanager
+def database_of(folder: Path) -> Iterator[sqlite3.Connection]:
+    """A copy of a run's database as it lies on the disk; the original is not opened, so nothing of a crash is mended by looking."""
+    with tempfile.TemporaryDirectory() as aside:
+        for path in folder.glob(f"{DATABASE}*"):
+            if not path.name.endswith("-shm"):  # an index of the write-ahead log that SQLite rebuilds
+                shutil.copy(path, aside)
+        database = sqlite3.connect(Path(aside) / DATABASE)
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+def committed(folder: Path) -> set[tuple[str, int]]:
+    """Place and draw of every question whose answer a run has kept."""
+    if not (folder / DATABASE).exists():
+        return set()
+    with database_of(folder) as database:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'replies'").fetchone():
+            return set()
+        return set(database.execute("SELECT place, draw FROM replies"))
+
+
+@contextmanager
+def quick_folder() -> Iterator[Path]:
+    """A folder for many short runs, in memory where the system has such a disk: waiting for a real one is not what they test."""
+    with tempfile.TemporaryDirectory(dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None) as folder:
+        yield Path(folder)

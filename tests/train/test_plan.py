@@ -1,0 +1,48 @@
+"""Which tasks are seen when."""
+
+import random
+from types import SimpleNamespace
+
+from skillopt.tasks.task import Task
+from skillopt.train.plan import Plan
+from skillopt.train.schedule import constant
+
+TASKS = [Task(id=f"t{number}", prompt=f"question {number}") for number in range(10)]
+
+
+def plan(**changes):
+    settings = {"train": TASKS, "epochs": 2, "batch_size": 4, "seed": 42, "schedule": constant, "largest_limit": 4, "smallest_limit": 2}
+    return Plan(**{**settings, **changes})
+
+
+def at(step=0, epoch=0, takes=None):
+    return SimpleNamespace(step=step, epoch=epoch, takes=takes or {})
+
+
+def test_batches_are_the_public_seeded_slices():
+    order = list(TASKS)
+    random.Random(42 + 1000).shuffle(order)
+    batches = list(plan().batches_left(1, at()))
+    assert [row.task for batch in batches for row in batch.rows] == order
+    assert [len(batch.rows) for batch in batches] == [4, 4, 2]
+    assert [batch.seed for batch in batches] == [1043, 1044, 1045]
+    assert [batch.place for batch in batches] == ["e1/s1", "e1/s2", "e1/s3"]
+
+
+def test_closed_steps_and_epochs_are_not_planned_again():
+    assert [batch.step for batch in plan().batches_left(1, at(step=2))] == [3]
+    assert list(plan().epochs_left(at(epoch=1))) == [2]
+    assert plan().total_steps == 6
+
+
+def test_a_step_opened_again_has_a_place_of_its_own_and_so_has_its_epochs_end():
+    (batch,) = plan().batches_left(1, at(step=2, takes={3: 1}))
+    assert batch.place == "e1/s3.1"
+    assert plan().end_place(1, at(takes={3: 1})) == "e1/end.1"
+    assert plan().end_place(2, at(takes={3: 1})) == "e2/end"
+
+
+def test_the_slow_sample_is_seeded_by_epoch_and_no_longer_than_asked():
+    order = list(TASKS)
+    random.Random(42 + 2 * 2000).shuffle(order)
+    assert plan(slow_samples=3).slow_sample(2) == order[:3]
