@@ -160,7 +160,7 @@ def test_azure_is_spoken_to_in_one_mode_so_far(mode, said, run):
 
 def test_a_role_is_built_from_its_own_settings(run):
     options = [
-        *("temperature=0.5", "top_p=0.9", "seed=3", "max_tokens=100", "timeout=9", "context_window=4000"),
+        *("temperature=0.5", "top_p=0.9", "seed=3", "max_tokens=100", "timeout=9"),
         *("price.input=1", "price.output=2", "reasoning_effort=high"),
     ]
     config = run(
@@ -169,7 +169,7 @@ def test_a_role_is_built_from_its_own_settings(run):
     ).config
     target, optimizer = resolve_role(config, "target"), resolve_role(config, "optimizer")
     assert target.model.sampling() == {"temperature": 0.5, "top_p": 0.9, "seed": 3, "reasoning_effort": "high"}
-    assert (target.max_tokens, target.context_window, target.model.timeout, target.model.connections) == (100, 4000, 9, 200)
+    assert (target.max_tokens, target.model.timeout, target.model.connections) == (100, 9, 200)
     assert (target.price.input, target.price.output, target.price.cached) == (1, 2, None)
     assert optimizer.model.sampling() == {"reasoning_effort": "low"}
     assert (optimizer.max_tokens, optimizer.model.timeout, optimizer.price, optimizer.harness) == (16384, 33, None, "chat")

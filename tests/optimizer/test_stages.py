@@ -157,9 +157,7 @@ async def test_merging_goes_level_by_level_and_every_input_ends_as_merged():
         return json.dumps({"reasoning": "", "edits": [add(f"- from {request.place}")]})
 
     asked, model = optimizer(answer)
-    merged = await asked.aggregate(
-        Lesson(), "p", reflected(*[("failure", [add(f"- {n}")]) for n in range(3)], ("success", [add("- s")]))
-    )
+    merged = await asked.aggregate(Lesson(), "p", reflected(*[("failure", [add(f"- {n}")]) for n in range(3)], ("success", [add("- s")])))
     assert [request.place for request in model.requests] == ["p/merge/failure-0-0/a0", "p/merge/failure-1-0/a0", "p/merge/final-0-0/a0"]
     assert [outcome.state for outcome in merged.ended] == ["merged"] * 6
     assert len(merged.edits) == 1

@@ -67,7 +67,7 @@ class Engine(Lab):
                 optimizer,
                 prompts=job.benchmark.prompts,
                 max_tokens=job.optimizer.max_tokens,
-                context_window=job.optimizer.context_window,
+                context_window=config.model.optimizer.context_window,
                 minibatch_size=config.gradient.minibatch_size,
                 merge_batch_size=config.gradient.merge_batch_size,
                 limit=config.optimizer.learning_rate,

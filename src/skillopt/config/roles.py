@@ -68,7 +68,6 @@ class RoleSpec:
     model: ModelSpec
     harness: str
     max_tokens: int
-    context_window: int
     price: PriceConfig | None
 
 
@@ -151,7 +150,6 @@ def resolve_role(config: Config, role: RoleName) -> RoleSpec:
         ),
         harness=parts.harness,
         max_tokens=settings.max_tokens,
-        context_window=settings.context_window,
         price=settings.price,
     )
 

@@ -49,14 +49,19 @@ class RoleConfig(Section):
     reasoning_effort: Effort | None = Field(default=None, description="Reasoning effort; unset means model.reasoning_effort.")
     max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, description="Output cap of every call, always sent.")
     timeout: float | None = Field(default=None, gt=0, description="Seconds one call may take; unset means env.exec_timeout.")
-    context_window: int = Field(default=128_000, ge=1000, description="Tokens the model can read; prompts are shortened to fit.")
     price: PriceConfig | None = Field(default=None, description="Prices for a model that the built-in price list does not know.")
+
+
+class OptimizerRoleConfig(RoleConfig):
+    """The optimizer's model: its prompts carry evidence that can be shortened, so it also has a window."""
+
+    context_window: int = Field(default=128_000, ge=1000, description="Tokens the model can read; evidence is shortened to fit.")
 
 
 class ModelConfig(Section):
     """The two roles, and what they share."""
 
-    optimizer: RoleConfig = Field(default_factory=RoleConfig, description="The model that writes edits.")
+    optimizer: OptimizerRoleConfig = Field(default_factory=OptimizerRoleConfig, description="The model that writes edits.")
     target: RoleConfig = Field(default_factory=RoleConfig, description="The frozen agent whose skill is trained.")
     backend: str | None = Field(default=None, description="Provider of bare model names for both roles (public backend names).")
     optimizer_backend: str | None = Field(default=None, description="Provider of a bare optimizer name; beats model.backend.")

@@ -42,19 +42,24 @@ def rollouts_section(title: str, pairs: Sequence[tuple[Task, Scored]], room: int
     return section(title, "\n\n".join(trajectory(task, rollout, share) for task, rollout in pairs))
 
 
-def trajectory(task: Task, rollout: Scored, room: int) -> str:
-    """One rollout: the task, what the target did, how it was scored, the reference. Everything inside the tags is data."""
+def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True) -> str:
+    """One rollout: the task with its reference (unless they were just shown), what the target did and how it was scored.
+
+    Everything inside the tags is data.
+    """
     told = rollout.trajectory
     verdict = f"hard {rollout.score.hard:g}, soft {rollout.score.soft:g}" + (
         f", target's own failure: {told.failure}" if told.failure else ""
     )
-    reference = "" if task.reference is None else f"<reference>{_clip(_text(task.reference), room // 6)}</reference>\n"
+    asked = f"<task>{_clip(task.prompt, room // 3)}</task>\n"
+    if task.reference is not None:
+        asked += f"<reference>{_clip(_text(task.reference), room // 6)}</reference>\n"
     feedback = f"<feedback>{_clip(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
     turns = "\n".join(
         _turn(message.role, message.content, [f"{c.name}({c.arguments})" for c in message.tool_calls]) for message in told.messages
     )
     head = f'<rollout task="{task.id}"' + (f' kind="{task.kind}"' if task.kind else "") + f' score="{verdict}">\n'
-    return f"{head}<task>{_clip(task.prompt, room // 3)}</task>\n<did>\n{_clip(turns, room // 2)}\n</did>\n{reference}{feedback}</rollout>"
+    return f"{head}{asked if with_task else ''}<did>\n{_clip(turns, room // 2)}\n</did>\n{feedback}</rollout>"
 
 
 def _turn(role: str, content: str, calls: Sequence[str]) -> str:

@@ -85,5 +85,5 @@ def _comparison(pairs: Sequence[Pair], room: int) -> str:
             continue
         for pair in members:
             parts.append(f"With the older skill:\n{trajectory(pair.task, pair.before, share)}")
-            parts.append(f"With the newer skill:\n{trajectory(pair.task, pair.after, share)}")
+            parts.append(f"With the newer skill:\n{trajectory(pair.task, pair.after, share, with_task=False)}")
     return section("Comparison", "\n\n".join(parts))

@@ -93,7 +93,9 @@ class Exam:
         await self.withdraw()
         self._ledger.open_for_test()
         texts = {name: skill.rendered for name, skill in skills.items()}
-        running = {text: self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=f"test/{name}") for name, text in texts.items()}
+        running = {
+            text: self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=f"{position}/{name}") for name, text in texts.items()
+        }
         results = dict(zip(running, await together(*(one.close() for one in running.values())), strict=True))
         outcomes = {name: results[text] for name, text in texts.items()}
         self._evaluator.emit(

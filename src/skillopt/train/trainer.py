@@ -15,7 +15,7 @@ from skillopt.optimizer._replies import Unusable
 from skillopt.optimizer.epoch import Pair, pairs_of
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
-from skillopt.skill.document import Document, problem_with
+from skillopt.skill.document import Document, problem_with, to_lf
 from skillopt.skill.edits import Outcome, apply
 from skillopt.tasks.rollout import Invalid, Rollout
 from skillopt.together import together
@@ -78,8 +78,8 @@ class Trainer:
     async def fit(self, skill: Document) -> Fitted:
         try:
             state = self.load() or await self.baseline(skill)
-            self.exam.start_early(state.seed)
             for epoch in self.plan.epochs_left(state):
+                self.exam.start_early(state.seed)
                 for batch in self.plan.batches_left(epoch, state):
                     state = await self.step(state, batch)
                 state = await self.end_epoch(state, epoch)
@@ -188,7 +188,7 @@ class Trainer:
     async def slow_update(self, state: State, older: Document, place: str, pairs: Sequence[Pair]) -> str:
         guidance = state.skill.region("slow_update") or ""
         reply = await self.optimizer.historian.slow_update(place, older.rendered, state.skill.rendered, guidance, pairs)
-        return "" if isinstance(reply, Unusable) or problem_with(reply.slow_update_content) else reply.slow_update_content.strip()
+        return "" if isinstance(reply, Unusable) or problem_with(to_lf(reply.slow_update_content)) else reply.slow_update_content.strip()
 
     async def meta_skill(self, state: State, older: Document, place: str, pairs: Sequence[Pair]) -> str:
         reply = await self.optimizer.historian.meta_skill(place, older.rendered, state.skill.rendered, state.meta_skill, pairs)
@@ -228,9 +228,8 @@ class Trainer:
         """Measure the seed on the whole of val; what cannot be measured leaves the gate by name, at most a tenth of the tasks."""
         rows = list(self.gate.rows.values())
         evaluation = self.evaluator.start(skill.rendered, rows, stage="selection", place="baseline")
-        outcomes = await evaluation.close()
+        outcomes = await evaluation.close(_check_losses)
         lost = sorted({row.task_id for row in outcomes if isinstance(row, Invalid)})
-        _check_losses(lost, outcomes)
         self.gate.leave_out(lost)
         kept = [row for row in outcomes if row.task_id not in set(lost)]
         measured = self._measured[skill.rendered] = self.gate.measured(skill.rendered, kept)
@@ -341,8 +340,9 @@ def _proposed(reflection: Reflection) -> list[Outcome]:
     return [Outcome(edit=edit, state="over_limit", reason="the step is inconclusive, its limit is 0") for edit in edits]
 
 
-def _check_losses(lost: Sequence[str], outcomes: Sequence[Rollout]) -> None:
+def _check_losses(outcomes: Sequence[Rollout]) -> None:
     tasks = {row.task_id for row in outcomes}
+    lost = {row.task_id for row in outcomes if isinstance(row, Invalid)}
     if len(lost) * 10 > len(tasks):
         causes = sorted({f"  {row.task_id}: {row.kind}: {row.detail}" for row in outcomes if isinstance(row, Invalid)})
         raise ProviderDown(

@@ -1,0 +1,233 @@
+"""Every configuration key does something: it changes a request, a plan, a file, a figure or an error - not merely the printed tree."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillopt import api
+from skillopt.build import Engine, prepare
+from skillopt.config import describe, load
+from skillopt.errors import SkillOptError
+from skillopt.events import Event, comparable
+from skillopt.models._limits import Retry
+from skillopt.models.world import SEED_SKILL, code_of, family_of
+from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
+
+BASE = {
+    "env.name": "world",
+    "env.train_cases": 12,
+    "env.val_cases": 6,
+    "env.test_cases": 4,
+    "train.num_epochs": 2,
+    "train.batch_size": 6,
+    "gradient.minibatch_size": 2,
+    "gradient.merge_batch_size": 2,
+    "evaluation.repeats": 1,
+    "model.target.name": "compatible:t@URL",
+    "model.optimizer.name": "compatible:o@URL",
+}
+OWN = {
+    **{key: value for key, value in BASE.items() if not key.startswith("env.")},
+    "env.name": "own",
+    "env.data_path": "tasks.jsonl",
+    "env.scorer": "contains",
+    "env.skill_init": "seed.md",
+}
+
+
+@dataclass
+class Seen:
+    """What a run did to the world outside."""
+
+    requests: list[str] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
+    error: str = ""
+    spending: Any = None
+    in_flight: int = 0
+
+    def channel(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+def files_for(folder: Path) -> None:
+    cases = [f"W00{number:04d}" for number in range(20)]
+    rows = [
+        {"id": f"i{n}", "nr": f"n{n}", "prompt": f"Case {case}, {family_of(case)}", "other": f"Other case {case}", "answer": code_of(case), "alt": "nothing", "topic": "x"}
+        for n, case in enumerate(cases)
+    ]  # fmt: skip
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:18]))
+    for split, part in (("train", rows[:10]), ("val", rows[10:15]), ("test", rows[15:])):
+        (folder / "splits" / split).mkdir(parents=True)
+        (folder / "splits" / split / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+    (folder / "seed.md").write_text(SEED_SKILL)
+    (folder / "other.md").write_text(SEED_SKILL + "- Name the unit after every number.\n")
+    (folder / "graded.py").write_text("def grade(task, answer):\n    return 0.5 if task.reference in answer else 0.25\n")
+
+
+def answer(call: Call) -> Answer:
+    text = world_answers()(call)
+    return Answer(text=text, cached=min(10, len(call.text) // 8))
+
+
+async def observe(settings: Mapping[str, Any], folder: Path, *, latency: float = 0.0) -> Seen:
+    """One run with these settings, and all that it did."""
+    seen = Seen()
+    events: list[Event] = []
+
+    def answering(call: Call) -> Answer:
+        seen.requests.append(json.dumps(call.body, sort_keys=True))
+        seen.headers.append({name.lower(): value for name, value in call.headers.items()})
+        return answer(call)
+
+    async with LoopbackProvider(answering, latency=lambda call: latency) as one, LoopbackProvider(answering) as two:
+        text = [f"{key}={_written(value, one, two)}" for key, value in settings.items()]
+        before = {path for path in folder.rglob("*") if path.is_file()}
+        try:
+            resolved = load(None, flags={}, options=text, environ={}, cwd=folder)
+            job = prepare(resolved)
+            out = job.folder(folder)
+            retry = Retry(attempts=1, seconds=1, first_delay=0.01)
+            async with Engine(job, out, sinks=[events.append], retry=retry) as engine:
+                result = await api.train(engine)
+                seen.spending = {key: result.summary["spending"][key] for key in ("calls", "tokens", "usd")}
+        except SkillOptError as error:
+            seen.error = str(error).replace(str(folder), "").replace(one.url, "ONE").replace(two.url, "TWO")
+        seen.urls = ["one"] * len(one.log) + ["two"] * len(two.log)
+        seen.in_flight = max(one.max_in_flight, two.max_in_flight)
+    seen.requests.sort()
+    seen.events = [comparable(event) for event in events if event.id is not None and event.type != "run_started"]
+    seen.files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() and path not in before}
+    return seen
+
+
+def _written(value: Any, one: LoopbackProvider, two: LoopbackProvider) -> str:
+    return str(value).replace("TWOURL", two.base_url).replace("URL", one.base_url) if isinstance(value, str) else json.dumps(value)
+
+
+def case(key: str, value: Any, channel: str, base: Mapping[str, Any] = BASE, latency: float = 0.0, **extra: Any) -> Any:
+    """Set one key beside a base (and what both sides need) and say where the difference must show."""
+    return pytest.param(key, value, channel, {**base, **{name.replace("__", "."): item for name, item in extra.items()}}, latency, id=key)
+
+
+LONGER = {**BASE, "env.train_cases": 24, "env.val_cases": 20, "train.batch_size": 12, "train.num_epochs": 3}
+DOLLARS = {
+    "model.target.price.input": 1.0,
+    "model.target.price.output": 2.0,
+    "model.optimizer.price.input": 1.0,
+    "model.optimizer.price.output": 2.0,
+}
+PRICED = {**BASE, **DOLLARS}
+BARE = {**BASE, "model.target.name": "t", "model.optimizer.name": "o", "model.target.base_url": "URL", "model.optimizer.base_url": "URL"}
+BARE |= {"model.target_backend": "compatible", "model.optimizer_backend": "compatible"}
+AZURE = {**BASE, "model.target.name": "azure:t", "model.azure_openai_endpoint": "URL", "model.azure_openai_api_key": "planted-azure-key"}
+AZURE |= {"model.azure_openai_auth_mode": "openai_compatible"}
+ROLES = [
+    *(case(f"model.{role}.name", "compatible:another@URL", "requests") for role in ("optimizer", "target")),
+    *(case(f"model.{role}.base_url", "TWOURL", "urls", {**BASE, f"model.{role}.name": "compatible:x", f"model.{role}.base_url": "URL"}) for role in ("optimizer", "target")),
+    *(case(f"model.{role}.api_key", "planted-role-key", "headers") for role in ("optimizer", "target")),
+    *(case(f"model.{role}.{knob}", value, "requests") for role in ("optimizer", "target") for knob, value in (("temperature", 0.3), ("top_p", 0.9), ("seed", 7), ("reasoning_effort", "low"), ("max_tokens", 2000))),
+    *(case(f"model.{role}.timeout", 0.05, "error", latency=0.4, **{"env__train_cases": 2, "env__val_cases": 1, "env__test_cases": 0}) for role in ("optimizer", "target")),
+    case("model.optimizer.context_window", 18_000, "requests", {**OWN, "env.prompt": "{prompt} " + "padding " * 4_000}),
+    *(case(f"model.{role}.price.{part}", 99.0, "spending", PRICED) for role in ("optimizer", "target") for part in ("input", "output", "cached")),
+]  # fmt: skip
+CASES = [
+    *ROLES,
+    case(
+        "model.backend",
+        "anthropic",
+        "error",
+        {key: value for key, value in BARE.items() if "_backend" not in key},
+        model__backend="compatible",
+    ),
+    case("model.optimizer_backend", "nowhere", "error", BARE),
+    case("model.target_backend", "openai", "error", BARE),
+    case("model.reasoning_effort", "high", "requests"),
+    case("model.azure_openai_endpoint", "TWOURL", "urls", AZURE),
+    case("model.azure_openai_api_key", "another-azure-key", "headers", AZURE),
+    case("model.azure_openai_auth_mode", "api_key", "error", AZURE),
+    case("train.num_epochs", 1, "events"),
+    case("train.train_size", 5, "error"),
+    case("train.batch_size", 4, "events"),
+    case("train.accumulation", 2, "events"),
+    case("train.seed", 1, "events"),
+    case("gradient.minibatch_size", 3, "requests"),
+    case("gradient.merge_batch_size", 3, "requests", **{"gradient__minibatch_size": 1}),
+    case("gradient.analyst_workers", 1, "in_flight", env__workers=1, gradient__minibatch_size=1, latency=0.03),
+    case("gradient.failure_only", True, "requests"),
+    case("optimizer.learning_rate", 2, "requests"),
+    case("optimizer.min_learning_rate", 4, "events"),
+    case("optimizer.lr_scheduler", "constant", "events"),
+    case("optimizer.lr_control_mode", "none", "error"),
+    case("optimizer.skill_update_mode", "rewrite", "error"),
+    case("optimizer.use_slow_update", False, "requests", LONGER),
+    case("optimizer.slow_update_samples", 2, "requests", LONGER),
+    case("optimizer.slow_update_gate_with_selection", False, "error"),
+    case("optimizer.use_meta_skill", False, "requests", LONGER, env__val_cases=40, train__batch_size=6),
+    case("evaluation.use_gate", False, "events"),
+    case("evaluation.gate_metric", "soft", "events"),
+    case("evaluation.gate_mixed_weight", 0.9, "events", {**OWN, "env.scorer": "graded.py:grade"}, evaluation__gate_metric="mixed"),
+    case("evaluation.sel_env_num", 3, "events"),
+    case("evaluation.test_env_num", 2, "events"),
+    case("evaluation.eval_test", False, "events"),
+    case("evaluation.repeats", 2, "events"),
+    case("env.name", "serchqa", "error"),
+    case("env.skill_init", "other.md", "requests", OWN),
+    case("env.out_root", "elsewhere", "files"),
+    case("env.workers", 1, "in_flight", latency=0.01),
+    case("env.exec_timeout", 0.05, "error", latency=0.4, env__train_cases=2, env__val_cases=1, env__test_cases=0),
+    case("gate.policy", "lenient", "error"),
+    case("budget.usd", 0.0001, "error", PRICED),
+    case("budget.tokens", 100, "error"),
+    case("budget.calls", 3, "error"),
+    case("cache.path", "shared.db", "files"),
+    case("output.predictions", True, "files"),
+    case("env.train_cases", 6, "events"),
+    case("env.val_cases", 5, "events"),
+    case("env.test_cases", 3, "events"),
+    case("env.world_seed", 1, "requests"),
+    case("env.split_mode", "split_dir", "error", OWN),
+    case("env.split_ratio", "3:1:1", "events", OWN),
+    case("env.split_seed", 1, "events", OWN),
+    case("env.split_dir", "splits", "events", OWN),
+    case("env.data_path", "more.jsonl", "events", OWN),
+    case("env.limit", 3, "events", OWN),
+    case("env.prompt", "{other}", "requests", OWN),
+    case("env.scorer", "numeric", "error", OWN),
+    case("env.pass_at", 0.5, "events", {**OWN, "env.scorer": "graded.py:grade"}),
+    case("env.scorer_options", '{"tolerance": 1}', "error", {**OWN, "env.scorer": "exact_match"}),
+    case("env.graded", True, "events", {**OWN, "env.scorer": "graded.py:grade"}),
+    case("env.id_field", "nr", "events", OWN),
+    case("env.reference_field", "alt", "events", OWN),
+    case("env.kind_field", "topic", "requests", OWN),
+    case("env.system", "Short. {skill}", "requests", OWN),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "channel", "base", "latency"), CASES)
+def test_the_key_changes_something_outside(key, value, channel, base, latency, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    files_for(tmp_path / "a")
+    files_for(tmp_path / "b")
+    plain = asyncio.run(observe({name: item for name, item in base.items()}, tmp_path / "a", latency=latency))
+    changed = asyncio.run(observe({**base, key: value}, tmp_path / "b", latency=latency))
+    assert plain.error == ""
+    assert plain.channel(channel) != changed.channel(channel)
+    if channel != "error":
+        assert changed.error == ""
+
+
+def test_no_key_is_left_out():
+    told = {row.key for name in (None, "world", "own", "searchqa") for row in describe(name)}
+    assert told == {parameter.id for parameter in CASES}

@@ -1,0 +1,119 @@
+"""What the optimizer and the target are really asked, word by word. Update with `pytest --snapshot-update` and read the difference."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from gate._tables import Memory
+from optimizer.test_stages import SKILL, Lesson, add, analysis, evaluation, merged_of, optimizer, reflected
+from skillopt.benchmarks.own import OwnBenchmark
+from skillopt.benchmarks.searchqa import PLUGIN as SEARCHQA
+from skillopt.evaluate.runner import Evaluator, Row
+from skillopt.harnesses.chat import Chat
+from skillopt.messages import Request
+from skillopt.optimizer.epoch import Pair
+from skillopt.tasks.rollout import Score, Scored, Trajectory
+from skillopt.tasks.task import Task
+from skillopt.testing import FunctionModel
+
+
+class Markdown(SingleFileSnapshotExtension):
+    """One readable file per prompt."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "md"
+
+
+@pytest.fixture
+def prompts(snapshot):
+    return snapshot.use_extension(Markdown)
+
+
+def shown(request: Request) -> str:
+    head = f"place: {request.place}\nstage: {request.stage}\n"
+    return head + "".join(f"\n===== {message.role} =====\n{message.content}\n" for message in request.messages)
+
+
+async def test_failure_analyst(prompts):
+    asked, model = optimizer(lambda request: analysis())
+    await asked.reflect(Lesson(), "e1/s2", 1, evaluation({0, 1}, set(), 2))
+    assert shown(model.requests[0]) == prompts
+
+
+async def test_success_analyst(prompts):
+    asked, model = optimizer(lambda request: analysis())
+    await asked.reflect(Lesson(), "e1/s2", 1, evaluation(set(), set(), 2))
+    assert shown(model.requests[0]) == prompts
+
+
+async def test_the_second_asking(prompts):
+    asked, model = optimizer(lambda request: "I would add a rule.")
+    await asked.reflect(Lesson(), "e1/s2", 1, evaluation({0}, set(), 1))
+    assert shown(model.requests[1]) == prompts
+
+
+async def test_merge(prompts):
+    asked, model = optimizer(lambda request: json.dumps({"edits": []}))
+    await asked.aggregate(Lesson(), "e1/s2", reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
+    assert shown(model.requests[0]) == prompts
+
+
+async def test_ranking(prompts):
+    asked, model = optimizer(lambda request: '{"selected_indices": [0]}')
+    await asked.select(Lesson(), "e1/s2", merged_of(add("- a"), add("- b")), 1)
+    assert shown(model.requests[0]) == prompts
+
+
+async def test_repair(prompts):
+    asked, model = optimizer(lambda request: '{"edits": []}')
+    await asked.select(Lesson(), "e1/s2", merged_of({"op": "delete", "target": "- ONE"}), 1)
+    assert shown(model.requests[0]) == prompts
+
+
+def pair(name: str, before: float, after: float) -> Pair:
+    def rollout(hard: float) -> Scored:
+        told = Trajectory(messages=(), answer="", calls=1, usage=None)
+        return Scored(task_id=name, draw=0, attempt=0, key=name, trajectory=told, score=Score(hard=hard, soft=hard))
+
+    return Pair(task=Task(id=name, prompt=f"question of {name}", reference="gold"), before=rollout(before), after=rollout(after))
+
+
+PAIRS = [pair("worse", 1.0, 0.0), pair("stuck", 0.0, 0.0), pair("better", 0.0, 1.0), pair("fine", 1.0, 1.0)]
+
+
+async def test_slow_update(prompts):
+    asked, model = optimizer(lambda request: '{"slow_update_content": "x"}')
+    await asked.historian.slow_update("e2/end", "older text", SKILL.rendered, "keep it short", PAIRS)
+    assert shown(model.requests[0]) == prompts
+
+
+async def test_meta_skill(prompts):
+    asked, model = optimizer(lambda request: '{"meta_skill_content": "x"}')
+    await asked.historian.meta_skill("e2/end", "older text", SKILL.rendered, "", PAIRS)
+    assert shown(model.requests[0]) == prompts
+
+
+ROW = {"id": "q1", "question": "Who?", "context": "[DOC] It was Ada. [DOC] Not Bob.", "answers": ["Ada"]}
+
+
+@pytest.mark.parametrize("name", ["own", "searchqa"])
+async def test_rollout(name, prompts, tmp_path):
+    if name == "own":
+        benchmark = OwnBenchmark.from_tasks([{"id": f"q{n}", "prompt": f"Who {n}?", "answer": "Ada"} for n in range(5)])
+    else:
+        for split in ("train", "val"):
+            (tmp_path / split).mkdir()
+            (tmp_path / split / "rows.json").write_text(json.dumps([{**ROW, "id": split, "question": f"Who, in {split}?"}]))
+        benchmark = SEARCHQA(SEARCHQA.Settings(split_dir=tmp_path))
+    model = FunctionModel(lambda request: "<answer>Ada</answer>")
+    evaluator = Evaluator(
+        harness=Chat(), model=model, benchmark=benchmark, rollouts=Memory(), workers=1, max_tokens=9, emit=lambda event: None
+    )
+    row = Row(task=benchmark.tasks("train")[0])
+    outcome = await evaluator.measure(SKILL.rendered, row, stage="rollout")
+    assert isinstance(outcome, Scored) and outcome.score.hard == 1.0
+    asked = "".join(f"===== {message.role} =====\n{message.content}\n" for message in model.requests[0].messages)
+    assert asked == prompts
