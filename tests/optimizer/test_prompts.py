@@ -113,7 +113,7 @@ async def test_rollout(name, prompts, tmp_path):
         harness=Chat(), model=model, benchmark=benchmark, rollouts=Memory(), workers=1, max_tokens=9, emit=lambda event: None
     )
     row = Row(task=benchmark.tasks("train")[0])
-    outcome = await evaluator.measure(SKILL.rendered, row, stage="rollout")
+    outcome = await evaluator.measure(SKILL.rendered, row, stage="rollout", place=None)
     assert isinstance(outcome, Scored) and outcome.score.hard == 1.0
     asked = "".join(f"===== {message.role} =====\n{message.content}\n" for message in model.requests[0].messages)
     assert asked == prompts
