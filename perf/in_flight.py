@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from _provider import Latency, serving
-
 from skillopt import api
 from skillopt.build import prepare
 from skillopt.config import load
@@ -43,22 +42,21 @@ def main() -> None:
 
 async def measure(calls: int, rounds: int, seconds: float) -> dict[str, Any]:
     """Evaluate the seed skill on `rounds` times `calls` simulated cases; the val case before it opens the client and its modules."""
-    with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder:
-        with serving(Latency(target=seconds)) as served:
-            model = f"compatible:m@{served.base_url}"
-            options = [
-                "env.name=world",
-                "env.val_cases=1",
-                f"env.test_cases={calls * rounds}",
-                f"env.workers={calls}",
-                f"model.target={model}",
-                f"model.optimizer={model}",
-            ]
-            job = prepare(load(None, flags={}, options=options, environ={}, cwd=Path(folder)))
-            await api.evaluate(job, {"seed": job.skill}, ["val"], Path(folder) / "warm")
-            before, cpu, started = peak_mb(), time.process_time(), time.monotonic()
-            (result,) = await api.evaluate(job, {"seed": job.skill}, ["test"], Path(folder) / "run")
-            after, cpu, wall = peak_mb(), time.process_time() - cpu, time.monotonic() - started
+    with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder, serving(Latency(target=seconds)) as served:
+        model = f"compatible:m@{served.base_url}"
+        options = [
+            "env.name=world",
+            "env.val_cases=1",
+            f"env.test_cases={calls * rounds}",
+            f"env.workers={calls}",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+        ]
+        job = prepare(load(None, flags={}, options=options, environ={}, cwd=Path(folder)))
+        await api.evaluate(job, {"seed": job.skill}, ["val"], Path(folder) / "warm")
+        before, cpu, started = peak_mb(), time.process_time(), time.monotonic()
+        (result,) = await api.evaluate(job, {"seed": job.skill}, ["test"], Path(folder) / "run")
+        after, cpu, wall = peak_mb(), time.process_time() - cpu, time.monotonic() - started
     reached = max(entry.in_flight for entry in served.log)
     return {
         "simulated": True,

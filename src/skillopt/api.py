@@ -19,11 +19,13 @@ from skillopt.evaluate.runner import fact, rows_of
 from skillopt.events import RowFact, Sink
 from skillopt.files import write_json, write_text
 from skillopt.models._limits import Retry
+from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.scorers import Scorer
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split, Task
+from skillopt.together import together
 from skillopt.train.exam import claim
 from skillopt.train.records import means, summary
 
@@ -116,18 +118,24 @@ async def evaluate(
     async with Lab(job, folder, kept, sinks=sinks, retry=retry) as lab:
         try:
             running = [
-                (name, split, lab.evaluator.start(skill.rendered, rows_of(job.splits.of(split)), stage="eval", place=f"{name}/{split}"))
+                (
+                    name,
+                    split,
+                    lab.evaluator.start(
+                        skill.rendered, rows_of(job.splits.of(split)), stage="eval", place=f"{name}/{split}", resumes=False
+                    ),
+                )
                 for name, skill in skills.items()
                 for split in splits
             ]
-            for name, split, evaluation in running:
-                outcomes = await evaluation.close()
+            closed = await together(*(evaluation.close() for _, _, evaluation in running))
+            for (name, split, _), outcomes in zip(running, closed, strict=True):
                 hard, soft, n = means(outcomes)
                 rows = tuple(fact(outcome) for outcome in outcomes)
                 results.append(Evaluated(skill=name, split=split, hard=hard, soft=soft, n=n, invalid=len(rows) - n, rows=rows))
         finally:
             await lab.drain()
-        _write_eval(folder, results, lab.spending())
+        _write_eval(folder, results, lab.spending(), job.scrubber)
     return results
 
 
@@ -191,14 +199,15 @@ def _own(resolved: Resolved) -> OwnSettings | None:
     return settings if isinstance(settings, OwnSettings) else None
 
 
-def _write_eval(folder: Path, results: Sequence[Evaluated], spending: Mapping[str, Any]) -> None:
-    lines = [RowFact.model_dump_json(row, exclude_none=True) for one in results for row in one.rows]
+def _write_eval(folder: Path, results: Sequence[Evaluated], spending: Mapping[str, Any], scrubber: Scrubber) -> None:
+    lines = [scrubber.scrub(RowFact.model_dump_json(row, exclude_none=True)) for one in results for row in one.rows]
     write_text(folder / "results.jsonl", "".join(line + "\n" for line in lines))
     rows = [
         {"skill": one.skill, "split": one.split, "n_items": one.n, "hard": one.hard, "soft": one.soft, "invalid": one.invalid}
         for one in results
     ]
-    write_json(folder / "eval_summary.json", {**(rows[0] if len(rows) == 1 else {}), "evaluations": rows, "spending": dict(spending)})
+    whole = {**(rows[0] if len(rows) == 1 else {}), "evaluations": rows, "spending": dict(spending)}
+    write_json(folder / "eval_summary.json", scrubber.scrub_json(whole))
 
 
 __all__ = ["Evaluated", "Resolved", "Result", "aoptimize", "eval_splits", "evaluate", "optimize", "train"]

@@ -78,6 +78,17 @@ def lock(path: Path | str) -> Iterator[None]:
             _unlock(file.fileno())
 
 
+def holder(path: Path | str) -> str | None:
+    """The process that holds a lock file, as it was asked now and without writing; None when nobody does."""
+    try:
+        with Path(path).open("rb") as file:
+            name = file.read(20).decode("ascii", "replace").strip()
+            # A name in the file is left behind by a process that was killed; only then the lock itself is asked.
+            return name if name and _is_locked(file.fileno()) else None
+    except OSError:
+        return None
+
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -100,6 +111,9 @@ if sys.platform == "win32":
             return False
         return True
 
+    def _is_locked(descriptor: int) -> bool:
+        return True  # asking would need write access; a name in the file has to do
+
     def _unlock(descriptor: int) -> None:
         os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
@@ -116,6 +130,14 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    def _is_locked(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        return False
 
     def _unlock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)

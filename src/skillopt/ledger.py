@@ -81,6 +81,8 @@ class Entry:
     place: str
     state: Settlement
     charged: Amount
+    reserved: int
+    """Tokens set aside for it before it was sent."""
     usage: Usage | None = None
 
 
@@ -103,6 +105,7 @@ class Ledger:
         self._on_settled = on_settled
         self._waiting: deque[_Waiting] = deque()
         self._outstanding: dict[int, Entry] = {}
+        self._under_way = Amount()
         self._set_aside = Amount()
         self._finishing = False
         self.totals: dict[tuple[Role, str], Amount] = {}
@@ -111,11 +114,17 @@ class Ledger:
         self._test_spent = Amount()
         for entry in journal.entries():
             self._count(entry)
+            self._name_overrun(entry)
 
     @property
     def spent(self) -> Amount:
         """Everything charged, reservations that never settled included."""
         return self._spent
+
+    @property
+    def settled(self) -> Amount:
+        """What was spent so far, without what is only reserved for calls under way."""
+        return self._spent - self._under_way
 
     @property
     def in_flight(self) -> int:
@@ -152,9 +161,9 @@ class Ledger:
         if charged is None:
             self._close(replace(entry, state="unreported"))
             return
-        if charged.tokens > entry.charged.tokens:
-            self.overruns.append(f"{entry.place} used {charged.tokens} tokens, {entry.charged.tokens} were reserved")
-        self._close(replace(entry, state="settled", charged=charged, usage=usage))
+        settled = replace(entry, state="settled", charged=charged, usage=usage)
+        self._name_overrun(settled)
+        self._close(settled)
 
     def refuse(self, entry: Entry) -> None:
         """Close an attempt that an HTTP error status refused: one call, no tokens."""
@@ -162,18 +171,24 @@ class Ledger:
 
     def _open(self, role: Role, stage: str, place: str, need: Amount) -> Entry:
         number = self._journal.open(role, stage, place, need)
-        entry = Entry(id=number, role=role, stage=stage, place=place, state="open", charged=need)
+        entry = Entry(id=number, role=role, stage=stage, place=place, state="open", charged=need, reserved=need.tokens)
         self._outstanding[number] = entry
+        self._under_way += need
         self._count(entry)
         return entry
 
     def _close(self, entry: Entry) -> None:
         self._journal.close(entry.id, entry.state, entry.charged, entry.usage)
         opened = self._outstanding.pop(entry.id)
+        self._under_way -= opened.charged
         self._count(opened, sign=-1)
         self._count(entry)
         self._on_settled(entry)
         self._pump()
+
+    def _name_overrun(self, entry: Entry) -> None:
+        if entry.state == "settled" and entry.charged.tokens > entry.reserved:
+            self.overruns.append(f"{entry.place} used {entry.charged.tokens} tokens, {entry.reserved} were reserved")
 
     def _count(self, entry: Entry, sign: int = 1) -> None:
         key = (entry.role, entry.stage)

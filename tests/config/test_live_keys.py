@@ -214,14 +214,22 @@ CASES = [
 ]
 
 
+_plain: dict[str, Seen] = {}
+"""Runs of the bases, each made once: most cases share one."""
+
+
+def run_in(folder: Path, settings: Mapping[str, Any], latency: float) -> Seen:
+    folder.mkdir()
+    files_for(folder)
+    return asyncio.run(observe(settings, folder, latency=latency))
+
+
 @pytest.mark.parametrize(("key", "value", "channel", "base", "latency"), CASES)
 def test_the_key_changes_something_outside(key, value, channel, base, latency, tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    files_for(tmp_path / "a")
-    files_for(tmp_path / "b")
-    plain = asyncio.run(observe({name: item for name, item in base.items()}, tmp_path / "a", latency=latency))
-    changed = asyncio.run(observe({**base, key: value}, tmp_path / "b", latency=latency))
+    name = json.dumps([base, latency])
+    if name not in _plain:
+        _plain[name] = run_in(tmp_path / "plain", base, latency)
+    plain, changed = _plain[name], run_in(tmp_path / "changed", {**base, key: value}, latency)
     assert plain.error == ""
     assert plain.channel(channel) != changed.channel(channel)
     if channel != "error":

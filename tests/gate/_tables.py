@@ -40,7 +40,10 @@ class Memory:
     def keep_score(self, rollout, attempt, scorer, score):
         self.scores[rollout, attempt, scorer] = score
 
-    def close_invalid(self, rows):
+    def closed_invalid(self, stage, rollout):
+        return None
+
+    def close_invalid(self, stage, rows):
         for rollout, row in rows:
             self.invalid[rollout] = max(row.attempt, self.invalid.get(rollout, -1))
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import skillopt
 from skillopt import api
 from skillopt.build import Engine, Job, prepare
 from skillopt.config import load
-from skillopt.events import Event, Judged, Sink, comparable
+from skillopt.events import VOLATILE, Event, Sink, comparable
 from skillopt.models._limits import Retry
 from skillopt.store.run import DATABASE, EVENTS, read_events
 from skillopt.tasks.benchmark import Benchmark
@@ -54,7 +58,7 @@ def facts(folder: Path) -> list[Any]:
 
 def verdicts(folder: Path) -> list[Any]:
     """Everything the gate said, in order."""
-    return [comparable(event) for event in events_of(folder) if isinstance(event, Judged)]
+    return _verdicts(facts(folder))
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
@@ -75,8 +79,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def assert_same_run(folder: Path, undisturbed: Path) -> None:
     """Both folders hold the same run: skill byte for byte, verdicts, history, and every decided fact once and in order."""
-    assert verdicts(folder) == verdicts(undisturbed)
-    assert facts(folder) == facts(undisturbed)
+    told, expected = facts(folder), facts(undisturbed)
+    assert _verdicts(told) == _verdicts(expected)
+    for one, other in zip(told, expected, strict=False):
+        assert one == other, f"the facts differ first at {other['id']}"
+    assert len(told) == len(expected)
     assert history(folder) == history(undisturbed)
     assert (folder / "best_skill.md").read_bytes() == (undisturbed / "best_skill.md").read_bytes()
 
@@ -110,3 +117,50 @@ def quick_folder() -> Iterator[Path]:
     """A folder for many short runs, in memory where the system has such a disk: waiting for a real one is not what they test."""
     with tempfile.TemporaryDirectory(dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None) as folder:
         yield Path(folder)
+
+
+def _verdicts(told: Sequence[Any]) -> list[Any]:
+    return [fact for fact in told if fact["type"] == "judged"]
+
+
+_NOT_PUBLIC = ("summary.json", "config.json", ".lock", EVENTS, DATABASE)
+
+
+def public_files(folder: Path) -> dict[str, Any]:
+    """What a run exports, by relative name; JSON without its durations. `summary.json` tells of money really paid, so it stays out."""
+    files = {name: data for name, data in contents(folder).items() if not name.startswith(_NOT_PUBLIC) and not name.endswith(".tmp")}
+    return {name: _without_times(json.loads(data)) if name.endswith(".json") else data for name, data in files.items()}
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_times(item) for name, item in value.items() if name not in VOLATILE}
+    return [_without_times(item) for item in value] if isinstance(value, list) else value
+
+
+_TRAIN = """
+import asyncio, sys
+from pathlib import Path
+import skillopt
+from skillopt import api
+from skillopt.build import Engine, prepare
+from skillopt.config import load
+
+async def main(folder, *options):
+    job = prepare(load(None, flags={}, options=list(options), environ={}, cwd=Path.cwd()))
+    async with Engine(job, Path(folder)) as engine:
+        await api.train(engine)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def start_process(folder: Path, options: Sequence[str]) -> subprocess.Popen[str]:
+    """Train in a process of its own; the same command goes on with what is there."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _TRAIN, str(folder), "env.name=world", *options],
+        env={**os.environ, "PYTHONPATH": str(Path(skillopt.__file__).parents[1])},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -64,6 +64,7 @@ class Lab:
             workers=config.env.workers,
             max_tokens=job.target.max_tokens,
             emit=self.run.emit,
+            scrub=job.scrubber.scrub,
         )
 
     async def __aenter__(self) -> Lab:
@@ -78,16 +79,17 @@ class Lab:
         return self._earlier + time.monotonic() - self._opened
 
     def model(self, role: Role, spec: RoleSpec, price: Price | None) -> Model:
-        """A provider behind the stack every call passes: scrubbed, recorded, limited, budgeted."""
+        """A provider behind the stack every call passes: recorded, limited, budgeted, scrubbed."""
         provider: Model = providers.get(spec.model.provider)(spec.model)
         self._stack.push_async_callback(provider.close)
         config = self.job.config
         analysts = config.gradient.analyst_workers
         ceilings: dict[Role, int] = {"target": config.env.workers, "optimizer": analysts, "judge": analysts}
         limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry))
-        recorded = Recorded(Limited(Budgeted(provider, self.ledger, price), limiter), self.run.database)
+        scrubbed = Scrubbed(provider, self.job.scrubber)
+        recorded = Recorded(Limited(Budgeted(scrubbed, self.ledger, price), limiter), self.run.database)
         self._recorded.append(recorded)
-        return Scrubbed(recorded, self.job.scrubber)
+        return recorded
 
     def stop(self, reason: Stopped) -> None:
         """Send nothing further; the run ends between decisions and can be taken up again."""
@@ -142,7 +144,7 @@ class Lab:
         return price
 
     def _spent(self, entry: Entry) -> None:
-        spent = self.ledger.spent
+        spent = self.ledger.settled
         usd = None if spent.usd is None else float(spent.usd)
         self.run.emit(Spending(calls=spent.calls, tokens=spent.tokens, usd=usd, in_flight=self.ledger.in_flight))
 

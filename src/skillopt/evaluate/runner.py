@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from skillopt.errors import OUTAGE_KINDS, Fault, ProviderDown, Stopped
+from skillopt.errors import OUTAGE_KINDS, Fault, Kind, ProviderDown, Stopped
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
 from skillopt.harnesses._harness import Harness, Session
 from skillopt.ledger import TEST_STAGE
@@ -33,7 +33,9 @@ class Rollouts(Protocol):
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None: ...
 
-    def close_invalid(self, rows: Iterable[tuple[str, Invalid]]) -> None: ...
+    def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None: ...
+
+    def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class Evaluator:
         workers: int,
         max_tokens: int,
         emit: Sink,
+        scrub: Callable[[str], str] = str,
     ) -> None:
         self.workers = workers
         self.slots = Slots(workers)
@@ -71,6 +74,7 @@ class Evaluator:
         self._model = model
         self._benchmark = benchmark
         self._max_tokens = max_tokens
+        self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         settings = [dict(model.fingerprint), harness.name, harness.version, benchmark.prompts["rollout"], max_tokens]
         self._settings = json.dumps(settings, sort_keys=True)
 
@@ -79,11 +83,16 @@ class Evaluator:
         parts = [skill, row.task.content_hash, row.task.prompt, self._settings, row.draw]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
 
-    def start(self, skill: str, rows: Sequence[Row], *, stage: str, place: str, background: bool = False) -> Evaluation:
-        """Begin to measure; rows come in as they finish. Await `Evaluation.close()` for all of them."""
+    def start(
+        self, skill: str, rows: Sequence[Row], *, stage: str, place: str, background: bool = False, resumes: bool = True
+    ) -> Evaluation:
+        """Begin to measure; rows come in as they finish. Await `Evaluation.close()` for all of them.
+
+        `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows are tried anew.
+        """
         if not background:
             self.emit(StageOpened(place=place, stage=stage, total=len(rows)))
-        return Evaluation(self, skill, rows, stage=stage, place=place, background=background)
+        return Evaluation(self, skill, rows, stage=stage, place=place, background=background, resumes=resumes)
 
     def stored(self, skill: str, row: Row) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
@@ -94,8 +103,17 @@ class Evaluator:
             return None
         return Scored(task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score)
 
-    async def measure(self, skill: str, row: Row, *, stage: str, background: bool = False, after: int | None = None) -> Rollout:
-        """One rollout: stored, or run now. `after` asks for an attempt later than that number."""
+    async def measure(
+        self, skill: str, row: Row, *, stage: str, place: str | None, background: bool = False, after: int | None = None
+    ) -> Rollout:
+        """One rollout: stored, or run now. `after` asks for an attempt later than that number.
+
+        A row with which this very stage closed as invalid, before the run was stopped, is read and not asked again; a stage without
+        a `place` has no past.
+        """
+        lost = None if place is None else self._lost(skill, row, f"{place}/{stage}")
+        if lost is not None:
+            return self._arrived(stage, lost, resumed=True)
         stored = self.stored(skill, row)
         if stored is not None:
             self._arrived(stage, stored, resumed=True)
@@ -107,10 +125,22 @@ class Evaluator:
             trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
             score = await self._score(row.task, key, attempt, trajectory)
         except Fault as fault:
-            return self._arrived(stage, Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=fault.detail))
+            detail = self._scrub(fault.detail)
+            return self._arrived(stage, Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=detail))
         return self._arrived(
             stage, Scored(task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score)
         )
+
+    def close_invalid(self, skill: str, stage: str, rows: Iterable[tuple[Row, Rollout]]) -> None:
+        """The stage (its place and name) closes with these rows: those that are invalid stay so."""
+        self.rollouts.close_invalid(stage, [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)])
+
+    def _lost(self, skill: str, row: Row, stage: str) -> Invalid | None:
+        found = self.rollouts.closed_invalid(stage, self.key(skill, row))
+        if found is None:
+            return None
+        attempt, kind, detail = found
+        return Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=kind, detail=detail)
 
     def _arrived(self, stage: str, outcome: Rollout, *, resumed: bool = False) -> Rollout:
         """Tell watchers; of the sealed test they learn that a row is in, not how it went."""
@@ -144,8 +174,7 @@ class Evaluator:
         for name, value in (("hard", score.hard), ("soft", score.soft)):
             if not 0.0 <= value <= 1.0:
                 raise Fault("contract", f"the scorer gave {name} = {value!r} for task {task.id!r}; a score lies in [0, 1]")
-        if trajectory.failure is not None:
-            score = replace(score, hard=0.0)
+        score = replace(score, hard=score.hard if trajectory.failure is None else 0.0, feedback=self._scrub(score.feedback))
         self.rollouts.keep_score(key, attempt, self._scorer(task), score)
         return score
 
@@ -156,12 +185,15 @@ class Evaluator:
 class Evaluation:
     """Rows under way. A stage that an outage spoils does not close: it raises, and nothing of it is a fact."""
 
-    def __init__(self, evaluator: Evaluator, skill: str, rows: Sequence[Row], *, stage: str, place: str, background: bool) -> None:
+    def __init__(
+        self, evaluator: Evaluator, skill: str, rows: Sequence[Row], *, stage: str, place: str, background: bool, resumes: bool
+    ) -> None:
         self.rows = tuple(rows)
         self.stage = stage
         self.place = place
         self._evaluator = evaluator
         self._skill = skill
+        self._resumes = resumes
         self._breaker = Breaker(stage, len(rows))
         self._futures = [asyncio.ensure_future(self._one(row, background)) for row in rows]
         for future in self._futures:
@@ -171,8 +203,8 @@ class Evaluation:
         """The rollout of one row, as soon as it is in."""
         return await self._futures[index]
 
-    async def close(self) -> tuple[Rollout, ...]:
-        """All rollouts in planned order; from here on they are facts of the run."""
+    async def close(self, check: Callable[[Sequence[Rollout]], None] = lambda outcomes: None) -> tuple[Rollout, ...]:
+        """All rollouts in planned order; from here on they are facts of the run, unless `check` raises."""
         try:
             if self._futures:
                 await asyncio.wait(self._futures, return_when=asyncio.FIRST_EXCEPTION)
@@ -181,11 +213,11 @@ class Evaluation:
                     future.result()  # the first failure ends the stage, without waiting for the slow ones
             outcomes = tuple([future.result() for future in self._futures])
             self._breaker.close()
+            check(outcomes)
         except BaseException:
             self.cancel()
             raise
-        keys = (self._evaluator.key(self._skill, row) for row in self.rows)
-        self._evaluator.rollouts.close_invalid([(key, one) for key, one in zip(keys, outcomes, strict=True) if isinstance(one, Invalid)])
+        self._evaluator.close_invalid(self._skill, f"{self.place}/{self.stage}", zip(self.rows, outcomes, strict=True))
         return outcomes
 
     def cancel(self) -> None:
@@ -199,7 +231,8 @@ class Evaluation:
             await asyncio.wait(self._futures)
 
     async def _one(self, row: Row, background: bool) -> Rollout:
-        outcome = await self._evaluator.measure(self._skill, row, stage=self.stage, background=background)
+        place = self.place if self._resumes else None
+        outcome = await self._evaluator.measure(self._skill, row, stage=self.stage, place=place, background=background)
         self._breaker.note(outcome)
         return outcome
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -37,12 +38,15 @@ def strict(incumbent: Sequence[Fraction], candidate: Sequence[Fraction | None]) 
     every missing and unread row counted in full: reject iff U <= I, accept iff every row is there and the sum > I, else inconclusive.
     Returns the ruling, or None while it is open, and how many rows decided it: the shortest prefix on which U <= I, or all.
     """
-    bar = sum(incumbent, Fraction(0))
-    upper = Fraction(len(incumbent))
+    # Whole numbers over one common denominator: as exact as the fractions and many times faster, and this runs once per row read.
+    scale = math.lcm(*(row.denominator for row in (*incumbent, *candidate) if row is not None))
+    bar = sum(row.numerator * (scale // row.denominator) for row in incumbent)
+    upper = scale * len(incumbent)
     if upper <= bar:
         return "reject", 0  # nothing can beat a perfect incumbent
     for read, row in enumerate(candidate, start=1):
-        upper -= 1 - (1 if row is None else row)
+        if row is not None:
+            upper -= scale - row.numerator * (scale // row.denominator)
         if upper <= bar:
             return "reject", read
     if len(candidate) < len(incumbent):

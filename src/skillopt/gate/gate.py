@@ -110,31 +110,32 @@ class Gate:
         breaker = Breaker(STAGE, len(order))
         self.evaluator.emit(StageOpened(place=place, stage=STAGE, total=len(order)))
         outcomes: list[Rollout] = []
-        ruling, _ = self.policy(bar, [])
+        values: list[Fraction | None] = []
+        ruling, _ = self.policy(bar, values)
         ahead: deque[asyncio.Task[Rollout]] = deque()
         try:
             while ruling is None or not self.is_on:
                 while len(ahead) < self.evaluator.workers and len(outcomes) + len(ahead) < len(order):
                     row = self.rows[order[len(outcomes) + len(ahead)]]
-                    ahead.append(asyncio.ensure_future(self._row(skill, row, breaker)))
+                    ahead.append(asyncio.ensure_future(self._row(skill, row, place, breaker)))
                 if not ahead:
                     break
                 outcomes.append(await ahead.popleft())
-                ruling, _ = self.policy(bar, [self._value(outcome) for outcome in outcomes])
+                values.append(self._value(outcomes[-1]))
+                ruling, _ = self.policy(bar, values)
             breaker.close()
         finally:
             for task in ahead:
                 task.cancel()  # withdraws what was not sent; what was sent arrives and is stored, in no record
                 task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self.evaluator.rollouts.close_invalid(
-            (self.evaluator.key(skill, self.rows[row]), one) for row, one in zip(order, outcomes, strict=False) if isinstance(one, Invalid)
-        )
+        read = [self.rows[row] for row in order[: len(outcomes)]]
+        self.evaluator.close_invalid(skill, f"{place}/{STAGE}", zip(read, outcomes, strict=True))
         return self._close(skill, incumbent, place, tuple(outcomes), ruling)
 
-    async def _row(self, skill: str, row: Row, breaker: Breaker) -> Rollout:
-        outcome = await self.evaluator.measure(skill, row, stage=STAGE)
+    async def _row(self, skill: str, row: Row, place: str, breaker: Breaker) -> Rollout:
+        outcome = await self.evaluator.measure(skill, row, stage=STAGE, place=place)
         if isinstance(outcome, Invalid):  # once more before it may leave the verdict open
-            outcome = await self.evaluator.measure(skill, row, stage=STAGE, after=outcome.attempt)
+            outcome = await self.evaluator.measure(skill, row, stage=STAGE, place=place, after=outcome.attempt)
         breaker.note(outcome)
         return outcome
 

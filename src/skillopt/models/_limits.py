@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import deque
@@ -106,13 +107,15 @@ class Limiter:
     async def run(self, model: Model, request: Request) -> Reply:
         """Send a request when its turn comes, again after what may pass; raises `ModelError` when it does not."""
         slots = self._slots[request.role]
-        deadline = self._clock() + self.retry.seconds
+        deadline = math.inf
         attempt = 0
         while True:
             await slots.acquire(background=request.background, first=attempt > 0)
             try:
                 await self._wait_for_hold()
                 sent = self._clock()
+                if attempt == 0:
+                    deadline = sent + self.retry.seconds  # from the first sending on: standing in line uses up no patience
                 reply = await model.complete(request)
                 self._grow(request.role)
                 return reply
@@ -138,7 +141,8 @@ class Limiter:
                 self._halved_at = self._clock()
                 self._resize(self.scale / 2)
             if error.retry_after is not None:
-                self._hold_until = max(self._hold_until, self._clock() + error.retry_after)
+                # Others wait no longer for it than they would try: a provider that is away for hours must end the run, not hang it.
+                self._hold_until = max(self._hold_until, self._clock() + min(error.retry_after, self.retry.seconds))
                 pause = max(pause, error.retry_after)
         return pause
 
@@ -146,6 +150,7 @@ class Limiter:
         wait = self._hold_until - self._clock()
         if wait > 0:
             await asyncio.sleep(wait)
+            await self._wait_for_hold()  # it may have been prolonged meanwhile
 
     def _grow(self, role: Role) -> None:
         if self.scale < 1.0:

@@ -48,19 +48,20 @@ class Recorded:
         stored = self._records.get(key)
         if stored is not None:
             return stored
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = self._flights[key] = asyncio.ensure_future(self._ask(key, request))
-            flight.add_done_callback(lambda done: self._landed(key, done))
-        self._waiters[key] = self._waiters.get(key, 0) + 1
-        try:
-            return await asyncio.shield(flight)
-        finally:
-            self._waiters[key] -= 1
-            if self._waiters[key] == 0:
-                del self._waiters[key]
-                if not flight.done():
-                    flight.cancel()
+        while True:
+            flight = self._flights.get(key) or self._depart(key, request)
+            self._waiters[key] = self._waiters.get(key, 0) + 1
+            try:
+                await asyncio.wait([flight])
+            finally:
+                self._waiters[key] -= 1
+                if self._waiters[key] == 0:
+                    del self._waiters[key]
+                    if not flight.done():
+                        flight.cancel()
+            if not flight.cancelled():
+                return flight.result()
+            # it was being withdrawn for want of anybody waiting when this caller came: ask again
 
     async def drain(self) -> None:
         """Wait until everything that was sent has arrived and is stored."""
@@ -70,12 +71,18 @@ class Recorded:
     async def close(self) -> None:
         await self._inner.close()
 
+    def _depart(self, key: str, request: Request) -> asyncio.Task[Reply]:
+        flight = self._flights[key] = asyncio.ensure_future(self._ask(key, request))
+        flight.add_done_callback(lambda done: self._landed(key, done))
+        return flight
+
     async def _ask(self, key: str, request: Request) -> Reply:
         reply = await self._inner.complete(request)
         self._records.put(key, request, reply)
         return reply
 
     def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
-        self._flights.pop(key, None)
+        if self._flights.get(key) is flight:
+            del self._flights[key]
         if not flight.cancelled():
             flight.exception()  # nobody may be waiting; an unread error is not news

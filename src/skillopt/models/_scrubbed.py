@@ -1,10 +1,11 @@
-"""Keeps credentials we loaded out of prompts and replies: the outermost layer, so that no record holds one either."""
+"""Keeps credentials we loaded out of prompts, replies and errors: next to the provider, so that nothing further out ever holds one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from skillopt.messages import Message, Reply, Request
+from skillopt.errors import ModelError
+from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.models._model import Model
 from skillopt.redact import Scrubber
 
@@ -19,14 +20,19 @@ class Scrubbed:
         self.fingerprint = inner.fingerprint
 
     async def complete(self, request: Request) -> Reply:
-        messages = tuple(self._clean(message) for message in request.messages)
-        reply = await self._inner.complete(request if messages == request.messages else replace(request, messages=messages))
-        text = self._scrubber.scrub(reply.text)
-        return reply if text == reply.text else replace(reply, text=text)
+        clean = replace(request, messages=tuple(self._message(message) for message in request.messages))
+        try:
+            reply = await self._inner.complete(clean)
+        except ModelError as error:
+            detail = self._scrubber.scrub(error.detail)
+            raise ModelError(error.kind, detail, retry_after=error.retry_after, refused=error.refused) from None
+        return replace(reply, text=self._scrubber.scrub(reply.text), tool_calls=self._calls(reply.tool_calls))
 
     async def close(self) -> None:
         await self._inner.close()
 
-    def _clean(self, message: Message) -> Message:
-        content = self._scrubber.scrub(message.content)
-        return message if content == message.content else replace(message, content=content)
+    def _message(self, message: Message) -> Message:
+        return replace(message, content=self._scrubber.scrub(message.content), tool_calls=self._calls(message.tool_calls))
+
+    def _calls(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+        return tuple(replace(call, arguments=self._scrubber.scrub(call.arguments)) for call in calls)

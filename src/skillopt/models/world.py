@@ -54,8 +54,8 @@ USELESS: tuple[str, ...] = (
     "Good preparation is half of the work.",
     "Keep the desk tidy.",
 )
-HEADING = "## Rules"
-SEED_SKILL = f"# House rules for cases\n\nAnswer each case with its code.\n\n{HEADING}\n\n- Read the whole case before answering.\n"
+ANCHOR = "- Read the whole case before answering."
+SEED_SKILL = f"# House rules for cases\n\nAnswer each case with its code.\n\n## Rules\n\n{ANCHOR}\n"
 ROOM = 32
 """Rules a skill may hold before every further line costs attention."""
 
@@ -200,7 +200,7 @@ def _ranking(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
 
 
 def _repair(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
-    return {"reasoning": "simulated", "edits": [{**edit, "target": HEADING} for edit in _listed(asked) if edit.get("op") == "insert_after"]}
+    return {"reasoning": "simulated", "edits": [{**edit, "target": ANCHOR} for edit in _listed(asked) if edit.get("op") == "insert_after"]}
 
 
 def _slow(asked: str, dice: _Dice, settings: WorldRules) -> dict[str, Any]:
@@ -231,7 +231,7 @@ _STAGES: Mapping[str, Callable[[str, _Dice, WorldRules], dict[str, Any]]] = {
 def _rule(rule: str, dice: _Dice) -> dict[str, Any]:
     if dice.roll() < 0.5:
         return {"op": "append", "content": f"- {rule}"}
-    return {"op": "insert_after", "target": HEADING if dice.roll() < 0.9 else HEADING.upper(), "content": f"\n- {rule}"}
+    return {"op": "insert_after", "target": ANCHOR if dice.roll() < 0.9 else ANCHOR.upper(), "content": f"- {rule}"}
 
 
 def _skill(asked: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from skillopt.errors import Kind
 from skillopt.store.database import Database
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
@@ -45,5 +46,8 @@ class SharedRollouts:
             self._shared.keep(rollout, attempt, done[1])
             self._shared.keep_score(rollout, attempt, scorer, score)
 
-    def close_invalid(self, rows: Iterable[tuple[str, Invalid]]) -> None:
-        self._own.close_invalid(rows)
+    def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
+        self._own.close_invalid(stage, rows)
+
+    def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None:
+        return self._own.closed_invalid(stage, rollout)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from skillopt.errors import Kind
 from skillopt.ledger import Amount, Entry, Settlement
 from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
@@ -24,12 +25,13 @@ CREATE TABLE IF NOT EXISTS replies (
 CREATE TABLE IF NOT EXISTS trajectories (
   rollout TEXT NOT NULL, attempt INTEGER NOT NULL, trajectory TEXT NOT NULL, PRIMARY KEY (rollout, attempt));
 CREATE TABLE IF NOT EXISTS invalid (
-  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (rollout, attempt));
+  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
+  PRIMARY KEY (rollout, attempt, stage));
 CREATE TABLE IF NOT EXISTS scores (
   rollout TEXT NOT NULL, attempt INTEGER NOT NULL, scorer TEXT NOT NULL, score TEXT NOT NULL, PRIMARY KEY (rollout, attempt, scorer));
 CREATE TABLE IF NOT EXISTS spending (
   id INTEGER PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL, state TEXT NOT NULL,
-  calls INTEGER NOT NULL, tokens INTEGER NOT NULL, usd TEXT, usage TEXT);
+  calls INTEGER NOT NULL, tokens INTEGER NOT NULL, reserved INTEGER NOT NULL, usd TEXT, usage TEXT);
 """
 
 
@@ -41,6 +43,16 @@ class Database:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(_SCHEMA)
+
+    @classmethod
+    def reading(cls, path: Path) -> Database:
+        """The file for looking only: no lock, no schema, nothing written, also while its run is at work."""
+        database = cls.__new__(cls)
+        # Without a log beside it nobody writes, and an immutable file is read without making one.
+        is_still = not path.with_name(path.name + "-wal").exists()
+        name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
+        database._db = sqlite3.connect(name, uri=True, isolation_level=None, timeout=30)
+        return database
 
     def shut(self) -> None:
         self._db.close()
@@ -58,8 +70,9 @@ class Database:
     # Journal
 
     def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
-        row = (role, stage, place, "open", reserved.calls, reserved.tokens, _fraction(reserved.usd))
-        cursor = self._db.execute("INSERT INTO spending (role, stage, place, state, calls, tokens, usd) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        row = (role, stage, place, "open", reserved.calls, reserved.tokens, reserved.tokens, _fraction(reserved.usd))
+        columns = "role, stage, place, state, calls, tokens, reserved, usd"
+        cursor = self._db.execute(f"INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return int(cursor.lastrowid or 0)
 
     def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
@@ -67,11 +80,11 @@ class Database:
         self._db.execute("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
 
     def entries(self) -> Iterable[Entry]:
-        rows = self._db.execute("SELECT id, role, stage, place, state, calls, tokens, usd, usage FROM spending ORDER BY id")
-        for number, role, stage, place, state, calls, tokens, usd, usage in rows:
+        rows = self._db.execute("SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending ORDER BY id")
+        for number, role, stage, place, state, calls, tokens, reserved, usd, usage in rows:
             charged = Amount(calls=calls, tokens=tokens, usd=None if usd is None else Fraction(usd))
             used = None if usage is None else Usage(**json.loads(usage))
-            yield Entry(id=number, role=role, stage=stage, place=place, state=state, charged=charged, usage=used)
+            yield Entry(id=number, role=role, stage=stage, place=place, state=state, charged=charged, reserved=reserved, usage=used)
 
     # Rollouts
 
@@ -97,11 +110,17 @@ class Database:
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._db.execute("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", (rollout, attempt, scorer, _dump(asdict(score))))
 
-    def close_invalid(self, rows: Iterable[tuple[str, Invalid]]) -> None:
+    def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
         """A stage closed with these rows invalid: from now on these attempts are over."""
-        values = [(rollout, row.attempt, row.kind, row.detail) for rollout, row in rows]
+        values = [(rollout, row.attempt, stage, row.kind, row.detail) for rollout, row in rows]
         if values:
-            self._db.executemany("INSERT OR REPLACE INTO invalid VALUES (?, ?, ?, ?)", values)
+            self._db.executemany("INSERT OR IGNORE INTO invalid VALUES (?, ?, ?, ?, ?)", values)
+
+    def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None:
+        """Attempt, kind and detail of a row that was invalid when this very stage closed."""
+        query = "SELECT attempt, kind, detail FROM invalid WHERE rollout = ? AND stage = ? ORDER BY attempt DESC LIMIT 1"
+        row: tuple[int, Kind, str] | None = self._db.execute(query, (rollout, stage)).fetchone()
+        return row
 
     # Meta
 

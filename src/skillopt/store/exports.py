@@ -127,7 +127,7 @@ class Exports:
                 found = None if row.rollout is None else self._trajectory(row.rollout)
                 if found is not None:
                     turns = [{"role": message.role, "content": message.content} for message in found.messages]
-                    self._json(f"{name}/predictions/{_safe(row.task)}/conversation.json", turns)
+                    self._json(f"{name}/predictions/{_safe(self._scrubber.scrub(row.task))}/conversation.json", turns)
 
     def _text(self, name: str, text: str) -> None:
         if self._writes:

@@ -58,10 +58,13 @@ class Run:
 
     def emit(self, event: Event) -> None:
         """Append a fact once; what it reports is committed already. Live events are only passed on."""
+        line = event.model_dump_json()
+        clean = self._scrubber.scrub(line)
+        event = event if clean == line else parse_event(clean)
         if event.id is not None:
             if event.id in self._seen:
                 return
-            self._log.write(self._scrubber.scrub(event.model_dump_json()) + "\n")
+            self._log.write(clean + "\n")
             self._log.flush()
             self._remember(event)
         for sink in self._sinks:
@@ -88,7 +91,7 @@ class Run:
             self.history.append(event)
 
     def _claim(self, identity: Mapping[str, Any]) -> None:
-        mine = json.dumps(identity, sort_keys=True, ensure_ascii=False)
+        mine = json.dumps(self._scrubber.scrub_json(identity), sort_keys=True, ensure_ascii=False)
         theirs = self.database.noted("identity")
         if theirs is None:
             self.database.note("identity", mine)

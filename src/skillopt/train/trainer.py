@@ -83,9 +83,9 @@ class Trainer:
                 for batch in self.plan.batches_left(epoch, state):
                     state = await self.step(state, batch)
                 state = await self.end_epoch(state, epoch)
+            return await self.finish(state)
         except BudgetSpent as spent:
             return await self.finish_early(spent)
-        return await self.finish(state)
 
     async def step(self, state: State, batch: Batch) -> State:
         watch = Stopwatch(self._clock)

@@ -1,0 +1,86 @@
+"""The command line, one file a command; here, and nowhere else, an error becomes a sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from skillopt.errors import SkillOptError, Stopped
+
+EXIT_CODES = (
+    "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage or by unusable replies, "
+    "run the same command again to go on · 4 the budget was spent before the plan ended: the best skill so far is exported, "
+    "raise the budget and run again · 130 interrupted, run the same command again to go on."
+)
+PANELS = ("Train and measure", "Look at runs", "Look things up")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program `skillopt`."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    wanted = next((argument for argument in given if not argument.startswith("-")), None)
+    app(wanted)(args=given, prog_name="skillopt")
+
+
+def train_main() -> None:
+    """The program `skillopt-train`, the same as `skillopt train`."""
+    main(["train", *sys.argv[1:]])
+
+
+def eval_main() -> None:
+    """The program `skillopt-eval`, the same as `skillopt eval`."""
+    main(["eval", *sys.argv[1:]])
+
+
+def app(wanted: str | None = None) -> typer.Typer:
+    """The whole command line. Only the `wanted` command gets its many options, so that the others' help stays quick."""
+    door = typer.Typer(
+        cls=_Door,
+        name="skillopt",
+        help="Train the skill of an agent - the Markdown document it loads before it works - with the model frozen.",
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    door.callback()(_door)
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in _commands()]
+    for module in sorted(modules, key=lambda one: (PANELS.index(one.PANEL), one.PLACE)):
+        module.add(door, full=module.__name__.rpartition(".")[2] == wanted)
+    return door
+
+
+class _Door(TyperGroup):
+    """Every command runs in here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SkillOptError as error:
+            typer.echo(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", err=True)
+            raise typer.Exit(error.exit_code) from None
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from skillopt import __version__
+
+        typer.echo(f"skillopt {__version__}")
+        raise typer.Exit
+
+
+def _door(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """What stands before a command."""
+
+
+def _commands() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]

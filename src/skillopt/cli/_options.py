@@ -1,0 +1,147 @@
+"""Decides which options a command takes: one for every public configuration flag, made from the configuration's own schema."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from skillopt.errors import ConfigError
+
+_LIST_FLAG = ("--cfg-options", "--cfg_options")
+_EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
+"""`--batch-size` and `--batch_size` are one option."""
+_PANELS = {
+    "model": "Models",
+    "budget": "Models",
+    "train": "Training",
+    "gradient": "Training",
+    "optimizer": "Training",
+    "evaluation": "Gate and test",
+    "env": "Tasks and files",
+}
+_METAVARS = {"bool": "true|false", "int": "N", "float": "X", "path": "PATH", "secret": "SECRET", "text": "TEXT"}
+
+ConfigArgument: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="CONFIG", help="Config file or packaged name; the same as --config.", show_default=False)
+]
+ConfigOption: TypeAlias = Annotated[
+    str | None, typer.Option("--config", metavar="CONFIG", help="Config file, or a packaged name such as searchqa.", show_default=False)
+]
+CfgOptions: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        _LIST_FLAG[0],
+        metavar="A.B=C ...",
+        help="Set any configuration key, several after one flag; 'skillopt config show' lists them.",
+        show_default=False,
+    ),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; only the outcome, and warnings.")]
+Plain: TypeAlias = Annotated[bool, typer.Option("--plain", help="Progress as plain lines; the default when stderr is no terminal.")]
+
+
+class FlagCommand(TyperCommand):
+    """A command whose `--cfg-options` takes all the values that follow it, as the public command line does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, spread(args))
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """`--cfg-options a=1 b=2` written as `--cfg-options a=1 --cfg-options b=2`; a value is what holds `=` and starts with no dash."""
+    found: list[str] = []
+    following = False
+    for argument in arguments:
+        is_value = "=" in argument and not argument.startswith("-")
+        if following and is_value and found[-1] not in _LIST_FLAG:
+            found.append(_LIST_FLAG[0])
+        following = argument in _LIST_FLAG or (following and is_value)
+        found.append(argument)
+    return found
+
+
+def register(
+    app: typer.Typer,
+    name: str,
+    command: Callable[..., None],
+    *,
+    panel: str,
+    full: bool,
+    epilog: str | None = None,
+    wanted: Callable[[str], bool] = lambda key: True,
+) -> None:
+    """Add a command that takes `flags`; with `full` it gets an option for every flag whose key is wanted."""
+    made = with_flags(command, wanted) if full else _brief(command)
+    app.command(name, cls=FlagCommand, context_settings=_EITHER_SPELLING, rich_help_panel=panel, epilog=epilog)(made)
+
+
+def with_flags(command: Callable[..., None], wanted: Callable[[str], bool]) -> Callable[..., None]:
+    """The command with its parameter `flags` spelled out: one option per public flag, as text that the schema reads later."""
+    options = _flag_options(wanted)
+
+    def run(**values: Any) -> None:
+        flags = {name: values.pop(name) for name in options}
+        command(flags={name: value for name, value in flags.items() if value is not None}, **values)
+
+    hints = get_type_hints(command, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name != "flags"
+    ]
+    # typer reads a command's options off its signature.
+    run.__signature__ = inspect.Signature([*own, *options.values()])  # type: ignore[attr-defined]
+    run.__doc__ = command.__doc__
+    return run
+
+
+def config_name(argument: str | None, option: str | None) -> str | None:
+    """The config that was named, in whichever of the two ways."""
+    if argument is not None and option is not None and argument != option:
+        raise ConfigError(f"Two configs are named: {argument!r} and --config {option!r}. Keep one of them.")
+    return option if argument is None else argument
+
+
+def _flag_options(wanted: Callable[[str], bool]) -> dict[str, inspect.Parameter]:
+    from skillopt.benchmarks import benchmarks
+    from skillopt.config import FLAT, flags
+
+    found = {flag.name: (flag, _panel(flag.key)) for flag in flags() if wanted(flag.key)}
+    for benchmark in benchmarks.names():
+        try:
+            own = flags(benchmark)
+        except ImportError:  # a plug-in without its dependencies says so when it is used, not when another one is
+            continue
+        for flag in own:
+            if not wanted(flag.key) or (flag.name in found and flag.name not in _thin(found)):
+                continue
+            found[flag.name] = (flag, _panel(flag.key) if flag.name in FLAT else f"Keys of {benchmark}")
+    return {name: _option(name, flag.type, flag.description, panel) for name, (flag, panel) in found.items()}
+
+
+def _thin(found: Mapping[str, tuple[Any, str]]) -> set[str]:
+    """Flags that only a benchmark can describe."""
+    return {name for name, (flag, _) in found.items() if flag.description == "A key of the benchmark."}
+
+
+def _option(name: str, kind: str, description: str, panel: str) -> inspect.Parameter:
+    metavar = _METAVARS.get(kind, kind.replace(" | ", "|"))
+    option = typer.Option(f"--{name}", help=description, metavar=metavar, rich_help_panel=panel, show_default=False)
+    annotation = Annotated[str | None, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _panel(key: str) -> str:
+    return _PANELS.get(key.partition(".")[0], "Other")
+
+
+def _brief(command: Callable[..., None]) -> Callable[..., None]:
+    def run() -> None: ...
+
+    run.__doc__ = command.__doc__
+    return run

@@ -1,0 +1,78 @@
+"""`skillopt list`: what there is to choose from."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skillopt.cli._options import Json
+from skillopt.errors import UnknownName
+
+if TYPE_CHECKING:
+    from skillopt.registry import Registry
+
+PANEL, PLACE = "Look things up", 1
+KINDS = ("benchmarks", "models", "harnesses", "configs")
+
+
+def add(app: typer.Typer, *, full: bool) -> None:
+    """Add the command."""
+    app.command("list", rich_help_panel=PANEL)(list_plugins)
+
+
+def list_plugins(
+    kind: Annotated[str | None, typer.Argument(metavar="[" + "|".join(KINDS) + "]", help="One kind only.", show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """List benchmarks, model providers, harnesses and packaged configs."""
+    if kind is not None and kind not in KINDS:
+        raise UnknownName("kind of thing to list", kind, KINDS)
+    found = {name: _listed(name) for name in KINDS if kind in (None, name)}
+    if json:
+        from skillopt.cli import _report
+
+        _report.print_json(found)
+        return
+    for name, rows in found.items():
+        typer.echo(f"{name}:")
+        width = max(map(len, rows), default=0)
+        for row, text in rows.items():
+            typer.echo(f"  {row:<{width}}  {text}".rstrip())
+
+
+def _listed(kind: str) -> dict[str, str]:
+    from skillopt.benchmarks import benchmarks
+    from skillopt.harnesses import harnesses
+    from skillopt.models import providers
+
+    if kind == "configs":
+        return _configs()
+    registry: Registry = {"benchmarks": benchmarks, "models": providers, "harnesses": harnesses}[kind]
+    return {name: _sentence(registry, name) for name in registry.names()}
+
+
+def _sentence(registry: Registry, name: str) -> str:
+    """The first line of a plug-in's docstring, read without importing it: a listing needs no SDK."""
+    try:
+        spec = importlib.util.find_spec(f"{registry.package}.{name}")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        return "(of another package)"
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return text.split("\n")[0]
+
+
+def _configs() -> dict[str, str]:
+    from skillopt.config import packaged_names
+    from skillopt.config.files import find
+
+    found = {}
+    for name in packaged_names():
+        first = find(name, Path("/")).read_text(encoding="utf-8").split("\n")[0]
+        found[name] = first.removeprefix("#").strip()
+    return found

@@ -1,0 +1,59 @@
+"""What the command line offers, and how quickly it says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from cli._commands import Command
+from skillopt.config import FLAT
+
+COMMANDS = ("train", "eval", "demo", "runs", "explain", "diff", "list")
+
+
+@pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS), ("config",), ("config", "show")])
+def test_every_command_explains_itself(skillopt: Command, words: tuple[str, ...]) -> None:
+    ran = skillopt(*words, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"Usage: {' '.join(('skillopt', *words))}" in ran.out
+
+
+def test_the_overview_names_every_command(skillopt: Command) -> None:
+    said = skillopt("--help").out
+    assert all(name in said for name in (*COMMANDS, "config"))
+
+
+@pytest.mark.parametrize("words", [(), ("train",), ("eval",), ("demo",)])
+def test_exit_codes_are_documented(skillopt: Command, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    said = " ".join(skillopt(*words, "--help").out.split())
+    assert all(f"{code} {word}" in said for code, word in ((2, "bad input"), (3, "stopped"), (4, "the budget"), (130, "interrupted")))
+
+
+def test_every_public_flag_is_an_option_of_train(skillopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    said = skillopt("train", "--help").out
+    assert [name for name in (*FLAT, "config", "cfg-options", "json", "quiet", "plain") if f"--{name} " not in said] == []
+
+
+def test_help_loads_neither_an_sdk_nor_the_engine() -> None:
+    program = (
+        "import sys\nfrom skillopt.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = ('openai', 'anthropic', 'aiohttp', 'genai_prices', 'skillopt.build', 'skillopt.config', 'skillopt.api')\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_the_version_is_told(skillopt: Command) -> None:
+    assert skillopt("--version").out.startswith("skillopt ")
+
+
+def test_a_mistyped_command_or_option_is_bad_input_and_names_the_near_miss(skillopt: Command) -> None:
+    for words, wanted in ((("trian",), "train"), (("train", "--bacth_size", "3"), "--batch_size")):
+        ran = skillopt(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert wanted in ran.err

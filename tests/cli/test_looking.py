@@ -1,0 +1,124 @@
+"""The commands that look at runs and at what there is: `eval`, `runs`, `diff`, `list`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli._commands import SMALL, Command, program
+from skillopt.files import lock
+from skillopt.testing import LoopbackProvider
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(skillopt: Command, finished: Path) -> None:
+    best = str(finished / "best_skill.md")
+    ran = skillopt("eval", "quickstart", "--skill", best, "--skill", "none", "--cfg-options", *SMALL, "--json")
+    data = json.loads(ran.out)
+    assert "look at the test split" in ran.err
+    assert "look at the test split" in data["note"]
+    found = {(one["skill"], one["split"]): one for one in data["evaluations"]}
+    assert set(found) == {(skill, split) for skill in (best, "none") for split in ("train", "val", "test")}
+    assert found[best, "test"]["hard"] > found["none", "test"]["hard"]
+    assert (found["none", "train"]["n"], found["none", "train"]["invalid"]) == (24, 0)
+
+
+def test_eval_names_its_folder_after_what_it_measures(skillopt: Command) -> None:
+    words = ("eval", "quickstart", "--skill", "none", "--split", "val", "--json", "--quiet", "--cfg-options", *SMALL)
+    first, again, other = (json.loads(skillopt(*words, *more).out) for more in ((), (), ("--world_seed", "3")))
+    assert first["folder"] == again["folder"] != other["folder"]
+    assert Path(first["folder"]).name.startswith("eval_world_")
+    assert "note" not in first
+
+
+def test_eval_needs_no_optimizer(skillopt: Command, provider: LoopbackProvider) -> None:
+    target = ("--env", "world", "--target_model", f"compatible:m@{provider.base_url}")
+    ran = skillopt("eval", *target, "--skill", "none", "--split", "val", "--quiet", "--json", "--cfg-options", *SMALL)
+    assert (ran.code, ran.err) == (0, "")
+    assert provider.calls == 20
+
+
+@pytest.mark.parametrize(("given", "meant"), [("valid_seen", "val"), ("valid_unseen", "test"), ("train", "train")])
+def test_the_public_names_of_splits_are_understood(skillopt: Command, given: str, meant: str) -> None:
+    ran = skillopt("eval", "quickstart", "--skill", "none", "--split", given, "--json", "--quiet", "--cfg-options", *SMALL)
+    assert [one["split"] for one in json.loads(ran.out)["evaluations"]] == [meant]
+
+
+def test_the_table_of_eval_is_for_people(skillopt: Command) -> None:
+    ran = skillopt("eval", "quickstart", "--skill", "none", "--cfg-options", *SMALL)
+    for words in ("Simulated", "none", "hard", "soft", "invalid", "This is a look at the test split"):
+        assert words in ran.out
+
+
+@pytest.mark.parametrize(("more", "told"), [(("--split", "tset"), "test"), ((), "--skill"), (("--skill", "gone.md"), "gone.md")])
+def test_eval_refuses_what_it_cannot_measure(skillopt: Command, more: tuple[str, ...], told: str) -> None:
+    skill = ("--skill", "none") if "--split" in more else ()
+    ran = skillopt("eval", "quickstart", *skill, *more)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+
+
+def test_runs_lists_what_is_there_without_touching_it(skillopt: Command, finished: Path) -> None:
+    before = contents(finished)
+    ran = skillopt("runs", str(finished.parent), "--json")
+    [row] = json.loads(ran.out)["runs"]
+    summary = json.loads((finished / "summary.json").read_text())
+    assert (row["status"], row["step"], row["steps"], row["simulated"]) == ("finished", 6, 6, True)
+    assert (row["calls"], row["tokens"], row["usd"]) == (summary["spending"]["calls"], summary["spending"]["tokens"], None)
+    assert (row["baseline"], row["best"]) == (summary["baseline_gate_score"], summary["best_gate_score"])
+    assert row["test"]["best"] == pytest.approx(summary["test_hard"])
+    assert contents(finished) == before
+    said = skillopt("runs", str(finished.parent)).out
+    assert "finished" in said
+    assert "cost unknown" in said
+
+
+def test_a_run_at_work_is_called_running_and_a_dead_one_stopped(skillopt: Command, finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    events = (folder / "events.jsonl").read_text().splitlines(keepends=True)
+    (folder / "events.jsonl").write_text("".join(line for line in events if '"kind":"finish"' not in line))
+    (folder / ".lock").write_text("123456")  # what a killed process leaves behind
+    assert json.loads(skillopt("runs", "run", "--json").out)["runs"][0]["status"] == "stopped"
+    with lock(folder / ".lock"):
+        assert json.loads(skillopt("runs", "run", "--json").out)["runs"][0]["status"] == "running"
+
+
+def test_runs_of_an_empty_and_of_a_missing_folder(skillopt: Command, tmp_path: Path) -> None:
+    assert "No runs" in skillopt("runs", str(tmp_path)).out
+    assert skillopt("runs", "nowhere").code == 2
+
+
+def test_diff_of_a_run_is_its_seed_against_its_best(skillopt: Command, finished: Path, tmp_path: Path) -> None:
+    said = skillopt("diff", str(finished)).out
+    assert said.count("\n+") > 1
+    (tmp_path / "a.md").write_text((finished / "best_skill.md").read_text())
+    assert "are equal" in skillopt("diff", str(finished), "a.md").out
+    (tmp_path / "b.md").write_text("# Other\n")
+    assert "+# Other" in skillopt("diff", "a.md", "b.md").out
+    assert skillopt("diff", "a.md").code == 2
+    assert skillopt("diff", "a.md", "gone.md").code == 2
+
+
+def test_list_names_what_is_packaged(skillopt: Command) -> None:
+    data = json.loads(skillopt("list", "--json").out)
+    assert {"own", "searchqa", "world"} <= set(data["benchmarks"])
+    assert {"openai", "anthropic", "azure", "compatible", "world"} <= set(data["models"])
+    assert {"quickstart", "searchqa"} <= set(data["configs"])
+    assert all(data["benchmarks"].values())
+    assert "chat" in skillopt("list", "harnesses").out
+    wrong = skillopt("list", "modles")
+    assert wrong.code == 2
+    assert "Did you mean 'models'?" in wrong.err
+
+
+def test_the_program_writes_json_that_a_pipe_can_read(tmp_path: Path) -> None:
+    out, err = (listing := program("list", "--json", cwd=tmp_path)).communicate(timeout=30)
+    assert (listing.returncode, err) == (0, "")
+    assert json.loads(out)

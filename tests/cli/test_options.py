@@ -1,0 +1,73 @@
+"""How arguments become configuration."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cli._commands import Command
+from skillopt.cli._options import spread
+
+
+def shown(skillopt: Command, *arguments: str) -> dict[str, Any]:
+    ran = skillopt("config", "show", *arguments, "--json")
+    assert ran.code == 0, ran.err
+    data: dict[str, Any] = json.loads(ran.out)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (["--cfg-options", "a=1", "b=2"], ["--cfg-options", "a=1", "--cfg-options", "b=2"]),
+        (["--cfg-options", "a=1", "--cfg-options", "b=2"], ["--cfg-options", "a=1", "--cfg-options", "b=2"]),
+        (["--cfg_options", "a=1", "b=2", "--json"], ["--cfg_options", "a=1", "--cfg-options", "b=2", "--json"]),
+        (["--cfg-options", "a=1", "config.yaml"], ["--cfg-options", "a=1", "config.yaml"]),
+        (["--cfg-options", "a=1", "--x", "b=2"], ["--cfg-options", "a=1", "--x", "b=2"]),
+        (["--skill", "a=b.md"], ["--skill", "a=b.md"]),
+    ],
+)
+def test_values_after_one_cfg_options_all_belong_to_it(given: list[str], read: list[str]) -> None:
+    assert spread(given) == read
+
+
+def test_underscores_and_hyphens_are_one_flag(skillopt: Command) -> None:
+    for spelling in (("--batch_size", "7"), ("--batch-size", "7"), ("--batch-size=7",)):
+        assert shown(skillopt, "quickstart", *spelling)["config"]["train"]["batch_size"] == 7
+
+
+def test_flags_beat_options_and_say_where_they_come_from(skillopt: Command) -> None:
+    data = shown(skillopt, "--config", "quickstart", "--cfg-options", "train.batch_size=5", "train.seed=3", "--batch_size", "6")
+    assert (data["config"]["train"]["batch_size"], data["config"]["train"]["seed"]) == (6, 3)
+    assert data["sources"]["train.batch_size"] == "flag --batch_size"
+    assert data["sources"]["train.num_epochs"].startswith("config configs/quickstart.yaml:")
+
+
+def test_a_benchmarks_own_keys_are_flags_too(skillopt: Command) -> None:
+    assert shown(skillopt, "quickstart", "--val_cases", "9")["config"]["env"]["val_cases"] == 9
+
+
+def test_the_budget_reads_as_people_write_it(skillopt: Command) -> None:
+    assert shown(skillopt, "quickstart", "--budget", "$2, 500 calls")["config"]["budget"] == {"usd": 2.0, "tokens": None, "calls": 500}
+
+
+def test_config_show_never_shows_a_key(skillopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-a-very-secret-key")
+    for extra in ((), ("--json",)):
+        ran = skillopt("config", "show", "searchqa", *extra)
+        assert ran.code == 0
+        assert "very-secret" not in ran.out + ran.err
+
+
+def test_two_different_configs_are_refused(skillopt: Command) -> None:
+    ran = skillopt("train", "quickstart", "--config", "searchqa")
+    assert ran.code == 2
+    assert "Two configs" in ran.err
+
+
+def test_a_dead_key_is_said_once_on_stderr(skillopt: Command) -> None:
+    ran = skillopt("config", "show", "quickstart", "--cfg-options", "train.steps_per_epoch=3", "--json")
+    assert ran.err.count("train.steps_per_epoch") == 1
+    assert json.loads(ran.out)

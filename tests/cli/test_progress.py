@@ -1,0 +1,184 @@
+"""What a person sees while a run works."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cli._commands import SMALL
+from skillopt.api import train
+from skillopt.build import Engine, prepare
+from skillopt.cli._progress import LiveView, PlainLines, Silent
+from skillopt.cli._status import Status
+from skillopt.config import load
+from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
+from skillopt.store.run import read_events
+from skillopt.testing import LoopbackProvider, world_answers
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def status(clock: Clock) -> Status:
+    status = Status(epochs=2, clock=clock)
+    counts = {"train": 20, "val": 10, "test": 30}
+    status(RunStarted(id="run", benchmark="searchqa", target="t", optimizer="o", simulated=False, steps=4, counts=counts))
+    return status
+
+
+def checkpoint(kind: Any, step: int, /, **record: Any) -> Checkpoint:
+    state = {"step": step, "score": 0.5, "best_score": 0.6, "best_step": 1, "baseline_score": 0.2, "epoch": 0}
+    return Checkpoint(id=f"{kind}/{step}", kind=kind, state=state, record=record)
+
+
+def step(number: int, action: str = "reject") -> Checkpoint:
+    record = {"step": number, "epoch": 1, "action": action, "why": "because", "edit_apply_summary": {"applied": 2}}
+    return checkpoint("step", number, **record)
+
+
+def shown(view: Any, console: Console) -> str:
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def console(**options: Any) -> Console:
+    return Console(file=io.StringIO(), width=200, highlight=False, **options)
+
+
+def arrive(status: Status, number: int, stage: str) -> None:
+    for _ in range(number):
+        status(Arrived(stage=stage, hard=1.0, invalid=None, resumed=False))
+
+
+def test_the_stage_counts_its_rows_and_not_those_of_the_seeds_early_test(status: Status) -> None:
+    status(checkpoint("baseline", 0))
+    status(StageOpened(place="e1/s1", stage="rollout", total=10))
+    arrive(status, 4, "rollout")
+    arrive(status, 7, "test")
+    assert (status.position(), status.rows()) == ("epoch 1/2, step 1/4, rollout", "4/10 rows")
+    arrive(status, 6, "rollout")
+    assert status.position().endswith("reflect")
+    status(Reflected(id="x", place="e1/s1", patches=[]))
+    assert status.position().endswith("aggregate")
+
+
+def test_two_arms_side_by_side_are_one_stage(status: Status) -> None:
+    for name in ("seed", "best"):
+        status(StageOpened(place=f"test/{name}", stage="test", total=30))
+    arrive(status, 45, "test")
+    assert (status.position(), status.rows()) == ("sealed test", "45/60 rows")
+
+
+def test_an_unknown_cost_is_unknown_and_a_known_one_is_not(status: Status) -> None:
+    out = console()
+    view = PlainLines(status, out, clock=lambda: 0.0)
+    view(Spending(calls=3, tokens=1200, usd=None, in_flight=2))
+    view(step(1))
+    view(Spending(calls=4, tokens=1300, usd=0.0123, in_flight=0))
+    view(step(2))
+    first, second = shown(view, out).splitlines()
+    assert "3 calls, 1,200 tokens, cost unknown, 2 in flight" in first
+    assert "cost $0.0123" in second
+
+
+async def test_tokens_shown_are_those_spent_and_not_those_reserved(tmp_path: Path) -> None:
+    told: list[Spending] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Spending):
+            told.append(event)
+
+    async with LoopbackProvider(world_answers(), latency=lambda call: 0.01) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        options = ["env.name=world", f"model.target={model}", f"model.optimizer={model}", "train.num_epochs=1", *SMALL]
+        job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
+        async with Engine(job, tmp_path / "run", sinks=[hear]) as engine:
+            result = await train(engine)
+        assert max(one.in_flight for one in told) > 1
+        tokens = [one.tokens for one in told]
+        assert tokens == sorted(tokens)
+        assert tokens[-1] == result.summary["spending"]["tokens"] == provider.tokens
+
+
+def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(status: Status, clock: Clock) -> None:
+    assert status.seconds_left() is None
+    status(StageOpened(place="e1/s1", stage="rollout", total=10))
+    clock.now = 60.0
+    assert status.seconds_left() is None
+    status(step(1))
+    assert status.seconds_left() == 180.0
+    clock.now = 90.0
+    assert status.seconds_left() == 150.0
+
+
+def test_a_step_that_was_half_paid_before_a_stop_is_no_measure_for_the_others(status: Status, clock: Clock) -> None:
+    status.replay([step(1)])
+    status(StageOpened(place="e1/s2", stage="rollout", total=10))
+    clock.now = 1.0
+    status(step(2))
+    assert status.seconds_left() is None
+    clock.now = 61.0
+    status(step(3))
+    assert status.seconds_left() == 60.0
+
+
+def test_steps_that_are_open_again_are_not_counted(status: Status) -> None:
+    for number, action in ((1, "accept_new_best"), (2, "inconclusive"), (3, "inconclusive")):
+        status(step(number, action))
+    status(checkpoint("reopened", 1, from_step=2))
+    assert status.verdicts() == "1 accepted, 0 rejected, 0 unchanged, 0 inconclusive"
+
+
+def test_plain_lines_speak_now_and_then_while_rows_come_in(status: Status, clock: Clock) -> None:
+    out = console()
+    view = PlainLines(status, out, clock=clock)
+    for second in range(100):
+        clock.now = float(second)
+        view(Arrived(stage="rollout", hard=1.0, invalid=None, resumed=False))
+    assert len(shown(view, out).splitlines()) == 3
+
+
+def test_a_resumed_run_is_shown_from_where_it_stands(finished: Path, clock: Clock) -> None:
+    events: list[Event] = read_events(finished / "events.jsonl")
+    status = Status(epochs=3, clock=clock)
+    out = console()
+    PlainLines(status, out, clock=clock).start(events[:30])
+    assert "Going on after step" in shown(None, out)
+    assert status.simulated
+    assert status.seconds_left() is None
+
+
+def test_a_silent_view_still_warns() -> None:
+    out = console()
+    view = Silent(out)
+    view(Notice(text="nothing much"))
+    view(Notice(text="take care", level="warning"))
+    view(step(1))
+    assert shown(view, out) == "warning: take care\n"
+
+
+def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock) -> None:
+    out = console(force_terminal=True)
+    view = LiveView(Status(epochs=2, clock=clock), out)
+    view.start([])
+    view(RunStarted(id="run", benchmark="world", target="world", optimizer="world", simulated=True, steps=4, counts={}))
+    view(step(1, "accept_new_best"))
+    view._live.refresh()
+    view.close()
+    said = shown(view, out)
+    for words in ("simulated", "step 1/4: ", "accepted", "cost unknown", "in flight", "time left known after the first step"):
+        assert words in said, words
+    assert said.count("\x1b[?25l") == said.count("\x1b[?25h")  # the cursor is back

@@ -1,0 +1,225 @@
+"""What an attempt reserves, and what it costs in the end, whoever stopped waiting for it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping
+from datetime import date
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from skillopt.errors import BudgetSpent, ModelError
+from skillopt.ledger import Amount, Budget, Entry, Ledger
+from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
+from skillopt.models._budgeted import Budgeted
+from skillopt.models._prices import Price
+
+PRICE = Price(input=Fraction(3, 10**6), output=Fraction(15, 10**6), cached=Fraction(3, 10**7), source="test", date=date(2026, 1, 1))
+
+
+def question(text: str = "x" * 3000, cap: int = 100, **more: Any) -> Request:
+    return Request(messages=(Message(role="user", content=text, **more),), max_tokens=cap, role="target", stage="rollout", place="p")
+
+
+class Journal:
+    def __init__(self) -> None:
+        self.opened: list[Amount] = []
+        self.closed: list[tuple[str, Amount, Usage | None]] = []
+
+    def open(self, role: str, stage: str, place: str, reserved: Amount) -> int:
+        self.opened.append(reserved)
+        return len(self.opened)
+
+    def close(self, entry: int, state: str, charged: Amount, usage: Usage | None) -> None:
+        self.closed.append((state, charged, usage))
+
+    def entries(self) -> Iterable[Entry]:
+        return []
+
+
+class Provider:
+    """Gives what it is told to, when it is told to."""
+
+    endpoint = "simulated"
+    fingerprint: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, outcome: Usage | BaseException | None) -> None:
+        self.outcome = outcome
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.sent = 0
+
+    async def complete(self, request: Request) -> Reply:
+        self.sent += 1
+        await self.ready.wait()
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return Reply(text="ok", finish="stop", usage=self.outcome)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def paying(
+    outcome: Usage | BaseException | None, budget: Budget | None = None, price: Price | None = PRICE
+) -> tuple[Budgeted, Provider, Journal, Ledger]:
+    journal, provider = Journal(), Provider(outcome)
+    ledger = Ledger(budget or Budget(), journal)  # type: ignore[arg-type]
+    return Budgeted(provider, ledger, price), provider, journal, ledger
+
+
+def used(read: int, wrote: int, cached: int | None = None) -> Usage:
+    return Usage(input_tokens=read, output_tokens=wrote, cached_tokens=cached)
+
+
+async def test_it_reserves_the_input_with_a_margin_and_the_whole_cap_before_sending() -> None:
+    model, provider, journal, _ = paying(used(900, 20))
+    provider.ready.clear()
+    asking = asyncio.ensure_future(model.complete(question()))
+    await asyncio.sleep(0.001)
+    assert provider.sent == 1
+    (reserved,) = journal.opened
+    estimate = math.ceil(1.3 * 1000) + 16  # three bytes a token
+    assert reserved.tokens == estimate + 100
+    assert reserved.calls == 1
+    assert reserved.usd == estimate * PRICE.input + 100 * PRICE.output
+    provider.ready.set()
+    await asking
+
+
+async def test_it_settles_at_what_the_provider_reports_with_its_cached_tokens() -> None:
+    model, _, journal, ledger = paying(used(900, 20, cached=500))
+    await model.complete(question())
+    assert journal.closed[0][:2] == ("settled", ledger.spent)
+    assert ledger.spent == Amount(calls=1, tokens=920, usd=400 * PRICE.input + 500 * PRICE.cached + 20 * PRICE.output)
+
+
+async def test_non_ascii_text_is_counted_in_bytes() -> None:
+    model, _, journal, _ = paying(used(1, 1))
+    await model.complete(question("ü" * 300))
+    assert journal.opened[0].tokens == math.ceil(1.3 * 200) + 16 + 100
+
+
+async def test_tools_and_images_are_reserved_for() -> None:
+    model, _, journal, _ = paying(used(1, 1))
+    plain = question("")
+    await model.complete(plain)
+    await model.complete(question("", images=(Image(media_type="image/png", data="A" * 10),)))
+    tool = Tool(name="t", description="d" * 3000, parameters={})
+    await model.complete(Request(messages=plain.messages, tools=(tool,), max_tokens=100, role="target", stage="rollout", place="p"))
+    none, image, described = (reserved.tokens for reserved in journal.opened)
+    assert image >= none + 2000
+    assert described >= none + 1000
+
+
+async def test_after_a_few_calls_the_estimate_follows_the_densest_text_seen() -> None:
+    model, provider, journal, _ = paying(used(300, 1))
+    for read in (300, 300, 1500, 300, 300):
+        provider.outcome = used(read, 1)
+        await model.complete(question())
+    assert {reserved.tokens for reserved in journal.opened} == {1300 + 16 + 100}
+    await model.complete(question())
+    assert journal.opened[-1].tokens == math.ceil(1.3 * 1500) + 16 + 100
+
+
+@pytest.mark.parametrize(
+    ("failure", "state", "tokens"),
+    [
+        (ModelError("rate_limit", "429", refused=True), "refused", 0),
+        (ModelError("unavailable", "500", refused=True), "refused", 0),
+        (ModelError("auth", "401", refused=True), "refused", 0),
+        (ModelError("timeout", "no answer"), "unreported", 1416),
+        (ModelError("unavailable", "reset"), "unreported", 1416),
+        (RuntimeError("a bug"), "unreported", 1416),
+        (None, "unreported", 1416),
+    ],
+    ids=str,
+)
+async def test_a_refused_call_costs_one_call_and_one_without_a_report_its_whole_reservation(
+    failure: BaseException | None, state: str, tokens: int
+) -> None:
+    model, _, journal, ledger = paying(failure)
+    if failure is None:
+        await model.complete(question())
+    else:
+        with pytest.raises(type(failure)):
+            await model.complete(question())
+    assert journal.closed[0][0] == state
+    assert (ledger.spent.calls, ledger.spent.tokens) == (1, tokens)
+    assert ledger.in_flight == 0
+
+
+async def test_more_than_reserved_is_counted_and_named() -> None:
+    model, _, _, ledger = paying(used(5000, 100))
+    await model.complete(question())
+    assert ledger.spent.tokens == 5100
+    assert ledger.overruns == ["p used 5100 tokens, 1416 were reserved"]
+
+
+async def test_a_call_whose_caller_left_is_settled_and_its_answer_returned() -> None:
+    model, provider, journal, ledger = paying(used(900, 20))
+    provider.ready.clear()
+    asking = asyncio.ensure_future(model.complete(question()))
+    await asyncio.sleep(0.001)
+    for _ in range(3):  # however often it is told to stop
+        asking.cancel()
+        await asyncio.sleep(0.001)
+    assert not asking.done()
+    assert ledger.in_flight == 1
+    provider.ready.set()
+    assert (await asking).text == "ok"
+    assert journal.closed[0][0] == "settled"
+
+
+async def test_a_call_whose_caller_left_and_that_failed_ends_as_cancelled() -> None:
+    model, provider, journal, _ = paying(ModelError("timeout", "no answer"))
+    provider.ready.clear()
+    asking = asyncio.ensure_future(model.complete(question()))
+    await asyncio.sleep(0.001)
+    asking.cancel()
+    await asyncio.sleep(0.001)
+    provider.ready.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert journal.closed[0][0] == "unreported"
+
+
+async def test_what_does_not_fit_is_not_sent() -> None:
+    model, provider, journal, _ = paying(used(1, 1), Budget(tokens=1415))
+    with pytest.raises(BudgetSpent):
+        await model.complete(question())
+    assert provider.sent == 0
+    assert not journal.opened
+
+
+async def test_twenty_four_at_once_never_reserve_more_than_there_is() -> None:
+    model, provider, journal, ledger = paying(used(900, 20), Budget(tokens=20_000, usd=Fraction("0.05")))
+    most: list[Amount] = []
+    provider.ready.clear()
+
+    async def watch() -> None:
+        while True:
+            most.append(ledger.spent)
+            await asyncio.sleep(0)
+
+    watching = asyncio.ensure_future(watch())
+    asking = [asyncio.ensure_future(model.complete(question())) for _ in range(24)]
+    await asyncio.sleep(0.01)
+    provider.ready.set()
+    results = await asyncio.gather(*asking, return_exceptions=True)
+    watching.cancel()
+    assert max(amount.tokens for amount in most) <= 20_000
+    assert max(amount.usd or Fraction(0) for amount in most) <= Fraction("0.05")
+    assert sum(isinstance(result, Reply) for result in results) == provider.sent == len(journal.opened)
+    assert any(isinstance(result, BudgetSpent) for result in results)
+
+
+async def test_without_a_price_dollars_are_unknown() -> None:
+    model, _, _, ledger = paying(used(900, 20), price=None)
+    await model.complete(question())
+    assert ledger.spent.usd is None
+    assert ledger.spent.tokens == 920

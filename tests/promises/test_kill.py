@@ -1,0 +1,192 @@
+"""`kill -9` at random moments, the same command again: the same run, and no answer that was kept is asked for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from promises._runs import (
+    assert_same_run,
+    committed,
+    database_of,
+    events_of,
+    facts,
+    in_world,
+    make_job,
+    public_files,
+    run,
+    start_process,
+    summary,
+)
+from skillopt.events import StageClosed, TestMeasured
+from skillopt.models.world import WorldRules, chance
+from skillopt.store.run import DATABASE
+from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency, world_answers
+
+OPTIONS = (
+    "env.train_cases=24",
+    "env.val_cases=20",
+    "env.test_cases=20",
+    "env.workers=6",
+    "train.batch_size=12",
+    "train.num_epochs=3",
+    "gradient.minibatch_size=3",
+    "evaluation.repeats=1",
+    "optimizer.slow_update_samples=10",
+)
+STAGES = ("baseline", "rollout", "reflect", "merge", "gate", "epoch end", "test")
+OPTIMIZER_STAGES = {
+    "analyst": "reflect",
+    "merge": "merge",
+    "ranking": "select",
+    "repair": "select",
+    "slow": "epoch end",
+    "meta": "epoch end",
+}
+LATENCY = (0.004, 0.02)
+WINDOW = 26
+"""How many requests ahead a kill is planned."""
+ENOUGH = 4
+"""Kills in one stage."""
+LONGEST = 60.0
+
+
+class Trap:
+    """The provider's side: answers as the simulated world, loses a few rollouts for good, and says when a chosen request is there."""
+
+    def __init__(self, seed: int) -> None:
+        self._answers = world_answers(WorldRules(seed=seed))
+        self._waits_for: str | None = None
+        self.sprung = threading.Event()
+
+    def set(self, place: str | None) -> None:
+        self.sprung.clear()
+        self._waits_for = place
+
+    def answer(self, call: Call) -> str | Answer:
+        if call.place is not None and call.place == self._waits_for:
+            self.sprung.set()
+        if is_lost(call, "cut"):
+            return Answer(text="<answer>", finish="length", output_tokens=16384)
+        return self._answers(call)
+
+    def behave(self, call: Call) -> Misbehaviour | None:
+        return Misbehaviour.status(400, body="refused for good") if is_lost(call, "refused") else None
+
+
+def is_lost(call: Call, how: str) -> bool:
+    """Two of a hundred attempts at a rollout each way; a later attempt at the same rollout may do better."""
+    return call.place is not None and call.place.startswith("rollout/") and chance(how, call.place) < 0.02
+
+
+def stages_of(folder: Path) -> dict[str, str]:
+    """Where in a run each place was first used, in the order of use: the places any run of this identity must ask."""
+    used: dict[str, str] = {}
+    with database_of(folder) as database:
+        asked = [place for (place,) in database.execute("SELECT place FROM replies WHERE role = 'optimizer' ORDER BY rowid")]
+    for event in events_of(folder):
+        if isinstance(event, StageClosed):
+            steps = {"rollout": "rollout", "selection": "gate"}
+            stage = "baseline" if event.place == "baseline" else "epoch end" if "/end" in event.place else steps[event.stage]
+            rows = event.rows
+        elif isinstance(event, TestMeasured):
+            stage, rows = "test", event.rows["best"]
+        elif event.type in ("reflected", "aggregated", "selected", "epoch_ended"):
+            where = f"e{event.epoch}/end" if event.type == "epoch_ended" else event.place
+            for place in [one for one in asked if one.startswith(f"{where}/")]:
+                used.setdefault(place, OPTIMIZER_STAGES[place.split("/")[2].partition("_")[0]])
+            continue
+        else:
+            continue
+        for row in rows:
+            if row.rollout is not None:
+                used.setdefault(f"rollout/{row.rollout}.{row.attempt}/0", stage)
+    return used
+
+
+def choose(left: dict[str, str], landed: Counter[str], dice: random.Random) -> str:
+    """One of the next requests, in the stage that was met least so far: the long stages would take all kills else."""
+    soon = dict(list(left.items())[:WINDOW])
+    stage = min(dict.fromkeys(soon.values()), key=lambda one: landed[one])
+    return dice.choice([place for place, where in soon.items() if where == stage])
+
+
+def landed_in(folder: Path, reservations: int, stages: dict[str, str]) -> tuple[str, int]:
+    """The stage whose request was reserved last when the process died, and how many reservations there are now."""
+    if not (folder / DATABASE).exists():
+        return "start", 0
+    with database_of(folder) as database:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'spending'").fetchone():
+            return "start", 0
+        places = [place for (place,) in database.execute("SELECT place FROM spending ORDER BY id")]
+    new = [stages[place] for place in places[reservations:] if place in stages]
+    return (new[-1] if new else "start"), len(places)
+
+
+def kill_again_and_again(
+    folder: Path, options: tuple[str, ...], stages: dict[str, str], provider: LoopbackProvider, trap: Trap, dice: random.Random
+) -> Counter[str]:
+    """Start, kill, start again until the run ends by itself; after every start, nothing that was kept may have been asked again."""
+    landed: Counter[str] = Counter()
+    kept: set[tuple[str, int]] = set()
+    reservations = 0
+    while True:
+        left = {place: stage for place, stage in stages.items() if (place, 0) not in kept and landed[stage] < ENOUGH}
+        # Some moments are chosen by the clock instead: importing, opening, reading back, between two requests.
+        blind = bool(left) and sum(landed.values()) > 2 and dice.random() < 0.15
+        trap.set(choose(left, landed, dice) if left and not blind else None)
+        mark = provider.calls
+        process = start_process(folder, options)
+        if not ends_before_the_moment(process, trap, dice.uniform(0.0, 1.0) if blind else LONGEST):
+            time.sleep(dice.uniform(0.0, dice.choice(LATENCY)))
+            process.kill()
+        _, told = process.communicate(timeout=LONGEST)
+        again = [entry.place for entry in provider.log[mark:] if (entry.place, entry.draw) in kept]
+        assert not again, f"asked again although the answer was kept: {again}"
+        if process.returncode == 0:
+            return landed
+        assert process.returncode == -signal.SIGKILL, told
+        where, reservations = landed_in(folder, reservations, stages)
+        landed[where] += 1
+        kept = committed(folder)
+
+
+def ends_before_the_moment(process: subprocess.Popen[str], trap: Trap, seconds: float) -> bool:
+    """Wait until the trap springs or the time is up; True if the process ended by itself first."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not trap.sprung.wait(0.002):
+        if process.poll() is not None:
+            return True
+    return process.poll() is not None
+
+
+@pytest.mark.parametrize("seed", [10, pytest.param(8, marks=pytest.mark.real)])
+def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trap = Trap(seed)
+    with LoopbackProvider.in_thread(trap.answer, behave=trap.behave, latency=seeded_latency(seed, *LATENCY)) as provider:
+        options = in_world(f"compatible:m@{provider.base_url}", *OPTIONS)
+        asyncio.run(run(make_job(options), tmp_path / "undisturbed"))
+        stages = stages_of(tmp_path / "undisturbed")
+        undisturbed = provider.calls
+        landed = kill_again_and_again(tmp_path / "killed", options, stages, provider, trap, random.Random(seed))
+        asked = provider.calls - undisturbed
+    kills = sum(landed.values())
+    with capsys.disabled():
+        shown = ", ".join(f"{stage} {count}" for stage, count in sorted(landed.items()))
+        print(f"\n{kills} kills landed in: {shown}; {asked} requests instead of {undisturbed}")
+    assert kills >= 20
+    assert set(STAGES) <= set(landed)
+    assert_same_run(tmp_path / "killed", tmp_path / "undisturbed")
+    assert public_files(tmp_path / "killed") == public_files(tmp_path / "undisturbed")
+    told, expected = summary(tmp_path / "killed"), summary(tmp_path / "undisturbed")
+    assert told["status"] == "finished"
+    assert {name: told[name] for name in ("claim", "test")} == {name: expected[name] for name in ("claim", "test")}
+    assert any(row["invalid"] for fact in facts(tmp_path / "killed") for row in fact.get("rows", ()) if isinstance(row, dict))
