@@ -113,7 +113,7 @@ class ModelError(Fault):
         super().__init__(kind, detail)
         self.retry_after = retry_after
         self.refused = refused
-        """True when an HTTP error status refused the call: it costs one call and no tokens."""
+        """True when it was certainly not worked on (an HTTP error status, no connection): it costs one call and no tokens."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -129,7 +129,7 @@ async def test_a_server_that_drips_bytes_cannot_hold_a_call_for_ever(provider: s
 
 
 @both
-async def test_a_port_nobody_listens_on_and_a_name_nobody_knows_are_outages(provider: str) -> None:
+async def test_a_port_nobody_listens_on_and_a_name_nobody_knows_are_outages_that_cost_no_tokens(provider: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         dead = free.getsockname()[1]
@@ -137,7 +137,7 @@ async def test_a_port_nobody_listens_on_and_a_name_nobody_knows_are_outages(prov
             async with opened(spec(provider, base_url=url)) as model:
                 with pytest.raises(ModelError) as caught:
                     await model.complete(HELLO)
-            assert (caught.value.kind, caught.value.refused) == ("unavailable", False)
+            assert (caught.value.kind, caught.value.refused) == ("unavailable", True)
 
 
 @both

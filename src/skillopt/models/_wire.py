@@ -157,7 +157,10 @@ class Wire:
         causes = list(_causes(error))
         if any(isinstance(cause, (TimeoutError, asyncio.TimeoutError)) for cause in causes):
             return self.error("timeout", f"timed out after {self._spec.timeout:g} s")
-        return self.error("unavailable", f"connection failed: {causes[-1] or type(causes[-1]).__name__}")
+        # A connection that was never made carried no request, so nothing can have been billed.
+        unmade = importlib.import_module("aiohttp").ClientConnectorError
+        is_unmade = any(isinstance(cause, unmade) for cause in causes)
+        return self.error("unavailable", f"connection failed: {causes[-1] or type(causes[-1]).__name__}", refused=is_unmade)
 
 
 def kind_of_status(status: int, body: Any) -> Kind:
