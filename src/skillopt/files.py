@@ -22,9 +22,10 @@ def read_text(path: Path | str) -> str:
     return Path(path).read_bytes().decode("utf-8")
 
 
-def write_text(path: Path | str, text: str) -> None:
+def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
     """Write the text as UTF-8, newlines as they are, so that a reader sees the old file or the new one and never a part.
 
+    `durable` waits until the disk has it; what can be written again from other files need not.
     Makes missing folders, keeps the mode of an existing file, and writes through a symbolic link instead of replacing it.
     """
     data = text.encode("utf-8")
@@ -34,8 +35,9 @@ def write_text(path: Path | str, text: str) -> None:
     try:
         with temporary.open("xb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
             temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         temporary.replace(target)
@@ -43,14 +45,15 @@ def write_text(path: Path | str, text: str) -> None:
         # Also on Ctrl-C: a folder of the user's is not to collect our half-written files.
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    if durable:
+        _sync_folder(target.parent)
 
 
-def write_json(path: Path | str, obj: Any) -> None:
+def write_json(path: Path | str, obj: Any, *, durable: bool = True) -> None:
     """Write JSON for people and their tools: indented, keys in the order given, non-ASCII as it is. NaN and infinity are refused."""
     text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False)
     # A model's reply may hold half of a surrogate pair; UTF-8 cannot, a JSON escape can.
-    write_text(path, _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) + "\n")
+    write_text(path, _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) + "\n", durable=durable)
 
 
 @contextmanager

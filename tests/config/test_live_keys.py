@@ -62,9 +62,17 @@ class Seen:
 def files_for(folder: Path) -> None:
     cases = [f"W00{number:04d}" for number in range(20)]
     rows = [
-        {"id": f"i{n}", "nr": f"n{n}", "prompt": f"Case {case}, {family_of(case)}", "other": f"Other case {case}", "answer": code_of(case), "alt": "nothing", "topic": "x"}
+        {
+            "id": f"i{n}",
+            "nr": f"n{n}",
+            "prompt": f"Case {case}, {family_of(case)}",
+            "other": f"Other case {case}",
+            "answer": code_of(case),
+            "alt": "nothing",
+            "topic": "x",
+        }
         for n, case in enumerate(cases)
-    ]  # fmt: skip
+    ]
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:18]))
     for split, part in (("train", rows[:10]), ("val", rows[10:15]), ("test", rows[15:])):
@@ -134,13 +142,27 @@ AZURE = {**BASE, "model.target.name": "azure:t", "model.azure_openai_endpoint": 
 AZURE |= {"model.azure_openai_auth_mode": "openai_compatible"}
 ROLES = [
     *(case(f"model.{role}.name", "compatible:another@URL", "requests") for role in ("optimizer", "target")),
-    *(case(f"model.{role}.base_url", "TWOURL", "urls", {**BASE, f"model.{role}.name": "compatible:x", f"model.{role}.base_url": "URL"}) for role in ("optimizer", "target")),
+    *(
+        case(f"model.{role}.base_url", "TWOURL", "urls", {**BASE, f"model.{role}.name": "compatible:x", f"model.{role}.base_url": "URL"})
+        for role in ("optimizer", "target")
+    ),
     *(case(f"model.{role}.api_key", "planted-role-key", "headers") for role in ("optimizer", "target")),
-    *(case(f"model.{role}.{knob}", value, "requests") for role in ("optimizer", "target") for knob, value in (("temperature", 0.3), ("top_p", 0.9), ("seed", 7), ("reasoning_effort", "low"), ("max_tokens", 2000))),
-    *(case(f"model.{role}.timeout", 0.05, "error", latency=0.4, **{"env__train_cases": 2, "env__val_cases": 1, "env__test_cases": 0}) for role in ("optimizer", "target")),
+    *(
+        case(f"model.{role}.{knob}", value, "requests")
+        for role in ("optimizer", "target")
+        for knob, value in (("temperature", 0.3), ("top_p", 0.9), ("seed", 7), ("reasoning_effort", "low"), ("max_tokens", 2000))
+    ),
+    *(
+        case(f"model.{role}.timeout", 0.05, "error", latency=0.4, **{"env__train_cases": 2, "env__val_cases": 1, "env__test_cases": 0})
+        for role in ("optimizer", "target")
+    ),
     case("model.optimizer.context_window", 18_000, "requests", {**OWN, "env.prompt": "{prompt} " + "padding " * 4_000}),
-    *(case(f"model.{role}.price.{part}", 99.0, "spending", PRICED) for role in ("optimizer", "target") for part in ("input", "output", "cached")),
-]  # fmt: skip
+    *(
+        case(f"model.{role}.price.{part}", 99.0, "spending", PRICED)
+        for role in ("optimizer", "target")
+        for part in ("input", "output", "cached")
+    ),
+]
 CASES = [
     *ROLES,
     case(

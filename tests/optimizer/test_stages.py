@@ -211,9 +211,14 @@ async def test_evidence_is_cut_to_the_window_with_head_and_tail_kept():
     asked, model = optimizer(lambda request: analysis(), events, context_window=4_000, max_tokens=1_000)
     tasks = [Task(id=f"t{n}", prompt="HEAD " + "x" * 40_000 + " TAIL", reference="gold") for n in range(3)]
     evaluator = Evaluator(
-        harness=Chat(), model=FunctionModel(lambda request: "no"), benchmark=Quiz(), rollouts=Memory(), workers=4, max_tokens=9,
+        harness=Chat(),
+        model=FunctionModel(lambda request: "no"),
+        benchmark=Quiz(),
+        rollouts=Memory(),
+        workers=4,
+        max_tokens=9,
         emit=events.append,
-    )  # fmt: skip
+    )
     await asked.reflect(Lesson(), "p", 1, evaluator.start("", rows_of(tasks), stage="rollout", place="p"))
     text = model.requests[0].messages[1].content
     assert sum(len(message.content) for message in model.requests[0].messages) < 4_000 * 3

@@ -12,13 +12,59 @@ from skillopt.events import EpochEnded, Judged, RunStarted, StageClosed, TestMea
 from skillopt.models.world import HARMFUL
 from train._world import Trained, train
 
-STEP_FIELDS = """step epoch step_in_epoch timing tokens rollout_hard rollout_soft rollout_n n_patches n_failure_patches n_success_patches
-n_edits_merged n_edits_ranked edit_budget lr_control_mode support_counts candidate_hash candidate_skill_len edit_apply_summary
-selection_hard selection_soft gate_metric candidate_gate_score action current_score best_score best_step current_origin best_origin
-skill_len wall_time_s""".split()
-SUMMARY_FIELDS = """version baseline_selection_hard best_selection_hard best_step current_origin best_origin total_steps total_accepts
-total_rejects total_skips epoch_stats baseline_test_hard baseline_test_soft test_hard test_soft test_delta_hard total_wall_time_s
-token_summary""".split()
+STEP_FIELDS = [
+    "step",
+    "epoch",
+    "step_in_epoch",
+    "timing",
+    "tokens",
+    "rollout_hard",
+    "rollout_soft",
+    "rollout_n",
+    "n_patches",
+    "n_failure_patches",
+    "n_success_patches",
+    "n_edits_merged",
+    "n_edits_ranked",
+    "edit_budget",
+    "lr_control_mode",
+    "support_counts",
+    "candidate_hash",
+    "candidate_skill_len",
+    "edit_apply_summary",
+    "selection_hard",
+    "selection_soft",
+    "gate_metric",
+    "candidate_gate_score",
+    "action",
+    "current_score",
+    "best_score",
+    "best_step",
+    "current_origin",
+    "best_origin",
+    "skill_len",
+    "wall_time_s",
+]
+SUMMARY_FIELDS = [
+    "version",
+    "baseline_selection_hard",
+    "best_selection_hard",
+    "best_step",
+    "current_origin",
+    "best_origin",
+    "total_steps",
+    "total_accepts",
+    "total_rejects",
+    "total_skips",
+    "epoch_stats",
+    "baseline_test_hard",
+    "baseline_test_soft",
+    "test_hard",
+    "test_soft",
+    "test_delta_hard",
+    "total_wall_time_s",
+    "token_summary",
+]
 
 
 @pytest.fixture(scope="module")

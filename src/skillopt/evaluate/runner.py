@@ -75,12 +75,13 @@ class Evaluator:
         self._benchmark = benchmark
         self._max_tokens = max_tokens
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
+        self._hashed: dict[str, tuple[str, str]] = {}
         settings = [dict(model.fingerprint), harness.name, harness.version, benchmark.prompts["rollout"], max_tokens]
         self._settings = json.dumps(settings, sort_keys=True)
 
     def key(self, skill: str, row: Row) -> str:
         """Identity of a rollout: all that could change what the target does, but not how it is scored."""
-        parts = [skill, row.task.content_hash, row.task.prompt, self._settings, row.draw]
+        parts = [skill, self._hashes(row.task)[0], row.task.prompt, self._settings, row.draw]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
 
     def start(
@@ -97,11 +98,7 @@ class Evaluator:
     def stored(self, skill: str, row: Row) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
         key = self.key(skill, row)
-        done = self.rollouts.finished(key)
-        score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
-        if done is None or score is None:
-            return None
-        return Scored(task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score)
+        return self._scored(row, key, self.rollouts.finished(key))
 
     async def measure(
         self, skill: str, row: Row, *, stage: str, place: str | None, background: bool = False, after: int | None = None
@@ -111,15 +108,11 @@ class Evaluator:
         A row with which this very stage closed as invalid, before the run was stopped, is read and not asked again; a stage without
         a `place` has no past.
         """
-        lost = None if place is None else self._lost(skill, row, f"{place}/{stage}")
-        if lost is not None:
-            return self._arrived(stage, lost, resumed=True)
-        stored = self.stored(skill, row)
-        if stored is not None:
-            self._arrived(stage, stored, resumed=True)
-            return stored
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
+        known = (self._lost(row, key, f"{place}/{stage}") if place is not None else None) or self._scored(row, key, done)
+        if known is not None:
+            return self._arrived(stage, known, resumed=True)
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
         try:
             trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
@@ -135,8 +128,14 @@ class Evaluator:
         """The stage (its place and name) closes with these rows: those that are invalid stay so."""
         self.rollouts.close_invalid(stage, [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)])
 
-    def _lost(self, skill: str, row: Row, stage: str) -> Invalid | None:
-        found = self.rollouts.closed_invalid(stage, self.key(skill, row))
+    def _scored(self, row: Row, key: str, done: tuple[int, Trajectory] | None) -> Scored | None:
+        score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
+        if done is None or score is None:
+            return None
+        return Scored(task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score)
+
+    def _lost(self, row: Row, key: str, stage: str) -> Invalid | None:
+        found = self.rollouts.closed_invalid(stage, key)
         if found is None:
             return None
         attempt, kind, detail = found
@@ -179,7 +178,13 @@ class Evaluator:
         return score
 
     def _scorer(self, task: Task) -> str:
-        return f"{self._benchmark.scorer_version}:{task.full_hash[:16]}"
+        return f"{self._benchmark.scorer_version}:{self._hashes(task)[1][:16]}"
+
+    def _hashes(self, task: Task) -> tuple[str, str]:
+        """Content and full hash, computed once a task: hashing reads the task's files."""
+        if task.id not in self._hashed:
+            self._hashed[task.id] = (task.content_hash, task.full_hash)
+        return self._hashed[task.id]
 
 
 class Evaluation:

@@ -131,11 +131,11 @@ class Exports:
 
     def _text(self, name: str, text: str) -> None:
         if self._writes:
-            write_text(self._path(name), self._scrubber.scrub(text))
+            write_text(self._path(name), self._scrubber.scrub(text), durable=False)
 
     def _json(self, name: str, value: Any) -> None:
         if self._writes:
-            write_json(self._path(name), self._scrubber.scrub_json(value))
+            write_json(self._path(name), self._scrubber.scrub_json(value), durable=False)
 
     def _path(self, name: str) -> Path:
         path = self._folder / name
