@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from skillopt.errors import RunConflict, UsageError
+from skillopt.errors import RunConflict, Stopped, UsageError
 from skillopt.events import Checkpoint, Event, Sink, TestMeasured, parse_event
 from skillopt.files import lock
 from skillopt.redact import Scrubber
@@ -27,7 +27,7 @@ class Run:
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, scrubber: Scrubber, sinks: Sequence[Sink] = ()) -> None:
         self.folder = folder
         self.history: list[Event] = []
-        """Decided facts so far, in order; those of steps that were opened again are left out."""
+        """Decided facts so far, in order, also of steps that were opened again later; `step_records` leaves those out."""
         self._scrubber = scrubber
         self._sinks = list(sinks)
         self._seen: set[str] = set()
@@ -35,6 +35,8 @@ class Run:
         _prepare(folder)
         self._stack.enter_context(lock(folder / ".lock"))
         try:
+            for leftover in folder.rglob(".*.tmp"):  # of a write that was killed
+                leftover.unlink()
             self.database = Database(folder / DATABASE)
             self._stack.callback(self.database.shut)
             self._claim(identity)
@@ -67,8 +69,20 @@ class Run:
             self._log.write(clean + "\n")
             self._log.flush()
             self._remember(event)
-        for sink in self._sinks:
+        for sink in list(self._sinks):
+            self._tell(sink, event)
+
+    def _tell(self, sink: Sink, event: Event) -> None:
+        try:
             sink(event)
+        except Stopped:
+            raise
+        except Exception:
+            # A fact that a sink cannot take is a reason to stop. News of a call under way is not: the reply behind it is about to be
+            # stored, and a closed terminal must not cost it. That watcher hears no more.
+            if event.id is not None:
+                raise
+            self._sinks.remove(sink)
 
     def last_state(self) -> Mapping[str, Any] | None:
         """The state at the last checkpoint; that is all a run needs to go on."""
