@@ -62,13 +62,12 @@ open(sys.argv[1], "w").write(str(child.pid))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="looks a process up by signal 0")
+@pytest.mark.timeout(30)
 async def test_a_timeout_kills_the_whole_tree(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    start = time.monotonic()
     with pytest.raises(Fault) as caught:
         await run([*python(GRANDCHILD.format(end="time.sleep(60)")), str(note)], timeout=1.0)
     assert caught.value.kind == "timeout"
-    assert time.monotonic() - start < 10
     assert is_gone(int(note.read_text()))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +23,14 @@ from skillopt.files import write_json, write_text
 from skillopt.models._limits import Retry
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
-from skillopt.skill.folder import load_skill
+from skillopt.skill.folder import copy_skill
+from skillopt.tasks.rollout import means
 from skillopt.tasks.scorers import Scorer
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split, Task
 from skillopt.together import together
 from skillopt.train.exam import claim
-from skillopt.train.records import means, summary
+from skillopt.train.summary import summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,6 @@ async def train(engine: Engine) -> Result:
     fitted = await engine.fit()
     job, trainer, state = engine.job, engine.trainer, fitted.state
     status = "budget" if fitted.ended_early else "finished"
-    seed, best = trainer.measured(state.seed), trainer.measured(state.best)
     sentence = claim(
         fitted.report,
         changed=state.best.rendered != state.seed.rendered,
@@ -74,21 +76,23 @@ async def train(engine: Engine) -> Result:
     figures = summary(
         state,
         engine.run.steps(),
-        baseline=(seed.hard, seed.soft),
-        best=(best.hard, best.soft),
+        seed=trainer.measured(state.seed),
+        best=trainer.measured(state.best),
+        gate=trainer.gate,
         report=fitted.report,
         claim=sentence,
         status=status,
         simulated=job.simulated,
-        verified=trainer.gate.verified,
-        gate_on=trainer.gate.is_on,
-        metric=trainer.gate.metric,
         spending=engine.spending(),
         seconds=engine.seconds,
     )
     if fitted.ended_early:
         figures["ended_early"] = fitted.ended_early
     write_json(engine.folder / "summary.json", job.scrubber.scrub_json(figures))
+    if job.seed.folder is not None:  # references/ and scripts/ are carried along, so that the folder can be used as it is
+        whole = engine.folder / "best_skill" / job.seed.name
+        shutil.rmtree(whole, ignore_errors=True)
+        copy_skill(job.seed, state.best.rendered, whole)
     return Result(
         best_skill=state.best.rendered,
         folder=engine.folder,
@@ -130,9 +134,9 @@ async def evaluate(
             ]
             closed = await together(*(evaluation.close() for _, _, evaluation in running))
             for (name, split, _), outcomes in zip(running, closed, strict=True):
-                hard, soft, n = means(outcomes)
-                rows = tuple(fact(outcome) for outcome in outcomes)
-                results.append(Evaluated(skill=name, split=split, hard=hard, soft=soft, n=n, invalid=len(rows) - n, rows=rows))
+                mean, rows = means(outcomes), tuple(fact(outcome) for outcome in outcomes)
+                lost = len(rows) - mean.n
+                results.append(Evaluated(skill=name, split=split, hard=mean.hard, soft=mean.soft, n=mean.n, invalid=lost, rows=rows))
         finally:
             await lab.drain()
         _write_eval(folder, results, lab.spending(), job.scrubber)
@@ -162,36 +166,57 @@ async def aoptimize(
     on_event: Sink | None = None,
 ) -> Result:
     """Train a skill on your own tasks; the async twin of `optimize`."""
-    flags: dict[str, object] = {"env": "own", "target_model": target, "optimizer_model": optimizer}
-    if out is not None:
-        flags["out_root"] = str(out)
-    if budget is not None:
-        flags["budget"] = budget
-    settings = [f"{key}={value}" for key, value in (options or {}).items()]
-    benchmark: OwnBenchmark | None = None
-    if isinstance(tasks, (str, Path)):
+    flags: dict[str, object] = {"env": "own", "target_model": target, "optimizer_model": optimizer, "skill_init": str(skill)}
+    flags |= {"out_root": None if out is None else str(out), "budget": budget}
+    settings = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in (options or {}).items()]
+    is_file = isinstance(tasks, (str, Path))
+    if is_file:
         flags["data_path"] = str(tasks)
     if isinstance(scorer, str):
-        settings.append(f"env.scorer={scorer}")
+        settings.append(f"env.scorer={json.dumps(scorer)}")
     resolved = load(None, flags=flags, options=settings, environ=os.environ, cwd=Path.cwd())
-    if not isinstance(tasks, (str, Path)) or not isinstance(scorer, str):
+    benchmark: OwnBenchmark | None = None
+    if not is_file or not isinstance(scorer, str):
         rows = [row.data for row in load_rows(Path(tasks))] if isinstance(tasks, (str, Path)) else tasks
         benchmark = OwnBenchmark.from_tasks(rows, scorer=scorer, settings=_own(resolved))
-    document = load_skill(skill).document
-    job = prepare(resolved, benchmark=benchmark, skill=document)
+    job = prepare(resolved, benchmark=benchmark)
     async with Engine(job, job.folder(Path.cwd()), sinks=[on_event] if on_event else []) as engine:
         return await train(engine)
 
 
-def optimize(**arguments: Any) -> Result:
+def optimize(
+    *,
+    skill: str | Path,
+    tasks: str | Path | Sequence[Task | Mapping[str, Any]] | Mapping[str, Sequence[Task | Mapping[str, Any]]],
+    scorer: str | Callable[..., Any] | Scorer = "exact_match",
+    target: str,
+    optimizer: str,
+    budget: str | None = None,
+    out: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_event: Sink | None = None,
+) -> Result:
     """Train a skill on your own tasks and return the result.
 
-    `skill` is a folder with SKILL.md or one .md file; `tasks` a JSONL, JSON or CSV file, or rows; `scorer` a name, a function
-    `(task, answer) -> bool | float | Score`, or a command; `target` and `optimizer` are model strings such as `openai:gpt-5.4-mini`;
-    `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder, and calling again with the same arguments resumes;
-    `options` are dotted configuration keys such as {"train.num_epochs": 2}. Inside a running event loop use `aoptimize`.
+    `skill` is a folder with SKILL.md or one .md file; `tasks` a JSONL, JSON or CSV file, rows, or rows by split; `scorer` a name, a
+    function `(task, answer) -> bool | float | Score`, or a command; `target` and `optimizer` are model strings such as
+    `openai:gpt-5.4-mini`; `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder, and calling again with the
+    same arguments resumes; `options` are dotted configuration keys such as {"train.num_epochs": 2}; `on_event` hears every event.
+    Inside a running event loop use `aoptimize`.
     """
-    return asyncio.run(aoptimize(**arguments))
+    return asyncio.run(
+        aoptimize(
+            skill=skill,
+            tasks=tasks,
+            scorer=scorer,
+            target=target,
+            optimizer=optimizer,
+            budget=budget,
+            out=out,
+            options=options,
+            on_event=on_event,
+        )
+    )
 
 
 def _own(resolved: Resolved) -> OwnSettings | None:

@@ -111,7 +111,7 @@ class Judged(_Event):
     place: str
     action: str
     metric: str
-    incumbent: float
+    incumbent: float | None
     candidate: float | None
     bound: float | None
     """Upper bound of a rejected candidate's score on the rows that decided."""
@@ -121,11 +121,14 @@ class Judged(_Event):
     why: str
 
 
+CheckpointKind: TypeAlias = Literal["baseline", "step", "epoch", "finish", "reopened"]
+
+
 class Checkpoint(_Event):
     """A point from which a run goes on; `state` is all that is needed."""
 
     type: Literal["checkpoint"] = "checkpoint"
-    kind: Literal["baseline", "step", "epoch", "finish", "reopened"]
+    kind: CheckpointKind
     state: dict[str, Any]
     record: dict[str, Any] = {}
     """The public step record, slow-update result or summary that was closed here."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, Protocol
 
-from skillopt.errors import BudgetSpent
+from skillopt.errors import BudgetSpent, Stopped
 from skillopt.messages import Role, Usage
 
 Settlement = Literal["open", "settled", "refused", "unreported"]
@@ -108,6 +108,7 @@ class Ledger:
         self._under_way = Amount()
         self._set_aside = Amount()
         self._finishing = False
+        self._stopped: Stopped | None = None
         self.totals: dict[tuple[Role, str], Amount] = {}
         self.overruns: list[str] = []
         self._spent = Amount()
@@ -139,8 +140,15 @@ class Ledger:
         self._finishing = True
         self._pump()
 
+    def stop(self, reason: Stopped) -> None:
+        """Grant nothing further; whoever waits is told why. What is outstanding still settles."""
+        self._stopped = self._stopped or reason
+        self._refuse_all(reason)
+
     async def reserve(self, role: Role, stage: str, place: str, need: Amount, *, background: bool = False) -> Entry:
         """Commit a reservation, waiting while others are outstanding; raises `BudgetSpent` when it can never fit."""
+        if self._stopped is not None:
+            raise self._stopped
         if not self._waiting and self._fits(need, stage == TEST_STAGE):
             return self._open(role, stage, place, need)
         if background:
@@ -221,16 +229,18 @@ class Ledger:
             elif self._outstanding:
                 return
             else:
-                self._refuse_all()
+                self._refuse_all(
+                    BudgetSpent(
+                        f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens "
+                        "are charged and the next call does not fit. Everything paid is kept; raise the budget and run the same command "
+                        "to go on."
+                    )
+                )
 
-    def _refuse_all(self) -> None:
-        spent = BudgetSpent(
-            f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens are "
-            "charged and the next call does not fit. Everything paid is kept; raise the budget and run the same command to go on."
-        )
+    def _refuse_all(self, reason: Stopped) -> None:
         for waiting in self._waiting:
             if not waiting.granted.done():
-                waiting.granted.set_exception(spent)
+                waiting.granted.set_exception(reason)
         self._waiting.clear()
 
 

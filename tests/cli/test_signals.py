@@ -77,10 +77,8 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         running.send_signal(signal.SIGINT)
         time.sleep(0.5)
         assert running.poll() is None
-        began = time.monotonic()
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=30)
-        assert time.monotonic() - began < 3
+        running.communicate(timeout=15)  # the calls under way would take 20 s
     assert running.returncode == 130
 
 
@@ -93,7 +91,7 @@ def test_an_interrupted_eval_keeps_what_it_paid_for(slow: LoopbackProvider, tmp_
     wait_for_calls(slow, before + 12)
     running.send_signal(signal.SIGINT)
     sent = slow.calls
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=15)  # the calls under way would take 20 s
     assert running.returncode == 130
     assert "run the same command" in err
     assert slow.calls <= sent + 16  # of 64: what was on its way, and not the other splits

@@ -62,3 +62,10 @@ def test_the_interval_covers_the_mean_and_is_reproducible():
 def test_different_tasks_cannot_be_paired():
     with pytest.raises(ValueError, match="same tasks"):
         compare({"a": 1.0}, {"b": 1.0})
+
+
+def test_five_thousand_changed_tasks_still_give_an_exact_p():
+    differences = [1.0] * 2_600 + [-1.0] * 2_400
+    p, test = paired_p(differences)
+    assert test == "exact McNemar"
+    assert 0.004 < p < 0.006  # the normal approximation gives 0.0049

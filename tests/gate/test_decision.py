@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.gate.decision import reading_order, strict, value
+from skillopt.gate.decision import decide, reading_order, value
 from skillopt.tasks.rollout import Score
 
 ONE, ZERO, HALF = Fraction(1), Fraction(0), Fraction(1, 2)
@@ -28,19 +28,19 @@ ONE, ZERO, HALF = Fraction(1), Fraction(0), Fraction(1, 2)
     ],
 )
 def test_strict_is_strictly_better_or_nothing(incumbent, candidate, ruling, read):
-    assert strict(incumbent, candidate) == (ruling, read)
+    assert decide("strict", incumbent, candidate) == (ruling, read)
 
 
 @given(st.lists(st.tuples(st.fractions(0, 1), st.fractions(0, 1) | st.none()), min_size=1, max_size=12))
 def test_a_prefix_never_says_what_the_whole_would_not(rows):
     incumbent, candidate = [row[0] for row in rows], [row[1] for row in rows]
-    whole, _ = strict(incumbent, candidate)
+    whole, _ = decide("strict", incumbent, candidate)
     for length in range(len(rows) + 1):
-        ruling, read = strict(incumbent, candidate[:length])
+        ruling, read = decide("strict", incumbent, candidate[:length])
         assert ruling in (None, whole)
         assert read <= length
         if ruling == "reject" and read:
-            assert strict(incumbent, candidate[: read - 1])[0] is None
+            assert decide("strict", incumbent, candidate[: read - 1])[0] is None
 
 
 def test_rows_are_read_where_the_incumbent_is_worst_then_by_name_and_draw():

@@ -7,7 +7,6 @@ import contextlib
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -103,11 +102,10 @@ async def test_a_broken_answer_is_an_outage_that_may_have_cost_tokens(provider: 
 
 
 @both
+@pytest.mark.timeout(30)
 async def test_a_hanging_call_is_a_timeout_of_the_whole_call(provider: str) -> None:
-    started = time.monotonic()
     error = await failure(spec(provider, timeout=0.2), Misbehaviour.hang())
     assert (error.kind, error.refused) == ("timeout", False)
-    assert time.monotonic() - started < 2
 
 
 @both

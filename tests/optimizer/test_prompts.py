@@ -8,13 +8,14 @@ import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from gate._tables import Memory
-from optimizer.test_stages import SKILL, Lesson, add, analysis, evaluation, merged_of, optimizer, reflected
+from optimizer.test_stages import SKILL, Lesson, add, analysis, at, evaluation, merged_of, optimizer, reflected
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.searchqa import PLUGIN as SEARCHQA
 from skillopt.evaluate.runner import Evaluator, Row
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.optimizer.epoch import Pair
+from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel
@@ -39,37 +40,37 @@ def shown(request: Request) -> str:
 
 async def test_failure_analyst(prompts):
     asked, model = optimizer(lambda request: analysis())
-    await asked.reflect(Lesson(), "e1/s2", 1, evaluation({0, 1}, set(), 2))
+    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation({0, 1}, set(), 2))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_success_analyst(prompts):
     asked, model = optimizer(lambda request: analysis())
-    await asked.reflect(Lesson(), "e1/s2", 1, evaluation(set(), set(), 2))
+    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation(set(), set(), 2))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_the_second_asking(prompts):
     asked, model = optimizer(lambda request: "I would add a rule.")
-    await asked.reflect(Lesson(), "e1/s2", 1, evaluation({0}, set(), 1))
+    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation({0}, set(), 1))
     assert shown(model.requests[1]) == prompts
 
 
 async def test_merge(prompts):
     asked, model = optimizer(lambda request: json.dumps({"edits": []}))
-    await asked.aggregate(Lesson(), "e1/s2", reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
+    await asked.aggregate(Lesson(), at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_ranking(prompts):
     asked, model = optimizer(lambda request: '{"selected_indices": [0]}')
-    await asked.select(Lesson(), "e1/s2", merged_of(add("- a"), add("- b")), 1)
+    await asked.select(Lesson(), at("e1/s2", limit=1), merged_of(add("- a"), add("- b")))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_repair(prompts):
     asked, model = optimizer(lambda request: '{"edits": []}')
-    await asked.select(Lesson(), "e1/s2", merged_of({"op": "delete", "target": "- ONE"}), 1)
+    await asked.select(Lesson(), at("e1/s2", limit=1), merged_of({"op": "delete", "target": "- ONE"}))
     assert shown(model.requests[0]) == prompts
 
 
@@ -81,18 +82,23 @@ def pair(name: str, before: float, after: float) -> Pair:
     return Pair(task=Task(id=name, prompt=f"question of {name}", reference="gold"), before=rollout(before), after=rollout(after))
 
 
+class Later(Lesson):
+    skill = SKILL.with_region("slow_update", "keep it short")
+
+
+OLDER = Document("older text\n")
 PAIRS = [pair("worse", 1.0, 0.0), pair("stuck", 0.0, 0.0), pair("better", 0.0, 1.0), pair("fine", 1.0, 1.0)]
 
 
 async def test_slow_update(prompts):
     asked, model = optimizer(lambda request: '{"slow_update_content": "x"}')
-    await asked.historian.slow_update("e2/end", "older text", SKILL.rendered, "keep it short", PAIRS)
+    await asked.slow_update(Later(), OLDER, "e2/end", PAIRS)
     assert shown(model.requests[0]) == prompts
 
 
 async def test_meta_skill(prompts):
     asked, model = optimizer(lambda request: '{"meta_skill_content": "x"}')
-    await asked.historian.meta_skill("e2/end", "older text", SKILL.rendered, "", PAIRS)
+    await asked.meta_skill(Later(), OLDER, "e2/end", PAIRS)
     assert shown(model.requests[0]) == prompts
 
 

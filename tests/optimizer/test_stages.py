@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,6 +29,11 @@ class Lesson:
     skill = SKILL
     memory = ({"step": 1, "action": "rejected", "why": "not better than 0.5", "edits": [{"op": "append", "content": "- shout"}]},)
     meta_skill = "Prefer short rules."
+
+
+def at(place, seed=1, limit=2):
+    """The step that is being taken."""
+    return SimpleNamespace(place=place, seed=seed, limit=limit)
 
 
 class Quiz:
@@ -91,7 +97,7 @@ def minibatches(order_seed: int, members: list[int], n: int, size: int) -> list[
 async def test_minibatches_follow_the_seeded_orders_and_leave_invalid_rows_out():
     wrong, invalid = {1, 3, 5, 7, 9}, {2}
     asked, _ = optimizer(lambda request: analysis())
-    reflection = await asked.reflect(Lesson(), "e1/s1", 77, evaluation(wrong, invalid))
+    reflection = await asked.reflect(Lesson(), at("e1/s1", 77), evaluation(wrong, invalid))
     right = [number for number in range(14) if number not in wrong | invalid]
     by_kind = {kind: [list(one.tasks) for one in reflection.minibatches if one.kind == kind] for kind in ("failure", "success")}
     assert by_kind["failure"] == minibatches(77, sorted(wrong), 14, 3)
@@ -100,7 +106,7 @@ async def test_minibatches_follow_the_seeded_orders_and_leave_invalid_rows_out()
 
 async def test_the_prompt_holds_the_skill_once_the_memory_the_advice_and_the_references():
     asked, model = optimizer(lambda request: analysis())
-    await asked.reflect(Lesson(), "e1/s1", 1, evaluation({0, 1, 2}, set(), 3))
+    await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0, 1, 2}, set(), 3))
     (request,) = model.requests
     text = request.messages[1].content
     assert text.count("- one\n- two") == 1
@@ -113,13 +119,13 @@ async def test_the_prompt_holds_the_skill_once_the_memory_the_advice_and_the_ref
 async def test_the_limit_is_enforced_after_parsing_not_asked_for_in_prose():
     edits = [{"op": "append", "content": f"- rule {number}"} for number in range(5)]
     asked, _ = optimizer(lambda request: analysis(*edits), failure_only=True)
-    reflection = await asked.reflect(Lesson(), "e1/s1", 1, evaluation({0}, set(), 2))
+    reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 2))
     assert [edit.content for edit in reflection.minibatches[0].edits] == ["- rule 0", "- rule 1"]
 
 
 async def test_an_unusable_reply_is_asked_for_once_more_then_dropped_and_counted():
     asked, model = optimizer(lambda request: "not json", failure_only=True)
-    reflection = await asked.reflect(Lesson(), "e1/s1", 1, evaluation({0}, set(), 2))
+    reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 2))
     assert [request.place[-2:] for request in model.requests] == ["a0", "a1"]
     assert "cannot be used" in model.requests[1].messages[-1].content
     assert reflection.minibatches[0].dropped == "there is no JSON object in the reply"
@@ -140,14 +146,14 @@ def add(text):
 
 async def test_one_patch_alone_needs_no_merge_call():
     asked, model = optimizer(lambda request: pytest.fail("no call is needed"))
-    merged = await asked.aggregate(Lesson(), "p", reflected(("failure", [add("- a"), add("- b")])))
+    merged = await asked.aggregate(Lesson(), at("p"), reflected(("failure", [add("- a"), add("- b")])))
     assert [edit.content for edit in merged.edits] == ["- a", "- b"]
     assert model.requests == []
 
 
 async def test_exact_copies_from_two_analysts_need_no_merge_call():
     asked, _ = optimizer(lambda request: pytest.fail("no call is needed"))
-    merged = await asked.aggregate(Lesson(), "p", reflected(("failure", [add("- a")]), ("failure", [add("- a")])))
+    merged = await asked.aggregate(Lesson(), at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- a")])))
     assert [edit.content for edit in merged.edits] == ["- a"]
     assert [outcome.state for outcome in merged.ended] == ["duplicate"]
 
@@ -157,7 +163,9 @@ async def test_merging_goes_level_by_level_and_every_input_ends_as_merged():
         return json.dumps({"reasoning": "", "edits": [add(f"- from {request.place}")]})
 
     asked, model = optimizer(answer)
-    merged = await asked.aggregate(Lesson(), "p", reflected(*[("failure", [add(f"- {n}")]) for n in range(3)], ("success", [add("- s")])))
+    merged = await asked.aggregate(
+        Lesson(), at("p"), reflected(*[("failure", [add(f"- {n}")]) for n in range(3)], ("success", [add("- s")]))
+    )
     assert [request.place for request in model.requests] == ["p/merge/failure-0-0/a0", "p/merge/failure-1-0/a0", "p/merge/final-0-0/a0"]
     assert [outcome.state for outcome in merged.ended] == ["merged"] * 6
     assert len(merged.edits) == 1
@@ -165,14 +173,14 @@ async def test_merging_goes_level_by_level_and_every_input_ends_as_merged():
 
 async def test_a_bad_merge_falls_back_to_the_edits_without_their_copies():
     asked, _ = optimizer(lambda request: "garbage")
-    merged = await asked.aggregate(Lesson(), "p", reflected(("failure", [add("- a")]), ("failure", [add("- a"), add("- b")])))
+    merged = await asked.aggregate(Lesson(), at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- a"), add("- b")])))
     assert [edit.content for edit in merged.edits] == ["- a", "- b"]
     assert [outcome.state for outcome in merged.ended] == ["duplicate"]
 
 
 async def test_an_unknown_op_makes_that_edit_invalid_and_not_the_reply():
     asked, _ = optimizer(lambda request: pytest.fail("no call is needed"))
-    merged = await asked.aggregate(Lesson(), "p", reflected(("failure", [{"op": "rewrite", "content": "x"}, add("- a")])))
+    merged = await asked.aggregate(Lesson(), at("p"), reflected(("failure", [{"op": "rewrite", "content": "x"}, add("- a")])))
     assert [edit.content for edit in merged.edits] == ["- a"]
     assert [outcome.state for outcome in merged.ended] == ["invalid"]
 
@@ -183,23 +191,23 @@ def merged_of(*edits) -> Merged:
 
 async def test_ranking_is_asked_only_above_the_limit_and_the_rest_is_over_limit():
     asked, model = optimizer(lambda request: '{"selected_indices": [2, 2, 9, 0]}')
-    few = await asked.select(Lesson(), "p", merged_of(add("- a"), add("- b")), 2)
+    few = await asked.select(Lesson(), at("p", limit=2), merged_of(add("- a"), add("- b")))
     assert (len(few.patch), model.requests) == (2, [])
-    many = await asked.select(Lesson(), "p", merged_of(add("- a"), add("- b"), add("- c")), 2)
+    many = await asked.select(Lesson(), at("p", limit=2), merged_of(add("- a"), add("- b"), add("- c")))
     assert [edit.content for edit in many.patch] == ["- c", "- a"]
     assert [(outcome.edit.content, outcome.state) for outcome in many.ended] == [("- b", "over_limit")]
 
 
 async def test_an_unreadable_ranking_takes_the_first():
     asked, _ = optimizer(lambda request: "?")
-    chosen = await asked.select(Lesson(), "p", merged_of(add("- a"), add("- b"), add("- c")), 2)
+    chosen = await asked.select(Lesson(), at("p", limit=2), merged_of(add("- a"), add("- b"), add("- c")))
     assert [edit.content for edit in chosen.patch] == ["- a", "- b"]
 
 
 async def test_a_misquoted_target_gets_one_repair_and_both_forms_are_accounted_for():
     lost = {"op": "replace", "target": "- ONE", "content": "- first"}
     asked, model = optimizer(lambda request: json.dumps({"edits": [{**lost, "target": "- one"}, add("- smuggled in")]}))
-    chosen = await asked.select(Lesson(), "p", merged_of(lost, add("- c")), 2)
+    chosen = await asked.select(Lesson(), at("p", limit=2), merged_of(lost, add("- c")))
     assert [request.stage for request in model.requests] == ["repair"]
     assert [(outcome.edit.id, outcome.state) for outcome in chosen.ended] == [("e#0", "unmatched")]
     assert [edit.id for edit in chosen.patch] == ["e#1", "p/repair/0#0"]
@@ -219,7 +227,7 @@ async def test_evidence_is_cut_to_the_window_with_head_and_tail_kept():
         max_tokens=9,
         emit=events.append,
     )
-    await asked.reflect(Lesson(), "p", 1, evaluator.start("", rows_of(tasks), stage="rollout", place="p"))
+    await asked.reflect(Lesson(), at("p", 1), evaluator.start("", rows_of(tasks), stage="rollout", place="p"))
     text = model.requests[0].messages[1].content
     assert sum(len(message.content) for message in model.requests[0].messages) < 4_000 * 3
     assert text.count("HEAD") == text.count("TAIL") == 3

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
+import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -344,7 +345,30 @@ def test_a_command_s_version_follows_the_script_and_it_is_graded_only_when_said(
 
 
 async def test_commands_run_side_by_side(tmp_path: Path) -> None:
-    scorer = get_scorer(script(tmp_path, "time.sleep(0.3); print(1)"))
-    start = time.monotonic()
-    await asyncio.gather(*(run(scorer) for _ in range(8)))
-    assert time.monotonic() - start < 2
+    """Each command waits until another one has started: one after the other they would never end."""
+    met = tmp_path / "met"
+    met.mkdir()
+    meet = f"import pathlib; here = pathlib.Path(r'{met}'); (here / str(os.getpid())).touch()\n"
+    scorer = get_scorer(script(tmp_path, meet + "while len(list(here.iterdir())) < 2: time.sleep(0.01)\nprint(1)"))
+    await asyncio.gather(*(run(scorer) for _ in range(2)))
+
+
+def test_two_closures_of_one_line_are_two_scorers_and_the_version_is_the_same_in_every_process():
+    def make(mark):
+        return lambda task, answer: mark in answer
+
+    versions = {get_scorer(make(mark)).version for mark in ("a", "b")}
+    assert len(versions) == 2
+    assert get_scorer(make({"x", "y", "z"})).version == get_scorer(make({"z", "y", "x"})).version
+    one, other = functools.partial(max, 1), functools.partial(max, 2)
+    assert get_scorer(one).version != get_scorer(other).version
+    script = (
+        "from skillopt.tasks.scorers import get_scorer\n"
+        "marks = {'x', 'y', 'z', 'w'}\n"
+        "print(get_scorer((lambda m: lambda t, a: a in m)(marks)).version)"
+    )
+    printed = set()
+    for seed in ("1", "2", "3"):
+        child = {**os.environ, "PYTHONHASHSEED": seed}
+        printed.add(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=child).stdout)
+    assert len(printed) == 1

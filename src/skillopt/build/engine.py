@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from skillopt.build.lab import Lab
 from skillopt.evaluate.runner import rows_of
 from skillopt.events import Notice, RunStarted, Sink
 from skillopt.gate.gate import Gate
+from skillopt.ledger import Budget
 from skillopt.models._limits import Retry
 from skillopt.models._model import Model
 from skillopt.optimizer.optimizer import Optimizer
@@ -27,8 +28,11 @@ class Engine(Lab):
 
     def __init__(self, job: Job, folder: Path, *, sinks: Sequence[Sink] = (), retry: Retry | None = None) -> None:
         super().__init__(job, folder, job.identity(), sinks=sinks, retry=retry)
+
+    def _open(self, identity: Mapping[str, Any], budget: Budget, sinks: Sequence[Sink]) -> None:
+        super()._open(identity, budget, sinks)
         self._export()
-        self.trainer = self._trainer(self.model("optimizer", job.optimizer, self.optimizer_price))
+        self.trainer = self._trainer(self.model("optimizer", self.job.optimizer, self.optimizer_price))
 
     async def __aenter__(self) -> Engine:
         return self
@@ -50,6 +54,7 @@ class Engine(Lab):
             metric=config.evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard"),
             weight=config.evaluation.gate_mixed_weight,
             is_on=config.evaluation.use_gate,
+            policy=config.gate.policy,
         )
         plan = Plan(
             train=job.splits.train,
@@ -76,7 +81,16 @@ class Engine(Lab):
             ),
             gate=gate,
             plan=plan,
-            exam=Exam(self.evaluator, rows_of(job.splits.test), self.ledger, price=self.target_price, max_tokens=job.target.max_tokens),
+            exam=Exam(
+                self.evaluator,
+                rows_of(job.splits.test),
+                self.ledger,
+                price=self.target_price,
+                max_tokens=job.target.max_tokens,
+                metric=gate.metric,
+                weight=gate.weight,
+                skills=2 if gate.is_on else 3,
+            ),
             log=self.run,
             use_slow_update=config.optimizer.use_slow_update,
             use_meta_skill=config.optimizer.use_meta_skill,
@@ -111,16 +125,11 @@ class Engine(Lab):
 
     def _notes(self) -> list[str]:
         job, evaluation = self.job, self.job.config.evaluation
-        notes = [job.skill_note] if job.skill_note else []
-        notes += (
-            [
-                f"The skill breaks a rule of the Agent Skills format, kept as it is: {one.message}"
-                for one in violations(job.skill.text, None)
-                if one.severity == "error"
-            ]
-            if job.skill.frontmatter
-            else []
-        )
+        notes = [f"{job.seed.path} is empty: a start without a seed."] if job.seed.seedless else []
+        if job.skill.frontmatter:
+            folder = None if job.seed.folder is None else job.seed.folder.resolve().name
+            broken = [one.message for one in violations(job.skill.text, folder) if one.severity == "error"]
+            notes += [f"The skill breaks a rule of the Agent Skills format, kept as it is: {message}" for message in broken]
         if job.repeats > 1 and evaluation.repeats is None:
             notes.append(f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times.")
         if not self.trainer.gate.verified:

@@ -14,7 +14,7 @@ from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
-from skillopt.skill.folder import load_skill
+from skillopt.skill.folder import Skill, load_skill
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.splits import Splits
 
@@ -29,8 +29,7 @@ class Job:
     config: Config
     benchmark: Benchmark
     splits: Splits
-    skill: Document
-    skill_note: str
+    seed: Skill
     target: RoleSpec
     optimizer: RoleSpec
     scrubber: Scrubber
@@ -38,11 +37,18 @@ class Job:
     """The resolved configuration without secrets, for `config.json`."""
 
     @property
+    def skill(self) -> Document:
+        """The seed's text: what training starts from."""
+        return self.seed.document
+
+    @property
     def simulated(self) -> bool:
+        """Whether anything of the run is simulated, which every report then says."""
         return "world" in (self.target.model.provider, self.optimizer.model.provider, self.benchmark.name)
 
     @property
     def repeats(self) -> int:
+        """How often the gate draws each val task."""
         return self.config.evaluation.repeats or max(1, math.ceil(ROWS_WANTED / len(self.splits.val)))
 
     def identity(self) -> dict[str, Any]:
@@ -53,6 +59,7 @@ class Job:
             "skill": self.skill.digest,
             "tasks": tasks,
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
+            "scorer": self.benchmark.scorer_version,
         }
 
     def folder(self, cwd: Path) -> Path:
@@ -62,8 +69,8 @@ class Job:
         return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{_digest(self.identity())[:10]}"
 
 
-def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, skill: Document | None = None) -> Job:
-    """Load and check all inputs. `benchmark` and `skill` stand in for the configured ones when they were made in Python."""
+def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None) -> Job:
+    """Load and check all inputs. `benchmark` stands in for the configured one when it was made in Python."""
     config = resolved.config
     if benchmark is None:
         if config.env.name is None:
@@ -78,11 +85,9 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, skill: Do
         raise TaskError(
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)} tasks. Set 0 to take them."
         )
-    note = ""
-    if skill is None:
-        skill, note = _seed(config, benchmark)
+    seed = _seed(config, benchmark)
     scrubber = Scrubber(resolved.secrets)
-    if scrubber.scrub(skill.text) != skill.text:
+    if scrubber.scrub(seed.document.text) != seed.document.text:
         raise SkillError(
             "The skill holds a credential that this configuration also uses. Remove it from the skill before it is sent anywhere."
         )
@@ -90,8 +95,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, skill: Do
         config=config,
         benchmark=benchmark,
         splits=splits,
-        skill=skill,
-        skill_note=note,
+        seed=seed,
         target=resolve_role(config, "target"),
         optimizer=resolve_role(config, "optimizer"),
         scrubber=scrubber,
@@ -99,12 +103,10 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, skill: Do
     )
 
 
-def _seed(config: Config, benchmark: Benchmark) -> tuple[Document, str]:
+def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
-        return Document(benchmark.seed_skill), ""
-    loaded = load_skill(config.env.skill_init)
-    note = f"{config.env.skill_init} is empty: a start without a seed." if loaded.seedless else ""
-    return loaded.document, note
+        return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
+    return load_skill(config.env.skill_init)
 
 
 def _first(tasks: Sequence[Any], count: int) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
@@ -30,7 +30,8 @@ from skillopt.models._scrubbed import Scrubbed
 from skillopt.store.cache import SharedRollouts
 from skillopt.store.run import Run
 
-DRAIN_SECONDS = 60.0
+DRAIN_SECONDS = 10.0
+"""Beyond the longest time a call may take."""
 
 
 class Lab:
@@ -51,7 +52,17 @@ class Lab:
         budget = Budget(calls=config.budget.calls, tokens=config.budget.tokens, usd=None if usd is None else Fraction(str(usd)))
         self.target_price = self._price("target", job.target, budget)
         self.optimizer_price = self._price("optimizer", job.optimizer, budget)
-        self.run = self._stack.enter_context(Run(folder, identity, scrubber=job.scrubber, sinks=sinks))
+        self._folder_stack = ExitStack()
+        try:
+            self._open(identity, budget, sinks)
+        except BaseException:
+            self._folder_stack.close()  # the lock, above all
+            raise
+        self._stack.callback(self._folder_stack.close)
+
+    def _open(self, identity: Mapping[str, Any], budget: Budget, sinks: Sequence[Sink]) -> None:
+        job, config, folder = self.job, self.job.config, self.folder
+        self.run = self._folder_stack.enter_context(Run(folder, identity, scrubber=job.scrubber, sinks=sinks))
         self._earlier = float(self.run.database.noted("seconds") or 0.0)
         self.run.watch(self._keep_time)
         write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
@@ -84,8 +95,8 @@ class Lab:
         self._stack.push_async_callback(provider.close)
         config = self.job.config
         analysts = config.gradient.analyst_workers
-        ceilings: dict[Role, int] = {"target": config.env.workers, "optimizer": analysts, "judge": analysts}
-        limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry))
+        ceilings: dict[Role, int] = {"target": config.env.workers, "optimizer": analysts}
+        limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry, on_close=self.ledger.stop))
         scrubbed = Scrubbed(provider, self.job.scrubber)
         recorded = Recorded(Limited(Budgeted(scrubbed, self.ledger, price), limiter), self.run.database)
         self._recorded.append(recorded)
@@ -99,7 +110,8 @@ class Lab:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
-        await asyncio.wait([asyncio.ensure_future(recorded.drain()) for recorded in self._recorded], timeout=DRAIN_SECONDS)
+        longest = max(self.job.target.model.timeout, self.job.optimizer.model.timeout)
+        await asyncio.wait([asyncio.ensure_future(recorded.drain()) for recorded in self._recorded], timeout=longest + DRAIN_SECONDS)
 
     def spending(self) -> dict[str, Any]:
         """What was really paid, over all sessions: by stage, in total, and where a reservation had to be kept."""
@@ -129,7 +141,7 @@ class Lab:
         if path is None:
             return self.run.database
         shared = SharedRollouts(self.run.database, path)
-        self._stack.callback(shared.shut)
+        self._folder_stack.callback(shared.shut)
         return shared
 
     def _price(self, role: str, spec: RoleSpec, budget: Budget) -> Price | None:

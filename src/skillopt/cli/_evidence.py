@@ -11,7 +11,7 @@ from typing import Any, cast
 from skillopt.cli._folder import RunView
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, Judged, Reflected, RowFact, StageClosed, Updated
-from skillopt.gate.decision import Metric, RowId, reading_order, strict, value
+from skillopt.gate.decision import Metric, RowId, decide, reading_order, value
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 
@@ -72,7 +72,7 @@ class Evidence:
 
 
 def gather(run: RunView, step: str) -> Evidence:
-    """Recompute the verdict on a step (its number), on an epoch's slow update (`epoch-N`) or on the last promotion (`finish`)."""
+    """Recompute the verdict on a step (its number) or on an epoch's slow update (`epoch-N`)."""
     judged = _find(run, step)
     name = f"step {step}" if step.isdigit() else step
     config = run.config()["evaluation"]
@@ -80,7 +80,7 @@ def gather(run: RunView, step: str) -> Evidence:
     weight = float(config["gate_mixed_weight"])
     at = run.events.index(judged)
     before = _state_before(run, at)
-    incumbent = Document(before["best"] if judged.place == "finish" or not is_gated else before["skill"]).rendered
+    incumbent = Document(before["skill"] if is_gated else before["best"]).rendered
     updated = next((event for event in run.events if isinstance(event, Updated) and event.place == judged.place), None)
     edits = updated.outcomes if updated is not None else ()
     closed = next((event for event in run.events if isinstance(event, StageClosed) and event.id == f"{judged.place}/selection"), None)
@@ -94,7 +94,7 @@ def gather(run: RunView, step: str) -> Evidence:
     bar = [values[row] for row in order]
     found = {(row.task, row.draw): row for row in closed.rows}
     candidate = [_value(row, metric, weight) for row in closed.rows]
-    ruling, read = strict(bar, candidate)
+    ruling, read = decide(run.config()["gate"]["policy"], bar, candidate)
     total = len(order)
     rows = _rows(order[:read], values, found, metric, weight, total) if set(order[: len(found)]) == set(found) else []
     upper = rows[-1].upper if rows else Fraction(total)
@@ -118,12 +118,10 @@ def _find(run: RunView, step: str) -> Judged:
     verdicts = [event for event in run.events if isinstance(event, Judged)]
     if step.isdigit():
         pattern = re.compile(rf"e\d+/s{int(step)}(\.\d+)?")
-    elif step == "finish":
-        pattern = re.compile("finish")
     elif re.fullmatch(r"epoch-\d+", step):
-        pattern = re.compile(rf"e{int(step[6:])}/end")
+        pattern = re.compile(rf"e{int(step[6:])}/end(\.\d+)?")
     else:
-        raise UsageError(f"{step!r} names no verdict: give a step's number, 'epoch-N' or 'finish'.")
+        raise UsageError(f"{step!r} names no verdict: give a step's number or 'epoch-N'.")
     found = [event for event in verdicts if pattern.fullmatch(event.place)]
     if not found:
         had = sorted({record["step"] for record in run.steps})

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from skillopt.cli._status import Status
 from skillopt.cli._words import duration, money, outcome, score, spent
-from skillopt.events import Checkpoint, EpochEnded, Event, Judged, Notice, StageClosed, TestMeasured
+from skillopt.events import Checkpoint, EpochEnded, Event, Notice, StageClosed, TestMeasured
 
 QUIET_SECONDS = 30.0
 """A plain line at least this often while something arrives."""
@@ -164,8 +164,6 @@ def told(event: Event, status: Status) -> Text | None:
         return Text(f"step {event.record['from_step']} and what followed it are open again")
     if isinstance(event, EpochEnded) and "why" in event.slow_update:
         return Text(f"end of epoch {event.epoch}: slow update {outcome(event.slow_update['action'])}, {event.slow_update['why']}")
-    if isinstance(event, Judged) and event.place == "finish":
-        return Text(f"last skill against the best one: {outcome(event.action)}, {event.why}")
     if isinstance(event, TestMeasured):
         return Text(f"sealed test opened (look {event.look})")
     if isinstance(event, StageClosed):

@@ -49,7 +49,7 @@ def scores(summary: Mapping[str, Any]) -> Table:
     for name in (
         "",
         f"val ({summary['gate_metric']})",
-        "sealed test (hard)" if compared is None else f"sealed test (hard, n = {compared['n']})",
+        "sealed test" if compared is None else f"sealed test ({summary['test']['metric']}, n = {compared['n']})",
     ):
         table.add_column(name, no_wrap=True)
     before, after = summary["baseline_gate_score"], summary["best_gate_score"]

@@ -22,7 +22,7 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 def explain(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    step: Annotated[str, typer.Argument(help="A step's number, 'epoch-N' for the slow update of epoch N, or 'finish'.")],
+    step: Annotated[str, typer.Argument(help="A step's number, or 'epoch-N' for the slow update of epoch N.")],
     json: Json = False,
 ) -> None:
     """Recompute the gate's verdict on a step from the stored rows and show the evidence. Ends with 1 if it differs from the record."""

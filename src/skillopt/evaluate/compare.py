@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 RESAMPLES = 10_000
 EXACT_UP_TO = 18
@@ -79,8 +80,11 @@ def bootstrap(differences: Sequence[float], *, seed: int = 0) -> tuple[float, fl
 
 
 def _binomial_two_sided(wins: int, n: int) -> float:
-    tail = sum(math.comb(n, k) for k in range(min(wins, n - wins) + 1))
-    return min(1.0, 2 * tail / float(2**n))
+    ways, tail = 1, 0
+    for k in range(min(wins, n - wins) + 1):
+        tail += ways
+        ways = ways * (n - k) // (k + 1)
+    return min(1.0, float(Fraction(2 * tail, 1 << n)))
 
 
 def _mean(values: Sequence[float]) -> float:

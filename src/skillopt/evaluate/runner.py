@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol
 
 from skillopt.errors import OUTAGE_KINDS, Fault, Kind, ProviderDown, Stopped
@@ -18,6 +19,9 @@ from skillopt.models._model import Model
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
+
+MOST_LOST = Fraction(1, 10)
+"""The share of a stage, of val or of test that may be lost without the measurement being worthless."""
 
 
 class Rollouts(Protocol):
@@ -204,9 +208,9 @@ class Evaluation:
         for future in self._futures:
             future.add_done_callback(_heard)
 
-    async def outcome(self, index: int) -> Rollout:
-        """The rollout of one row, as soon as it is in."""
-        return await self._futures[index]
+    def arriving(self, index: int) -> asyncio.Future[Rollout]:
+        """The rollout of one row, to be awaited."""
+        return self._futures[index]
 
     async def close(self, check: Callable[[Sequence[Rollout]], None] = lambda outcomes: None) -> tuple[Rollout, ...]:
         """All rollouts in planned order; from here on they are facts of the run, unless `check` raises."""
@@ -262,7 +266,7 @@ class Breaker:
             self._causes[row] = f"{outcome.kind}: {outcome.detail}"
         else:
             self._causes.pop(row, None)
-        if len(self._causes) >= max(2, self._total // 10 + 1):
+        if len(self._causes) >= 2 and Fraction(len(self._causes), self._total) > MOST_LOST:
             raise self._down()
 
     def close(self) -> None:

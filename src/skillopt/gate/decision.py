@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from skillopt.tasks.rollout import Score
 
@@ -31,24 +30,49 @@ def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:
     return sorted(incumbent, key=lambda row: (incumbent[row], row))
 
 
-def strict(incumbent: Sequence[Fraction], candidate: Sequence[Fraction | None]) -> tuple[Ruling | None, int]:
-    """The paper's rule on rows in reading order: strictly better or not at all.
+class Reader(Protocol):
+    """A policy at work: told the candidate's rows in reading order, None for one that stays missing, until the ruling is fixed."""
 
-    `candidate` is the prefix that is in, `None` for a row that stays missing. With I the incumbent's sum and U the candidate's sum with
-    every missing and unread row counted in full: reject iff U <= I, accept iff every row is there and the sum > I, else inconclusive.
-    Returns the ruling, or None while it is open, and how many rows decided it: the shortest prefix on which U <= I, or all.
+    ruling: Ruling | None
+
+    def read(self, row: Fraction | None) -> Ruling | None:
+        """Take in the next row; the ruling, or None while it is open."""
+        ...
+
+
+class Strict:
+    """The paper's rule: strictly better or not at all.
+
+    With I the incumbent's sum and U the candidate's sum with every missing and unread row counted in full: reject iff U <= I, accept iff
+    every row is there and the sum > I, else inconclusive. A reject is fixed on the shortest prefix on which U <= I.
     """
-    # Whole numbers over one common denominator: as exact as the fractions and many times faster, and this runs once per row read.
-    scale = math.lcm(*(row.denominator for row in (*incumbent, *candidate) if row is not None))
-    bar = sum(row.numerator * (scale // row.denominator) for row in incumbent)
-    upper = scale * len(incumbent)
-    if upper <= bar:
-        return "reject", 0  # nothing can beat a perfect incumbent
-    for read, row in enumerate(candidate, start=1):
-        if row is not None:
-            upper -= scale - row.numerator * (scale // row.denominator)
-        if upper <= bar:
-            return "reject", read
-    if len(candidate) < len(incumbent):
-        return None, len(candidate)
-    return ("inconclusive" if None in candidate else "accept"), len(candidate)
+
+    def __init__(self, incumbent: Sequence[Fraction]) -> None:
+        self.bar = sum(incumbent, Fraction(0))
+        self.upper = Fraction(len(incumbent))
+        self.ruling: Ruling | None = "reject" if self.upper <= self.bar else None  # nothing can beat a perfect incumbent
+        self._left = len(incumbent)
+        self._missing = False
+
+    def read(self, row: Fraction | None) -> Ruling | None:
+        self._left -= 1
+        self._missing = self._missing or row is None
+        self.upper -= 0 if row is None else 1 - row
+        if self.ruling is None and self.upper <= self.bar:
+            self.ruling = "reject"
+        if self.ruling is None and self._left == 0:
+            self.ruling = "inconclusive" if self._missing else "accept"
+        return self.ruling
+
+
+POLICIES: Mapping[str, Callable[[Sequence[Fraction]], Reader]] = {"strict": Strict}
+
+
+def decide(policy: str, incumbent: Sequence[Fraction], candidate: Sequence[Fraction | None]) -> tuple[Ruling | None, int]:
+    """The ruling on a prefix of rows in reading order, or None while it is open, and how many of them fixed it."""
+    reader = POLICIES[policy](incumbent)
+    for read, row in enumerate(candidate):
+        if reader.ruling is not None:
+            return reader.ruling, read
+        reader.read(row)
+    return reader.ruling, len(candidate)

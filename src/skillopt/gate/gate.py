@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from skillopt.evaluate.runner import Breaker, Evaluator, Row, stage_closed
+from skillopt.errors import ProviderDown, RunConflict
+from skillopt.evaluate.runner import MOST_LOST, Breaker, Evaluator, Row, stage_closed
 from skillopt.events import Judged, StageOpened
-from skillopt.gate.decision import Metric, RowId, Ruling, reading_order, strict, value
-from skillopt.tasks.rollout import Invalid, Rollout, Scored
+from skillopt.gate.decision import POLICIES, Metric, RowId, Ruling, reading_order, value
+from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
-Policy: TypeAlias = Callable[[Sequence[Fraction], Sequence["Fraction | None"]], "tuple[Ruling | None, int]"]
 STAGE = "selection"
+SMALLEST_VERIFIED = 5
+"""Val tasks below which verdicts are marked unverified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class Verdict:
 
     action: Action
     why: str
-    incumbent: float
+    incumbent: float | None
     candidate: Measured | None
     """Complete measurement; None for a candidate that was not fully measured."""
     bound: float | None
@@ -64,8 +66,7 @@ class Gate:
         metric: Metric,
         weight: float,
         is_on: bool = True,
-        policy: Policy = strict,
-        smallest_verified: int = 5,
+        policy: str = "strict",
     ) -> None:
         self.evaluator = evaluator
         self.rows = {(row.task.id, row.draw): row for row in rows}
@@ -73,56 +74,64 @@ class Gate:
         self.weight = weight
         self.is_on = is_on
         self.policy = policy
-        self.smallest_verified = smallest_verified
-        self.verified = len({row.task.id for row in rows}) >= smallest_verified
+        self.verified = self._is_verified()
 
     def leave_out(self, tasks: Sequence[str]) -> None:
         """Tasks that could not be measured at baseline take no part in any verdict of this run."""
         self.rows = {row: what for row, what in self.rows.items() if row[0] not in set(tasks)}
-        self.verified = len({task for task, _ in self.rows}) >= self.smallest_verified
+        self.verified = self._is_verified()
+
+    def _is_verified(self) -> bool:
+        return len({task for task, _ in self.rows}) >= SMALLEST_VERIFIED
 
     def measured(self, skill: str, outcomes: Sequence[Rollout]) -> Measured:
         """The gate's view of a complete set of rows; every one must be scored."""
-        scored = [outcome for outcome in outcomes if isinstance(outcome, Scored)]
-        values = {(row.task_id, row.draw): value(row.score, self.metric, self.weight) for row in scored}
-        n = max(1, len(scored))
-        return Measured(
-            skill=skill, values=values, hard=sum(row.score.hard for row in scored) / n, soft=sum(row.score.soft for row in scored) / n
-        )
+        values = {(row.task_id, row.draw): value(row.score, self.metric, self.weight) for row in outcomes if isinstance(row, Scored)}
+        mean = means(outcomes)
+        return Measured(skill=skill, values=values, hard=mean.hard or 0.0, soft=mean.soft or 0.0)
 
     def remembered(self, skill: str) -> Measured:
         """An incumbent again, from stored rows alone; it was measured in full when it was accepted."""
         outcomes = [self.evaluator.stored(skill, row) for row in self.rows.values()]
         if any(outcome is None for outcome in outcomes):
-            raise LookupError("the incumbent's rows are not in the store")
+            raise RunConflict(
+                "The measured rows of the current skill are not in the run's database: it is not the one this log was written with. "
+                "Put the right run.db back, or start a new run in another folder."
+            )
         return self.measured(skill, [outcome for outcome in outcomes if outcome is not None])
 
-    def unchanged(self, incumbent: Measured, place: str) -> Verdict:
-        """The verdict on a candidate that reads the same as what it would replace: nothing to measure."""
-        same = self._verdict("unchanged", "the candidate reads the same as the current skill", incumbent, None, (), None)
-        self.evaluator.emit(self.event(place, same))
-        return same
+    async def baseline(self, skill: str, place: str) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
+        """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a tenth of them."""
+        evaluation = self.evaluator.start(skill, list(self.rows.values()), stage=STAGE, place=place)
+        outcomes = await evaluation.close(check=_check_losses)
+        lost = _lost(outcomes)
+        self.leave_out(lost)
+        self.evaluator.emit(stage_closed(place, STAGE, outcomes))
+        return self.measured(skill, [row for row in outcomes if row.task_id not in set(lost)]), outcomes, lost
+
+    def without_measuring(self, action: Action, why: str, incumbent: float | None, place: str) -> Verdict:
+        """A verdict that needs no rows: nothing changed, or there is no candidate to measure."""
+        verdict = self._verdict(action, why, incumbent, None, (), None)
+        self.evaluator.emit(self.event(place, verdict))
+        return verdict
 
     async def judge(self, skill: str, incumbent: Measured, place: str) -> Verdict:
         """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the verdict is fixed."""
         order = reading_order(incumbent.values)
-        bar = [incumbent.values[row] for row in order]
         breaker = Breaker(STAGE, len(order))
         self.evaluator.emit(StageOpened(place=place, stage=STAGE, total=len(order)))
         outcomes: list[Rollout] = []
-        values: list[Fraction | None] = []
-        ruling, _ = self.policy(bar, values)
+        reader = POLICIES[self.policy]([incumbent.values[row] for row in order])
         ahead: deque[asyncio.Task[Rollout]] = deque()
         try:
-            while ruling is None or not self.is_on:
+            while reader.ruling is None or not self.is_on:
                 while len(ahead) < self.evaluator.workers and len(outcomes) + len(ahead) < len(order):
                     row = self.rows[order[len(outcomes) + len(ahead)]]
                     ahead.append(asyncio.ensure_future(self._row(skill, row, place, breaker)))
                 if not ahead:
                     break
                 outcomes.append(await ahead.popleft())
-                values.append(self._value(outcomes[-1]))
-                ruling, _ = self.policy(bar, values)
+                reader.read(self._value(outcomes[-1]))
             breaker.close()
         finally:
             for task in ahead:
@@ -130,7 +139,7 @@ class Gate:
                 task.add_done_callback(lambda done: done.cancelled() or done.exception())
         read = [self.rows[row] for row in order[: len(outcomes)]]
         self.evaluator.close_invalid(skill, f"{place}/{STAGE}", zip(read, outcomes, strict=True))
-        return self._close(skill, incumbent, place, tuple(outcomes), ruling)
+        return self._close(skill, incumbent, place, tuple(outcomes), reader.ruling)
 
     async def _row(self, skill: str, row: Row, place: str, breaker: Breaker) -> Rollout:
         outcome = await self.evaluator.measure(skill, row, stage=STAGE, place=place)
@@ -155,7 +164,7 @@ class Gate:
             lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
             why = f"{len(lost)} rows could not be measured and could decide: {', '.join(lost)}"
         self.evaluator.emit(stage_closed(place, STAGE, outcomes))
-        verdict = self._verdict(ruling or "inconclusive", why, incumbent, candidate, outcomes, bound)
+        verdict = self._verdict(ruling or "inconclusive", why, incumbent.score, candidate, outcomes, bound)
         self.evaluator.emit(self.event(place, verdict))
         return verdict
 
@@ -179,15 +188,30 @@ class Gate:
         return value(outcome.score, self.metric, self.weight) if isinstance(outcome, Scored) else None
 
     def _verdict(
-        self, action: Action, why: str, incumbent: Measured, candidate: Measured | None, rows: tuple[Rollout, ...], bound: float | None
+        self, action: Action, why: str, incumbent: float | None, candidate: Measured | None, rows: tuple[Rollout, ...], bound: float | None
     ) -> Verdict:
         return Verdict(
             action=action,
             why=why,
-            incumbent=incumbent.score,
+            incumbent=incumbent,
             candidate=candidate,
             bound=bound,
             rows=rows,
             rows_total=len(self.rows),
             verified=self.verified,
+        )
+
+
+def _lost(outcomes: Sequence[Rollout]) -> list[str]:
+    return sorted({row.task_id for row in outcomes if isinstance(row, Invalid)})
+
+
+def _check_losses(outcomes: Sequence[Rollout]) -> None:
+    lost, tasks = _lost(outcomes), {row.task_id for row in outcomes}
+    if Fraction(len(lost), len(tasks)) > MOST_LOST:
+        causes = sorted({f"  {row.task_id}: {row.kind}: {row.detail}" for row in outcomes if isinstance(row, Invalid)})
+        raise ProviderDown(
+            f"{len(lost)} of {len(tasks)} val tasks could not be measured with the seed skill, more than a tenth:\n"
+            + "\n".join(causes[:20])
+            + "\nNo score was made of it. Remove the cause and run the same command again."
         )

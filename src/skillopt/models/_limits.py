@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import time
@@ -87,7 +88,7 @@ class Limiter:
         *,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
-        on_change: Callable[[float], None] = lambda scale: None,
+        on_close: Callable[[Stopped], None] = lambda reason: None,
     ) -> None:
         self.retry = retry or Retry()
         self.scale = 1.0
@@ -95,14 +96,20 @@ class Limiter:
         self._slots = {role: Slots(size) for role, size in ceilings.items()}
         self._clock = clock
         self._jitter = jitter
-        self._on_change = on_change
+        self._on_close = on_close
+        self._closed: Stopped | None = None
+        self._closing = asyncio.Event()
         self._halved_at = float("-inf")
         self._hold_until = float("-inf")
 
     def close(self, reason: Stopped) -> None:
-        """Stop sending. Calls already sent run to their end."""
-        for slots in self._slots.values():
-            slots.close(reason)
+        """Stop sending: whoever waits for a slot, a retry or the end of a hold is told why. Calls already sent run to their end."""
+        if self._closed is None:
+            self._closed = reason
+            self._closing.set()
+            for slots in self._slots.values():
+                slots.close(reason)
+            self._on_close(reason)
 
     async def run(self, model: Model, request: Request) -> Reply:
         """Send a request when its turn comes, again after what may pass; raises `ModelError` when it does not."""
@@ -132,7 +139,7 @@ class Limiter:
                     raise
             finally:
                 slots.release()
-            await asyncio.sleep(pause)
+            await self._sleep(pause)
 
     def _after(self, error: ModelError, attempt: int, sent: float) -> float:
         pause: float = min(self.retry.longest_delay, self.retry.first_delay * 2 ** (attempt - 1)) * (0.5 + self._jitter() / 2)
@@ -147,10 +154,15 @@ class Limiter:
         return pause
 
     async def _wait_for_hold(self) -> None:
-        wait = self._hold_until - self._clock()
-        if wait > 0:
-            await asyncio.sleep(wait)
-            await self._wait_for_hold()  # it may have been prolonged meanwhile
+        while (wait := self._hold_until - self._clock()) > 0:  # it may be prolonged meanwhile
+            await self._sleep(wait)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep, unless the limiter is closed first."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), seconds)
+        if self._closed is not None:
+            raise self._closed
 
     def _grow(self, role: Role) -> None:
         if self.scale < 1.0:
@@ -160,7 +172,6 @@ class Limiter:
         self.scale = max(scale, 1.0 / max(self._ceilings.values()))
         for role, ceiling in self._ceilings.items():
             self._slots[role].resize(max(1, int(ceiling * self.scale)))
-        self._on_change(self.scale)
 
 
 class Limited:

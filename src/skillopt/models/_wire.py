@@ -131,7 +131,7 @@ class Wire:
     def _object(self, text: str) -> dict[str, Any]:
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self.malformed(f"no JSON but {text}") from None
         if not isinstance(value, dict):
             raise self.malformed(f"no JSON object but {text}")
@@ -142,7 +142,7 @@ class Wire:
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> ModelError:
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         kind = kind_of_status(status, value)
         message = f"HTTP {status}: {_message(value, text)}"

@@ -10,30 +10,13 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from skillopt.errors import Fault, ProviderDown
-from skillopt.messages import Message, Reply, Request, Usage
+from skillopt.messages import Message, Reply, Request
 from skillopt.models._model import Model
 from skillopt.optimizer._replies import Unusable, read
+from skillopt.optimizer.tally import Tally
 
 R = TypeVar("R", bound=BaseModel)
 STAGES = ("analyst_failure", "analyst_success", "merge", "ranking", "repair", "slow_update", "meta_skill")
-
-
-class Tally:
-    """Usage of exactly the stored replies a record used, by public stage name."""
-
-    def __init__(self) -> None:
-        self._stages: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-
-    def add(self, stage: str, calls: int, usage: Usage | None) -> None:
-        row = self._stages[stage.partition("_")[0] if stage.startswith("analyst") else stage]
-        row[0] += calls
-        if usage is not None:
-            row[1] += usage.input_tokens
-            row[2] += usage.output_tokens
-
-    def as_json(self) -> dict[str, dict[str, int]]:
-        names = ("calls", "prompt_tokens", "completion_tokens")
-        return {stage: dict(zip(names, row, strict=True)) for stage, row in sorted(self._stages.items())}
 
 
 class Asker:

@@ -13,6 +13,7 @@ from typing import Literal
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import section, trajectory
 from skillopt.optimizer._replies import MetaSkill, SlowUpdate, Unusable
+from skillopt.skill.document import problem_with, to_lf
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
 
@@ -36,7 +37,7 @@ class Pair:
 
     @property
     def category(self) -> Category:
-        was, now = self.before.score.hard > 1e-9, self.after.score.hard > 1e-9
+        was, now = self.before.score.passed, self.after.score.passed
         if was:
             return "stable_success" if now else "regressed"
         return "improved" if now else "persistent_fail"
@@ -48,23 +49,42 @@ def pairs_of(tasks: Sequence[Task], before: Sequence[Rollout], after: Sequence[R
     return [Pair(task=task, before=old, after=new) for task, old, new in rows if isinstance(old, Scored) and isinstance(new, Scored)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A text, or why there is none."""
+
+    text: str
+    why: str = ""
+
+
 class Historian:
     """Asks for the slow update and the meta skill."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
-    async def slow_update(self, place: str, older: str, newer: str, guidance: str, pairs: Sequence[Pair]) -> SlowUpdate | Unusable:
+    async def slow_update(self, place: str, older: str, newer: str, guidance: str, pairs: Sequence[Pair]) -> Advice:
         """New text for the slow-update region."""
         fixed = _skills(older, newer) + section("Guidance so far", guidance or "(none yet)")
         user = fixed + _comparison(pairs, self._asker.room(fixed, "slow_update"))
-        return await self._asker.ask("slow_update", place, "0", user, SlowUpdate)
+        reply = await self._asker.ask("slow_update", place, "0", user, SlowUpdate)
+        return _advice(reply if isinstance(reply, Unusable) else reply.slow_update_content)
 
-    async def meta_skill(self, place: str, older: str, newer: str, advice: str, pairs: Sequence[Pair]) -> MetaSkill | Unusable:
+    async def meta_skill(self, place: str, older: str, newer: str, advice: str, pairs: Sequence[Pair]) -> Advice:
         """New advice for the analysts."""
         fixed = _skills(older, newer) + section("Advice so far", advice or "(none yet)")
         user = fixed + _comparison(pairs, self._asker.room(fixed, "meta_skill"))
-        return await self._asker.ask("meta_skill", place, "0", user, MetaSkill)
+        reply = await self._asker.ask("meta_skill", place, "0", user, MetaSkill)
+        return _advice(reply if isinstance(reply, Unusable) else reply.meta_skill_content)
+
+
+def _advice(reply: str | Unusable) -> Advice:
+    if isinstance(reply, Unusable):
+        return Advice(text="", why=f"the reply cannot be used: {reply}")
+    text = to_lf(reply).strip()
+    if problem := problem_with(text):
+        return Advice(text="", why=f"the text {problem}")
+    return Advice(text=text, why="" if text else "there was nothing worth saying")
 
 
 def _skills(older: str, newer: str) -> str:

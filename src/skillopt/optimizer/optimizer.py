@@ -8,11 +8,12 @@ from typing import Any, Protocol
 from skillopt.evaluate.runner import Evaluation
 from skillopt.events import Sink
 from skillopt.models._model import Model
-from skillopt.optimizer._ask import Asker, Tally
+from skillopt.optimizer._ask import Asker
 from skillopt.optimizer.aggregate import Aggregator, Merged
-from skillopt.optimizer.epoch import Historian
+from skillopt.optimizer.epoch import Advice, Historian, Pair
 from skillopt.optimizer.reflect import Reflection, Reflector
 from skillopt.optimizer.select import Selection, Selector
+from skillopt.optimizer.tally import Tally
 from skillopt.skill.document import Document
 
 
@@ -27,6 +28,19 @@ class Lesson(Protocol):
 
     @property
     def meta_skill(self) -> str: ...
+
+
+class Occasion(Protocol):
+    """The step that is being taken: its place in the run, the seed of its shuffles, and how many edits it may apply."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def limit(self) -> int: ...
 
 
 class Optimizer:
@@ -49,19 +63,28 @@ class Optimizer:
         self._reflector = Reflector(self._asker, minibatch_size=minibatch_size, limit=limit, failure_only=failure_only, emit=emit)
         self._aggregator = Aggregator(self._asker, merge_batch_size=merge_batch_size, emit=emit)
         self._selector = Selector(self._asker, emit=emit)
-        self.historian = Historian(self._asker)
+        self._historian = Historian(self._asker)
 
-    async def reflect(self, lesson: Lesson, place: str, seed: int, rollouts: Evaluation) -> Reflection:
+    async def reflect(self, lesson: Lesson, occasion: Occasion, rollouts: Evaluation) -> Reflection:
         """Stage 2: edits proposed by analysts, minibatch by minibatch, while rollouts still come in."""
-        return await self._reflector.reflect(place, seed, lesson.skill.text, lesson.memory, lesson.meta_skill, rollouts)
+        return await self._reflector.reflect(occasion.place, occasion.seed, lesson.skill.text, lesson.memory, lesson.meta_skill, rollouts)
 
-    async def aggregate(self, lesson: Lesson, place: str, reflection: Reflection) -> Merged:
+    async def aggregate(self, lesson: Lesson, occasion: Occasion, reflection: Reflection) -> Merged:
         """Stage 3: one list of edits."""
-        return await self._aggregator.aggregate(place, lesson.skill.text, lesson.meta_skill, reflection)
+        return await self._aggregator.aggregate(occasion.place, lesson.skill.text, lesson.meta_skill, reflection)
 
-    async def select(self, lesson: Lesson, place: str, merged: Merged, limit: int) -> Selection:
-        """Stage 4: at most `limit` of them, with targets that are found."""
-        return await self._selector.select(place, lesson.skill, lesson.memory, lesson.meta_skill, merged, limit)
+    async def select(self, lesson: Lesson, occasion: Occasion, merged: Merged) -> Selection:
+        """Stage 4: no more of them than the occasion's limit, with targets that are found."""
+        return await self._selector.select(occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, merged, occasion.limit)
+
+    async def slow_update(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair]) -> Advice:
+        """What the target should be told from now on."""
+        guidance = lesson.skill.region("slow_update") or ""
+        return await self._historian.slow_update(place, older.rendered, lesson.skill.rendered, guidance, pairs)
+
+    async def meta_skill(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair]) -> Advice:
+        """What the analysts should be told from now on."""
+        return await self._historian.meta_skill(place, older.rendered, lesson.skill.rendered, lesson.meta_skill, pairs)
 
     def tally(self, place: str) -> Tally:
         """What the optimizer's replies of a step or epoch used; read once, when its record is written."""

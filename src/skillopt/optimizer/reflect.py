@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,6 +48,10 @@ class Reflection:
     def edits(self, kind: Side) -> list[tuple[Edit, ...]]:
         return [one.edits for one in self.minibatches if one.kind == kind and one.edits]
 
+    def troubles(self) -> list[str]:
+        """Why minibatches were dropped, each reason once."""
+        return sorted({one.dropped for one in self.minibatches if one.dropped})
+
     def patterns(self) -> list[str]:
         """The analysts' failure patterns, in words."""
         found = [pattern for one in self.minibatches if one.kind == "failure" for pattern in one.summary]
@@ -78,30 +82,34 @@ class Reflector:
         return Reflection(rollouts=outcomes, minibatches=minibatches)
 
     async def _walk(self, place: str, kind: Side, seed: int, fixed: str, rollouts: Evaluation) -> list[Minibatch]:
+        """Walk the rows in a shuffled order that is fixed before the first one is in; every full minibatch gets its analyst at once.
+
+        Invalid rows are skipped, the last minibatch may be short. An analyst that fails ends the walk without waiting for more rows.
+        """
+        order = list(range(len(rollouts.rows)))
+        random.Random(seed).shuffle(order)
         analysts: list[asyncio.Task[Minibatch]] = []
+        chunk: list[tuple[Task, Scored]] = []
+
+        def study() -> None:
+            analysts.append(asyncio.ensure_future(self._analyse(place, kind, len(analysts), fixed, list(chunk))))
+            chunk.clear()
+
         try:
-            async for chunk in self._chunks(kind, seed, rollouts):
-                analysts.append(asyncio.ensure_future(self._analyse(place, kind, len(analysts), fixed, chunk)))
+            for index in order:
+                outcome = await _unless_failed(rollouts.arriving(index), analysts)
+                if isinstance(outcome, Scored) and outcome.score.passed == (kind == "success"):
+                    chunk.append((rollouts.rows[index].task, outcome))
+                if len(chunk) == self._size:
+                    study()
+            if chunk:
+                study()
             return await together(*analysts)
         except BaseException:
             for analyst in analysts:
                 analyst.cancel()
+            await asyncio.gather(*analysts, return_exceptions=True)
             raise
-
-    async def _chunks(self, kind: Side, seed: int, rollouts: Evaluation) -> AsyncIterator[list[tuple[Task, Scored]]]:
-        """Minibatches in a shuffled order fixed before the first row is in; invalid rows are skipped, the last may be short."""
-        order = list(range(len(rollouts.rows)))
-        random.Random(seed).shuffle(order)
-        chunk: list[tuple[Task, Scored]] = []
-        for index in order:
-            outcome = await rollouts.outcome(index)
-            if isinstance(outcome, Scored) and (outcome.score.hard > 1e-9) == (kind == "success"):
-                chunk.append((rollouts.rows[index].task, outcome))
-            if len(chunk) == self._size:
-                yield chunk
-                chunk = []
-        if chunk:
-            yield chunk
 
     async def _analyse(self, place: str, kind: Side, index: int, fixed: str, chunk: list[tuple[Task, Scored]]) -> Minibatch:
         stage = f"analyst_{kind}"
@@ -121,6 +129,17 @@ class Reflector:
             for at, edit in enumerate(reply.patch.edits[: self._limit])
         )
         return Minibatch(kind=kind, index=index, tasks=tasks, edits=edits, summary=tuple(told))
+
+
+async def _unless_failed(arriving: asyncio.Future[Rollout], analysts: Sequence[asyncio.Task[Minibatch]]) -> Rollout:
+    """The rollout when it is in, or the failure of an analyst if that comes first."""
+    while not arriving.done():
+        awaited: list[asyncio.Future[Any]] = [arriving, *(analyst for analyst in analysts if not analyst.done())]
+        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+        for analyst in analysts:
+            if analyst.done():
+                analyst.result()
+    return arriving.result()
 
 
 async def _both(

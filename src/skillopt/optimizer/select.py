@@ -21,6 +21,8 @@ class Selection:
 
     patch: tuple[Edit, ...]
     ended: tuple[Outcome, ...]
+    offered: int
+    """How many edits there were to choose from."""
 
 
 class Selector:
@@ -43,7 +45,7 @@ class Selector:
         patch = await self._repair(place, skill, chosen, ended)
         shown = [edit.as_json() for edit in patch]
         self._emit(Selected(id=f"{place}/select", place=place, limit=limit, ranked=len(merged.edits) > limit, edits=shown))
-        return Selection(patch=patch, ended=tuple(ended))
+        return Selection(patch=patch, ended=tuple(ended), offered=len(merged.edits))
 
     async def _rank(
         self, place: str, skill: Document, memory: Sequence[Mapping[str, Any]], meta_skill: str, edits: tuple[Edit, ...], limit: int

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skillopt.errors import Kind
+from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.ledger import Amount, Entry, Settlement
 from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
@@ -39,15 +39,22 @@ class Database:
     """One file. Implements `Records`, `Journal` and the evaluator's `Rollouts`."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.executescript(_SCHEMA)
+        self._path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise RunConflict(
+                f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use another folder."
+            ) from error
 
     @classmethod
     def reading(cls, path: Path) -> Database:
         """The file for looking only: no lock, no schema, nothing written, also while its run is at work."""
         database = cls.__new__(cls)
+        database._path = path
         # Without a log beside it nobody writes, and an immutable file is read without making one.
         is_still = not path.with_name(path.name + "-wal").exists()
         name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
@@ -55,32 +62,51 @@ class Database:
         return database
 
     def shut(self) -> None:
+        """Close the file."""
         self._db.close()
+
+    def _do(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        try:
+            return self._db.execute(query, values)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _do_many(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        try:
+            self._db.executemany(query, rows)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: sqlite3.Error) -> Stopped:
+        return Stopped(
+            f"{self._path} cannot be used: {error}. Everything written before is kept. Free some space or mend the disk, "
+            "then run the same command again."
+        )
 
     # Records
 
     def get(self, key: str) -> Reply | None:
-        row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+        row = self._do("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         return None if row is None else _reply(json.loads(row[0]))
 
     def put(self, key: str, request: Request, reply: Reply) -> None:
         row = (key, request.role, request.stage, request.place, request.draw, _dump(asdict(reply)))
-        self._db.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._do("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
 
     # Journal
 
     def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
         row = (role, stage, place, "open", reserved.calls, reserved.tokens, reserved.tokens, _fraction(reserved.usd))
         columns = "role, stage, place, state, calls, tokens, reserved, usd"
-        cursor = self._db.execute(f"INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        cursor = self._do(f"INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return int(cursor.lastrowid or 0)
 
     def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
         row = (state, charged.calls, charged.tokens, _fraction(charged.usd), None if usage is None else _dump(asdict(usage)), entry)
-        self._db.execute("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
+        self._do("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
 
     def entries(self) -> Iterable[Entry]:
-        rows = self._db.execute("SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending ORDER BY id")
+        rows = self._do("SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending ORDER BY id")
         for number, role, stage, place, state, calls, tokens, reserved, usd, usage in rows:
             charged = Amount(calls=calls, tokens=tokens, usd=None if usd is None else Fraction(usd))
             used = None if usage is None else Usage(**json.loads(usage))
@@ -91,44 +117,44 @@ class Database:
     def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
         """The first finished attempt of a rollout."""
         query = "SELECT attempt, trajectory FROM trajectories WHERE rollout = ? ORDER BY attempt LIMIT 1"
-        row = self._db.execute(query, (rollout,)).fetchone()
+        row = self._do(query, (rollout,)).fetchone()
         return None if row is None else (row[0], _trajectory(json.loads(row[1])))
 
     def next_attempt(self, rollout: str) -> int:
         """The first attempt number without a closed invalid outcome."""
-        row = self._db.execute("SELECT MAX(attempt) FROM invalid WHERE rollout = ?", (rollout,)).fetchone()
+        row = self._do("SELECT MAX(attempt) FROM invalid WHERE rollout = ?", (rollout,)).fetchone()
         return 0 if row[0] is None else int(row[0]) + 1
 
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
-        self._db.execute("INSERT OR REPLACE INTO trajectories VALUES (?, ?, ?)", (rollout, attempt, _dump(asdict(trajectory))))
+        self._do("INSERT OR REPLACE INTO trajectories VALUES (?, ?, ?)", (rollout, attempt, _dump(asdict(trajectory))))
 
     def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
         query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? AND scorer = ?"
-        row = self._db.execute(query, (rollout, attempt, scorer)).fetchone()
+        row = self._do(query, (rollout, attempt, scorer)).fetchone()
         return None if row is None else Score(**json.loads(row[0]))
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
-        self._db.execute("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", (rollout, attempt, scorer, _dump(asdict(score))))
+        self._do("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", (rollout, attempt, scorer, _dump(asdict(score))))
 
     def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
         """A stage closed with these rows invalid: from now on these attempts are over."""
         values = [(rollout, row.attempt, stage, row.kind, row.detail) for rollout, row in rows]
         if values:
-            self._db.executemany("INSERT OR IGNORE INTO invalid VALUES (?, ?, ?, ?, ?)", values)
+            self._do_many("INSERT OR IGNORE INTO invalid VALUES (?, ?, ?, ?, ?)", values)
 
     def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None:
         """Attempt, kind and detail of a row that was invalid when this very stage closed."""
         query = "SELECT attempt, kind, detail FROM invalid WHERE rollout = ? AND stage = ? ORDER BY attempt DESC LIMIT 1"
-        row: tuple[int, Kind, str] | None = self._db.execute(query, (rollout, stage)).fetchone()
+        row: tuple[int, Kind, str] | None = self._do(query, (rollout, stage)).fetchone()
         return row
 
     # Meta
 
     def note(self, name: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+        self._do("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
     def noted(self, name: str) -> str | None:
-        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        row = self._do("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
 

@@ -66,13 +66,13 @@ class Exports:
         self._text("best_skill.md", Document(state["best"]).rendered)
         self._text(f"skills/skill_v{state['step']:04d}.md", state["skill"])
         if event.kind == "baseline":
-            self._stages({"baseline": "selection_eval_baseline"})
+            for closed in self._open:
+                if isinstance(closed, StageClosed):
+                    self._rows("selection_eval_baseline", closed.rows)
         elif event.kind == "step":
             self._step(event.record)
         elif event.kind == "epoch":
             self._epoch(event.record["epoch"])
-        elif event.kind == "finish":
-            self._stages({"finish": "final_selection_eval"})
         self._json("history.json", step_records(self._history))
         self._json("runtime_state.json", _runtime(state))
 
@@ -97,18 +97,15 @@ class Exports:
         self._json(f"{home}/step_record.json", record)
 
     def _epoch(self, epoch: int) -> None:
+        home = f"slow_update/epoch_{epoch:02d}"
         for event in self._open:
             if isinstance(event, EpochEnded):
-                self._json(f"slow_update/epoch_{epoch:02d}/slow_result.json", event.slow_update)
+                self._json(f"{home}/slow_result.json", event.slow_update)
                 self._json(f"meta_skill/epoch_{epoch:02d}/meta_skill_result.json", event.meta_skill)
-        end = f"e{epoch}/end"
-        home = f"slow_update/epoch_{epoch:02d}"
-        self._stages({f"{end}/older": f"{home}/rollout_prev", f"{end}/newer": f"{home}/rollout_curr", end: f"{home}/selection_eval"})
-
-    def _stages(self, folders: Mapping[str, str]) -> None:
-        for event in self._open:
-            if isinstance(event, StageClosed) and event.place in folders:
-                self._rows(folders[event.place], event.rows)
+            elif isinstance(event, StageClosed):
+                part = event.place.rpartition("/")[2]
+                folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(part, "selection_eval")
+                self._rows(f"{home}/{folder}", event.rows)
 
     def _rows(self, name: str, rows: Sequence[RowFact]) -> None:
         lines = [row.model_dump_json(exclude_none=True) for row in rows]

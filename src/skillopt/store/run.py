@@ -35,11 +35,10 @@ class Run:
         _prepare(folder)
         self._stack.enter_context(lock(folder / ".lock"))
         try:
-            for leftover in folder.rglob(".*.tmp"):  # of a write that was killed
-                leftover.unlink()
             self.database = Database(folder / DATABASE)
             self._stack.callback(self.database.shut)
             self._claim(identity)
+            _sweep(folder)
             for event in read_events(folder / EVENTS, mend=True):
                 self._remember(event)
             self._log = self._stack.enter_context((folder / EVENTS).open("a", encoding="utf-8", newline="\n"))
@@ -66,11 +65,20 @@ class Run:
         if event.id is not None:
             if event.id in self._seen:
                 return
-            self._log.write(clean + "\n")
-            self._log.flush()
+            self._write(clean + "\n")
             self._remember(event)
         for sink in list(self._sinks):
             self._tell(sink, event)
+
+    def _write(self, line: str) -> None:
+        try:
+            self._log.write(line)
+            self._log.flush()
+        except OSError as error:
+            raise Stopped(
+                f"{self.folder / EVENTS} cannot be written: {error.strerror or error}. Everything written before is kept. "
+                "Free some space, then run the same command again."
+            ) from error
 
     def _tell(self, sink: Sink, event: Event) -> None:
         try:
@@ -117,6 +125,13 @@ class Run:
             )
 
 
+def _sweep(folder: Path) -> None:
+    """Remove what killed writes left in our own part of the folder; another run may live below it."""
+    for place in ("", "skills", "steps", "slow_update", "meta_skill", "selection_eval_baseline", "test_eval*"):
+        for leftover in folder.glob(f"{place}/**/.*.tmp" if place else ".*.tmp"):
+            leftover.unlink(missing_ok=True)
+
+
 def read_events(path: Path, *, mend: bool = False) -> list[Event]:
     """All complete events of a log; with `mend`, what a crash left of a last line is cut off the file."""
     if not path.exists():
@@ -126,7 +141,16 @@ def read_events(path: Path, *, mend: bool = False) -> list[Event]:
     if mend and len(whole) < len(data):
         with path.open("r+b") as log:
             log.truncate(len(whole))
-    return [parse_event(line) for line in whole.splitlines() if line.strip()]
+    events = []
+    for number, line in enumerate(whole.split(b"\n"), start=1):
+        if line.strip():
+            try:
+                events.append(parse_event(line))
+            except ValueError as error:
+                raise RunConflict(
+                    f"{path}, line {number}, is not an event of this program; nothing was changed. Put the log back as it was written."
+                ) from error
+    return events
 
 
 def step_records(history: Sequence[Event]) -> list[dict[str, Any]]:

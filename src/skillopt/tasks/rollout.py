@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +17,11 @@ class Score:
     hard: float
     soft: float
     feedback: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether reflection counts it among the successes; a fraction of hard does."""
+        return self.hard > 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +62,21 @@ class Invalid:
 
 
 Rollout: TypeAlias = Scored | Invalid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """Mean scores over the scored rows; None where there is none."""
+
+    hard: float | None
+    soft: float | None
+    n: int
+
+
+def means(outcomes: Iterable[Rollout]) -> Means:
+    """Average what was measured; invalid rows are left out, never counted as zero."""
+    scores = [outcome.score for outcome in outcomes if isinstance(outcome, Scored)]
+    n = len(scores)
+    return Means(
+        hard=sum(score.hard for score in scores) / n if n else None, soft=sum(score.soft for score in scores) / n if n else None, n=n
+    )

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from skillopt.evaluate.compare import Comparison, compare
-from skillopt.evaluate.runner import Evaluation, Evaluator, Row, fact
+from skillopt.evaluate.runner import MOST_LOST, Evaluation, Evaluator, Row, fact
 from skillopt.events import Notice, TestMeasured
+from skillopt.gate.decision import Metric, value
+from skillopt.gate.gate import STAGE
 from skillopt.ledger import TEST_STAGE, Amount, Ledger
 from skillopt.messages import Usage
 from skillopt.models._prices import Price, cost
 from skillopt.skill.document import Document
-from skillopt.tasks.rollout import Invalid, Rollout, Scored
+from skillopt.tasks.rollout import Invalid, Means, Rollout, Scored, means
 from skillopt.together import together
 
 MARGIN = Fraction(13, 10)
-LARGEST_LOSS = Fraction(1, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,41 +30,66 @@ class Report:
     measured: bool
     why: str = ""
     look: int = 0
+    metric: str = "hard"
+    """The number that is compared: the one the gate decided on."""
     comparison: Comparison | None = None
-    scores: Mapping[str, Mapping[str, float]] | None = None
-    """Per skill (seed, best, final): hard and soft mean over all scored rows."""
+    scores: Mapping[str, Means] = field(default_factory=dict)
+    """Hard and soft of seed, best and (with the gate off) final, over the tasks that are compared."""
     left_out: tuple[str, ...] = ()
 
 
 class Exam:
-    """Measures seed and best (and the last skill where it differs) on the test split, at the end or in idle slots."""
+    """Measures seed and best (and, with the gate off, the last skill) on the test split, at the end or in idle slots."""
 
-    def __init__(self, evaluator: Evaluator, rows: Sequence[Row], ledger: Ledger, *, price: Price | None, max_tokens: int) -> None:
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        rows: Sequence[Row],
+        ledger: Ledger,
+        *,
+        price: Price | None,
+        max_tokens: int,
+        metric: Metric,
+        weight: float,
+        skills: int = 2,
+    ) -> None:
         self.rows = tuple(rows)
         self._evaluator = evaluator
         self._ledger = ledger
         self._price = price
         self._max_tokens = max_tokens
+        self._metric: Metric = metric
+        self._weight = weight
+        self._planned = skills * len(self.rows)
         self._early: Evaluation | None = None
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
 
     def estimate(self, baseline: Sequence[Rollout]) -> dict[str, Any]:
-        """What both tests will need: twice the rows at the baseline's mean cost, 30 % on top, plus one full reservation."""
+        """What the tests will need: their rows at the baseline's mean cost, 30 % on top, plus one full reservation.
+
+        Where the provider reports no usage, what the baseline was charged stands in for it.
+        """
         used = [row.trajectory for row in baseline if isinstance(row, Scored)]
-        known = [one.usage for one in used if one.usage is not None]
-        if not self.rows or not used or not known:
+        if not self.rows or not used:
             return {}
-        planned = 2 * len(self.rows)
-        mean_in = Fraction(sum(one.input_tokens for one in known), len(known))
-        mean_out = Fraction(sum(one.output_tokens for one in known), len(known))
-        worst = Usage(input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)), output_tokens=self._max_tokens)
+        known = [one.usage for one in used if one.usage is not None] or [self._charged()]
         calls = Fraction(sum(one.calls for one in used), len(used))
-        tokens = math.ceil(planned * (mean_in + mean_out) * MARGIN) + worst.total
+        tokens = Fraction(sum(one.total for one in known), len(known))
+        worst = Usage(input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)), output_tokens=self._max_tokens)
         usd = None
         if self._price is not None:
-            total = sum((cost(one, self._price) for one in known), Fraction(0))
-            usd = planned * total / len(known) * MARGIN + cost(worst, self._price)
-        return {"calls": math.ceil(planned * calls * MARGIN) + 1, "tokens": tokens, "usd": None if usd is None else str(usd)}
+            mean = sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
+            usd = str(self._planned * mean * MARGIN + cost(worst, self._price))
+        return {
+            "calls": math.ceil(self._planned * calls * MARGIN) + 1,
+            "tokens": math.ceil(self._planned * tokens * MARGIN) + worst.total,
+            "usd": usd,
+        }
+
+    def _charged(self) -> Usage:
+        paid = self._ledger.totals.get(("target", STAGE), Amount())
+        mean = math.ceil(Fraction(paid.tokens, max(1, paid.calls)))
+        return Usage(input_tokens=max(0, mean - self._max_tokens), output_tokens=min(mean, self._max_tokens))
 
     def provide(self, set_aside: Mapping[str, Any]) -> None:
         """Reserve the test's share of the budget, or refuse the test before training if it would take more than half."""
@@ -92,12 +118,12 @@ class Exam:
             return Report(measured=False, why=self.refused)
         await self.withdraw()
         self._ledger.open_for_test()
-        texts = {name: skill.rendered for name, skill in skills.items()}
-        running = {
-            text: self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=f"{position}/{name}") for name, text in texts.items()
-        }
-        results = dict(zip(running, await together(*(one.close() for one in running.values())), strict=True))
-        outcomes = {name: results[text] for name, text in texts.items()}
+        names: dict[str, str] = {}
+        for name, skill in skills.items():
+            names.setdefault(skill.rendered, name)  # equal skills are measured once
+        running = [self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=f"{position}/{name}") for text, name in names.items()]
+        results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
+        outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
         self._evaluator.emit(
             TestMeasured(
                 id=position,
@@ -116,14 +142,24 @@ class Exam:
             await early.settle()
 
     def _report(self, outcomes: Mapping[str, Sequence[Rollout]], look: int) -> Report:
-        lost = sorted({row.task_id for rows in (outcomes["seed"], outcomes["best"]) for row in rows if isinstance(row, Invalid)})
-        scores = {name: _means(rows) for name, rows in outcomes.items()}
-        if Fraction(len(lost), len(self.rows)) > LARGEST_LOSS:
+        """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
+        lost = sorted({row.task_id for name in ("seed", "best") for row in outcomes[name] if isinstance(row, Invalid)})
+        if Fraction(len(lost), len(self.rows)) > MOST_LOST:
             why = f"{len(lost)} of {len(self.rows)} test tasks could not be measured: {', '.join(lost)}"
             return Report(measured=False, why=why, look=look, left_out=tuple(lost))
-        values = {name: {row.task_id: row.score.hard for row in outcomes[name] if isinstance(row, Scored)} for name in ("seed", "best")}
-        kept = {name: {task: value for task, value in rows.items() if task not in set(lost)} for name, rows in values.items()}
-        return Report(measured=True, look=look, comparison=compare(kept["seed"], kept["best"]), scores=scores, left_out=tuple(lost))
+        kept = {name: [row for row in rows if row.task_id not in set(lost)] for name, rows in outcomes.items()}
+        values = {
+            name: {row.task_id: float(value(row.score, self._metric, self._weight)) for row in kept[name] if isinstance(row, Scored)}
+            for name in ("seed", "best")
+        }
+        return Report(
+            measured=True,
+            look=look,
+            metric=self._metric,
+            comparison=compare(values["seed"], values["best"]),
+            scores={name: means(rows) for name, rows in kept.items()},
+            left_out=tuple(lost),
+        )
 
 
 def claim(report: Report, *, changed: bool, simulated: bool, verified: bool) -> str:
@@ -136,11 +172,12 @@ def claim(report: Report, *, changed: bool, simulated: bool, verified: bool) -> 
         )
     else:
         c = report.comparison
+        what = "" if report.metric == "hard" else f" ({report.metric} score)"
         word = "better than" if c.delta > 0 else "worse than" if c.delta < 0 else "as good as"
         low, high = c.interval
         sure = "" if c.p < 0.05 else " This difference can be chance."
         sentence = (
-            f"The trained skill is {word} the seed on {c.n} sealed test tasks: {c.before:.3f} to {c.after:.3f}, "
+            f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to {c.after:.3f}, "
             f"{c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g}, {c.test}).{sure}"
         )
     if not verified:
@@ -148,14 +185,3 @@ def claim(report: Report, *, changed: bool, simulated: bool, verified: bool) -> 
     if report.look > 1:
         sentence += f" This was look {report.look} at the test split."
     return ("Simulated: " if simulated else "") + sentence
-
-
-def report_json(report: Report) -> dict[str, Any]:
-    """The report as `summary.json` holds it."""
-    return asdict(report)
-
-
-def _means(rows: Sequence[Rollout]) -> dict[str, float]:
-    scored = [row.score for row in rows if isinstance(row, Scored)]
-    n = max(1, len(scored))
-    return {"hard": sum(one.hard for one in scored) / n, "soft": sum(one.soft for one in scored) / n, "n": float(len(scored))}

@@ -41,15 +41,23 @@ class State:
     """The state before a step that was lost to unusable replies, in case the next one is lost too."""
     finished: bool = False
 
+    @classmethod
+    def begin(cls, skill: Document, score: float, *, left_out: tuple[str, ...], set_aside: Mapping[str, Any]) -> State:
+        """The state of a run whose seed was just measured."""
+        return cls(
+            seed=skill, skill=skill, best=skill, score=score, best_score=score, baseline_score=score, left_out=left_out, set_aside=set_aside
+        )
+
     def adopt(self, candidate: Document, verdict: Verdict, *, step: int, origin: str, forced: bool = False) -> tuple[State, str]:
         """The state after a verdict, and the public word for it."""
         score = None if verdict.candidate is None else verdict.candidate.score
         if verdict.action == "unchanged" or not (forced or verdict.action == "accept"):
             return self, verdict.action
         moved = replace(self, skill=candidate, score=score, origin=origin)
-        is_best = score is not None and score > self.best_score
-        if is_best:
-            moved = replace(moved, best=candidate, best_score=score or 0.0, best_step=step, best_origin=origin)
+        is_best = False
+        if score is not None and score > self.best_score:
+            is_best = True
+            moved = replace(moved, best=candidate, best_score=score, best_step=step, best_origin=origin)
         if forced:
             return moved, "force_accept"
         return moved, "accept_new_best" if is_best else "accept"

@@ -7,11 +7,12 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CellType, CodeType, ModuleType
 from typing import Any
 
 from skillopt.errors import ConfigError, Fault, ScoringError, suggest
@@ -54,7 +55,7 @@ class FunctionScorer:
 
 
 def function_scorer(function: Callable[..., Any], *, pass_at: float | None, graded: bool | None) -> Scorer:
-    """A scorer of a callable. Its version is its attribute `version` if it has one, else the hash of its source file."""
+    """A scorer of a callable. Its version is its attribute `version`, or else a hash of its source and the values it carries."""
     name = getattr(function, "__qualname__", type(function).__name__)
     if graded is None:
         graded = pass_at is None and (bool(getattr(function, "graded", False)) or _returns_float(function))
@@ -124,12 +125,51 @@ def _returns_float(function: Callable[..., Any]) -> bool:
 
 
 def _source_hash(function: Callable[..., Any]) -> str:
+    """The source file, what the function compiles to, and the values it carries: two closures of one line are two scorers."""
+    carried = _carried(function)
     plain = inspect.unwrap(getattr(function, "func", function))  # `func`: functools.partial
+    code = _code_hash(getattr(plain, "__code__", None))
     plain = plain if hasattr(plain, "__code__") or inspect.isclass(plain) else type(plain)
     try:
-        return hashlib.sha256(Path(inspect.getsourcefile(plain) or "").read_bytes()).hexdigest()[:16]
-    except (OSError, TypeError):  # typed into a console, or not Python at all: what it compiles to is the next best
-        return _code_hash(getattr(plain, "__code__", None))
+        source = hashlib.sha256(Path(inspect.getsourcefile(plain) or "").read_bytes()).hexdigest()
+    except (OSError, TypeError):  # typed into a console, or not Python at all: what it compiles to has to do
+        source = ""
+    return hashlib.sha256(f"{source} {code} {carried}".encode()).hexdigest()[:16]
+
+
+def _carried(function: Any) -> str:
+    """Values bound to a function: partial arguments, defaults, closure cells, the attributes of a callable object."""
+    plain = inspect.unwrap(getattr(function, "func", function))
+    cells = [cell.cell_contents for cell in getattr(plain, "__closure__", None) or () if _is_filled(cell)]
+    owner = getattr(plain, "__self__", None if hasattr(plain, "__code__") else plain)
+    held = vars(owner) if hasattr(owner, "__dict__") and not inspect.isclass(owner) and not inspect.ismodule(owner) else {}
+    arguments = (getattr(function, "args", ()), getattr(function, "keywords", {}))
+    return _stable([arguments, getattr(plain, "__defaults__", None), getattr(plain, "__kwdefaults__", None), cells, held])
+
+
+def _stable(value: Any, depth: int = 4) -> str:
+    """A text that is the same in every process. What has none - an open client, a lock - is told by its type alone."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, Path)):
+        return repr(value)
+    if depth == 0:
+        return type(value).__qualname__
+    if isinstance(value, Mapping):
+        return "{" + ",".join(sorted(f"{_stable(key, depth - 1)}:{_stable(item, depth - 1)}" for key, item in value.items())) + "}"
+    if isinstance(value, (set, frozenset)):
+        return "{" + ",".join(sorted(_stable(item, depth - 1) for item in value)) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(_stable(item, depth - 1) for item in value) + "]"
+    if isinstance(value, re.Pattern):
+        return repr((value.pattern, value.flags))
+    return f"{type(value).__qualname__} {_code_hash(value.__code__) if hasattr(value, '__code__') else ''}"
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - asking is the only way to know
+    except ValueError:
+        return False
+    return True
 
 
 def _code_hash(code: CodeType | None) -> str:

@@ -1,0 +1,85 @@
+"""The public summary of a run (protocol field names)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from skillopt.gate.gate import Gate, Measured
+from skillopt.tasks.rollout import Means
+from skillopt.train.exam import Report
+from skillopt.train.state import State
+
+
+def epoch_stats(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Accepts, rejects and skips per epoch."""
+    stats: dict[int, dict[str, Any]] = {}
+    for record in history:
+        row = stats.setdefault(record["epoch"], {"epoch": record["epoch"], "steps": 0, "accepts": 0, "rejects": 0, "skips": 0})
+        row["steps"] += 1
+        row[_group(record["action"])] += 1
+        row["best_score_at_epoch_end"] = record["best_score"]
+        row["current_score_at_epoch_end"] = record["current_score"]
+    return list(stats.values())
+
+
+def summary(
+    state: State,
+    history: Sequence[Mapping[str, Any]],
+    *,
+    seed: Measured,
+    best: Measured,
+    gate: Gate,
+    report: Report,
+    claim: str,
+    status: str,
+    simulated: bool,
+    spending: Mapping[str, Any],
+    seconds: float,
+) -> dict[str, Any]:
+    """`summary.json`. Scores that were not measured are null."""
+    groups = Counter(_group(record["action"]) for record in history)
+    test = {name: Means(hard=None, soft=None, n=0) for name in ("seed", "best", "final")} | dict(report.scores)
+    return {
+        "version": 1,
+        "status": status,
+        "claim": claim,
+        "simulated": simulated,
+        "verified": gate.verified,
+        "gate": "on" if gate.is_on else "off: every candidate was taken without a gate",
+        "gate_metric": gate.metric,
+        "baseline_selection_hard": seed.hard,
+        "baseline_selection_soft": seed.soft,
+        "baseline_gate_score": state.baseline_score,
+        "best_selection_hard": best.hard,
+        "best_selection_soft": best.soft,
+        "best_gate_score": state.best_score,
+        "best_step": state.best_step,
+        "current_origin": state.origin,
+        "best_origin": state.best_origin,
+        "val_tasks_left_out": list(state.left_out),
+        "total_steps": len(history),
+        "total_accepts": groups["accepts"],
+        "total_rejects": groups["rejects"],
+        "total_skips": groups["skips"],
+        "epoch_stats": epoch_stats(history),
+        "baseline_test_hard": test["seed"].hard,
+        "baseline_test_soft": test["seed"].soft,
+        "test_hard": test["best"].hard,
+        "test_soft": test["best"].soft,
+        "final_test_hard": test["final"].hard,
+        "final_test_soft": test["final"].soft,
+        "test_delta_hard": None if (a := test["seed"].hard) is None or (b := test["best"].hard) is None else b - a,
+        "test": asdict(report),
+        "spending": dict(spending),
+        "token_summary": dict(spending["stages"]),
+        "total_wall_time_s": round(seconds, 3),
+    }
+
+
+def _group(action: str) -> str:
+    if action in ("accept", "accept_new_best", "force_accept"):
+        return "accepts"
+    return "rejects" if action == "reject" else "skips"

@@ -1,0 +1,137 @@
+"""The sealed test: what is compared, what is left out, what is claimed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from gate._tables import Memory
+from skillopt.errors import Fault
+from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.events import Event, StageOpened
+from skillopt.ledger import Amount, Budget, Ledger
+from skillopt.messages import Usage
+from skillopt.skill.document import Document
+from skillopt.tasks.rollout import Score, Scored, Trajectory
+from skillopt.tasks.task import Task
+from skillopt.train.exam import Exam, claim
+
+SEED, BEST = Document("seed\n"), Document("best\n")
+
+
+class Journal:
+    """A ledger's journal that forgets."""
+
+    def open(self, role, stage, place, reserved):
+        return 1
+
+    def close(self, entry, state, charged, usage):
+        pass
+
+    def entries(self):
+        return ()
+
+
+class Table:
+    """Model, harness and benchmark in one: (skill, task) to a score, None for an invalid row."""
+
+    name = version = endpoint = "table"
+    fingerprint = {"provider": "table"}
+    prompts = {"rollout": "{skill}"}
+    scorer_version = "1"
+
+    def __init__(self, cells):
+        self.cells = cells
+        self.runs = Counter()
+
+    def open(self, task):
+        return None
+
+    async def run(self, task, environment, skill, prompts, session):
+        self.runs[skill.strip(), task.id] += 1
+        cell = self.cells[skill.strip(), task.id]
+        if cell is None:
+            raise Fault("parse", "lost by plan")
+        return Trajectory(messages=(), answer=f"{cell[0]} {cell[1]}", calls=1, usage=None)
+
+    async def score(self, task, trajectory):
+        hard, soft = map(float, trajectory.answer.split())
+        return Score(hard=hard, soft=soft)
+
+
+def exam(cells, metric="hard", budget=None, **changes):
+    table = Table(cells)
+    events: list[Event] = []
+    tasks = [Task(id=name, prompt=f"question {name}") for name in sorted({task for _, task in cells})]
+    evaluator = Evaluator(harness=table, model=table, benchmark=table, rollouts=Memory(), workers=4, max_tokens=50, emit=events.append)
+    ledger = Ledger(budget or Budget(), Journal())
+    return Exam(evaluator, rows_of(tasks), ledger, price=None, max_tokens=50, metric=metric, weight=0.5, **changes), table, events
+
+
+def cells(seed, best):
+    return {(skill, f"t{n:02d}"): cell for skill, row in (("seed", seed), ("best", best)) for n, cell in enumerate(row)}
+
+
+async def test_the_claim_is_on_the_number_the_gate_decided_on():
+    opened, _, _ = exam(cells([(0, 0.2)] * 10, [(0, 0.9)] * 10), metric="soft")
+    report = await opened.measure({"seed": SEED, "best": BEST}, "p", look=1)
+    assert report.comparison is not None and report.comparison.delta == pytest.approx(0.7)
+    said = claim(report, changed=True, simulated=False, verified=True)
+    assert "better than the seed" in said and "(soft score)" in said
+    assert (report.scores["seed"].hard, report.scores["best"].soft) == (0.0, pytest.approx(0.9))
+
+
+async def test_a_pair_with_a_lost_arm_is_left_out_of_every_figure_by_name():
+    seed = [(1, 1)] + [(0, 0)] * 19
+    best = [None] + [(1, 1)] + [(0, 0)] * 18
+    opened, _, _ = exam(cells(seed, best))
+    report = await opened.measure({"seed": SEED, "best": BEST}, "p", look=1)
+    assert report.left_out == ("t00",)
+    assert (report.scores["seed"].hard, report.scores["best"].hard) == (0.0, pytest.approx(1 / 19))
+    assert report.comparison is not None and report.comparison.delta == pytest.approx(1 / 19)
+    assert report.comparison.n == 19
+
+
+async def test_more_than_a_tenth_lost_is_no_measurement_at_all():
+    opened, _, _ = exam(cells([(1, 1)] * 10, [None, None] + [(1, 1)] * 8))
+    report = await opened.measure({"seed": SEED, "best": BEST}, "p", look=1)
+    assert not report.measured and report.comparison is None
+    assert "2 of 10" in claim(report, changed=True, simulated=False, verified=True)
+
+
+async def test_equal_skills_are_measured_once():
+    opened, table, events = exam(cells([(1, 1)] * 5, [(0, 0)] * 5))
+    report = await opened.measure({"seed": SEED, "best": SEED}, "p", look=1)
+    assert set(table.runs.values()) == {1} and len(table.runs) == 5
+    assert sum(isinstance(event, StageOpened) for event in events) == 1
+    assert "No better skill was found" in claim(report, changed=False, simulated=True, verified=True)
+
+
+def rollout(usage):
+    told = Trajectory(messages=(), answer="", calls=1, usage=usage)
+    return Scored(task_id="t", draw=0, attempt=0, key="k", trajectory=told, score=Score(hard=1.0, soft=1.0))
+
+
+def test_the_set_aside_is_the_planned_rows_at_the_mean_with_a_margin_and_one_full_reservation():
+    opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10))
+    used = [rollout(Usage(input_tokens=100, output_tokens=20)), rollout(Usage(input_tokens=300, output_tokens=20))]
+    assert opened.estimate(used) == {"calls": 27, "tokens": 20 * 220 * 13 // 10 + 390 + 50, "usd": None}
+    three, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), skills=3)
+    assert three.estimate(used)["calls"] == 40
+
+
+def test_without_usage_reports_what_the_baseline_was_charged_is_set_aside():
+    opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10))
+    opened._ledger.totals["target", "selection"] = Amount(calls=4, tokens=4 * 90)
+    set_aside = opened.estimate([rollout(None)] * 4)
+    assert set_aside["calls"] == 27
+    assert set_aside["tokens"] >= 20 * 90
+
+
+def test_a_test_that_would_take_more_than_half_is_refused_before_training_with_the_budget_it_needs():
+    opened, _, events = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), budget=Budget(calls=40))
+    opened.provide({"calls": 27, "tokens": 1, "usd": None})
+    assert "54 calls" in opened.refused
+    opened.start_early(SEED)
+    assert not any(isinstance(event, StageOpened) for event in events)
