@@ -230,14 +230,16 @@ async def test_at_the_end_the_test_may_use_all_that_is_left() -> None:
     assert (await reserve(ledger, 70, stage=TEST_STAGE)).charged.tokens == 70
 
 
-async def test_the_share_counts_what_earlier_sessions_spent_of_it() -> None:
+async def test_what_is_set_aside_anew_does_not_shrink_by_what_earlier_looks_spent() -> None:
     journal = Journal()
     before = Ledger(Budget(tokens=100), journal)
     before.set_aside_for_test(Amount(calls=5, tokens=40))
     settle(before, await reserve(before, 30, stage=TEST_STAGE), 30)
     after = Ledger(Budget(tokens=100), journal)
     after.set_aside_for_test(Amount(calls=5, tokens=40))
-    assert (await reserve(after, 60)).charged.tokens == 60  # 100 - 30 spent - 10 still kept back
+    assert (await reserve(after, 30)).charged.tokens == 30  # 100 - 30 spent - 40 kept back
+    with pytest.raises(BudgetSpent):
+        await reserve(after, 1, background=True)
 
 
 async def test_calls_are_set_aside_like_tokens() -> None:

@@ -116,12 +116,17 @@ def test_a_loaded_secret_is_scrubbed_plain_json_escaped_and_url_quoted() -> None
 
 
 def test_secrets_that_overlap_leave_no_tail_of_each_other() -> None:
-    assert Scrubber(["abcdef", "cdefghijkl"]).scrub("x abcdefghijkl y") == f"x {MARK} y"
-    assert Scrubber(["abcdef", "abcdefgh"]).scrub("abcdefgh abcdef") == f"{MARK} {MARK}"
+    assert Scrubber(["abc-ef", "c-efghijkl"]).scrub("x abc-efghijkl y") == f"x {MARK} y"
+    assert Scrubber(["abc-ef", "abc-efgh"]).scrub("abc-efgh abc-ef") == f"{MARK} {MARK}"
 
 
 def test_placeholders_are_not_secrets() -> None:
     assert Scrubber(["", "none", "EMPTY"]).scrub("none is EMPTY") == "none is EMPTY"
+
+
+def test_a_plain_word_given_as_a_key_is_left_in_the_text_where_taking_it_out_would_change_scores() -> None:
+    assert Scrubber(["answer", "ollama", "checkpoint"]).scrub("<answer>ollama</answer> checkpoint") == "<answer>ollama</answer> checkpoint"
+    assert Scrubber(["Answer4242"]).scrub("an Answer4242 here") == f"an {MARK} here"
 
 
 def test_scrub_json_reaches_keys_and_depth_and_leaves_other_values_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -72,6 +73,7 @@ async def train(engine: Engine) -> Result:
         changed=state.best.rendered != state.seed.rendered,
         simulated=job.simulated,
         verified=trainer.gate.verified,
+        gate_on=trainer.gate.is_on,
     )
     figures = summary(
         state,
@@ -204,6 +206,9 @@ def optimize(
     same arguments resumes; `options` are dotted configuration keys such as {"train.num_epochs": 2}; `on_event` hears every event.
     Inside a running event loop use `aoptimize`.
     """
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise UsageError("skillopt.optimize starts an event loop, and one is running here. Use: await skillopt.aoptimize(...)")
     return asyncio.run(
         aoptimize(
             skill=skill,

@@ -28,6 +28,8 @@ Kind = Literal["auth", "spawn", "timeout", "rate_limit", "unavailable", "truncat
 
 KINDS: tuple[str, ...] = get_args(Kind)
 OUTAGE_KINDS: frozenset[str] = frozenset({"auth", "rate_limit", "unavailable", "timeout", "spawn", "sandbox"})
+SYSTEMIC_KINDS: frozenset[str] = OUTAGE_KINDS | {"contract", "judge"}
+"""What points at the measurement as a whole: a provider, a request or a scorer that does not work. A stage with much of it stops."""
 TRANSIENT_KINDS: frozenset[str] = frozenset({"rate_limit", "unavailable", "timeout"})
 
 

@@ -41,6 +41,8 @@ class RunStarted(_Event):
     """The first event of a run: what it is."""
 
     type: Literal["run_started"] = "run_started"
+    identity: str
+    """Digest of what can change a result; a log belongs to one."""
     benchmark: str
     target: str
     optimizer: str

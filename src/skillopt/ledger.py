@@ -6,6 +6,7 @@ Each attempt is written down as *reserved* before it is sent, so a crash can los
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -34,6 +35,11 @@ class Amount:
     def __sub__(self, other: Amount) -> Amount:
         usd = None if self.usd is None or other.usd is None else self.usd - other.usd
         return Amount(calls=self.calls - other.calls, tokens=self.tokens - other.tokens, usd=usd)
+
+    def times(self, share: Fraction) -> Amount:
+        """A share of the amount, calls and tokens rounded up."""
+        usd = None if self.usd is None else self.usd * share
+        return Amount(calls=math.ceil(self.calls * share), tokens=math.ceil(self.tokens * share), usd=usd)
 
     def floored(self) -> Amount:
         """The same, with nothing below zero."""
@@ -132,8 +138,8 @@ class Ledger:
         return len(self._outstanding)
 
     def set_aside_for_test(self, amount: Amount) -> None:
-        """From now on training may not touch what the sealed test will need."""
-        self._set_aside = amount
+        """From now on training may not touch what the sealed test will still need; earlier test calls are not part of it."""
+        self._set_aside = amount + self._test_spent
 
     def open_for_test(self) -> None:
         """Training is over: what was set aside, and all else that is left, may be spent."""
@@ -229,13 +235,14 @@ class Ledger:
             elif self._outstanding:
                 return
             else:
-                self._refuse_all(
-                    BudgetSpent(
-                        f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens "
-                        "are charged and the next call does not fit. Everything paid is kept; raise the budget and run the same command "
-                        "to go on."
-                    )
-                )
+                self._refuse_all(self._is_spent())
+
+    def _is_spent(self) -> BudgetSpent:
+        kept = "" if self._finishing or self._set_aside == Amount() else " beside what is set aside for the test"
+        return BudgetSpent(
+            f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens are charged "
+            f"and the next call does not fit{kept}. Everything paid is kept; raise the budget and run the same command to go on."
+        )
 
     def _refuse_all(self, reason: Stopped) -> None:
         for waiting in self._waiting:

@@ -14,16 +14,20 @@ MIN_SECRET = 6
 """Shorter "secrets" (`EMPTY`, `none`) are placeholders; scrubbing them would eat ordinary words."""
 
 
+_WORD = re.compile("[A-Za-z]{1,16}")
+
+
 class Scrubber:
     """Takes the loaded credentials out of anything that leaves the process: files, events, logs, prompts, errors.
 
-    A secret is also found JSON-escaped and URL-quoted. Occurrences that overlap are removed as one.
+    A secret is also found JSON-escaped and URL-quoted. Occurrences that overlap are removed as one. A plain word - `ollama`, `secret`, as
+    servers without a login are given - is no secret: taking it out would change tasks, answers and scores.
     """
 
     __slots__ = ("_forms",)
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {form for secret in secrets for form in _forms(secret)}
+        forms = {form for secret in secrets if not _WORD.fullmatch(secret) for form in _forms(secret)}
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
     def __repr__(self) -> str:

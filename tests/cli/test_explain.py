@@ -89,7 +89,7 @@ def test_a_log_whose_rows_do_not_give_its_verdict_ends_with_1(
     assert "DIFFERS" in ran.out
 
 
-@pytest.mark.parametrize(("step", "told"), [("99", "no verdict"), ("first", "'finish'"), ("epoch-9", "no verdict")])
+@pytest.mark.parametrize(("step", "told"), [("99", "no verdict"), ("first", "'epoch-N'"), ("epoch-9", "no verdict")])
 def test_a_step_that_is_not_there_is_bad_input(skillopt: Command, finished: Path, step: str, told: str) -> None:
     ran = skillopt("explain", str(finished), step)
     assert (ran.code, ran.out) == (2, "")

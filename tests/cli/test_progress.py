@@ -36,7 +36,7 @@ def clock() -> Clock:
 def status(clock: Clock) -> Status:
     status = Status(epochs=2, clock=clock)
     counts = {"train": 20, "val": 10, "test": 30}
-    status(RunStarted(id="run", benchmark="searchqa", target="t", optimizer="o", simulated=False, steps=4, counts=counts))
+    status(RunStarted(id="run", identity="x", benchmark="searchqa", target="t", optimizer="o", simulated=False, steps=4, counts=counts))
     return status
 
 
@@ -174,7 +174,7 @@ def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock
     out = console(force_terminal=True)
     view = LiveView(Status(epochs=2, clock=clock), out)
     view.start([])
-    view(RunStarted(id="run", benchmark="world", target="world", optimizer="world", simulated=True, steps=4, counts={}))
+    view(RunStarted(id="run", identity="x", benchmark="world", target="world", optimizer="world", simulated=True, steps=4, counts={}))
     view(step(1, "accept_new_best"))
     view._live.refresh()
     view.close()

@@ -228,7 +228,7 @@ CASES = [
     case("env.scorer", "numeric", "error", OWN),
     case("env.pass_at", 0.5, "events", {**OWN, "env.scorer": "graded.py:grade"}),
     case("env.scorer_options", '{"tolerance": 1}', "error", {**OWN, "env.scorer": "exact_match"}),
-    case("env.graded", True, "events", {**OWN, "env.scorer": "graded.py:grade"}),
+    case("env.graded", False, "events", {**OWN, "env.scorer": "graded.py:grade"}),
     case("env.id_field", "nr", "events", OWN),
     case("env.reference_field", "alt", "events", OWN),
     case("env.kind_field", "topic", "requests", OWN),

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from skillopt.evaluate.compare import bootstrap, compare, paired_p
+from skillopt.evaluate.compare import compare, interval_of, paired_p
 
 
 def enumerated(differences: list[float]) -> float:
@@ -43,7 +43,8 @@ def test_many_soft_differences_are_resampled_with_a_seed():
 def test_no_change_is_no_evidence():
     result = compare({"a": 1.0, "b": 0.0}, {"a": 1.0, "b": 0.0})
     assert (result.p, result.delta, result.fixed, result.broken) == (1.0, 0.0, (), ())
-    assert result.interval == (0.0, 0.0)
+    low, high = result.interval
+    assert low < 0 < high
 
 
 def test_fixed_and_broken_tasks_are_named():
@@ -51,12 +52,27 @@ def test_fixed_and_broken_tasks_are_named():
     assert (result.fixed, result.broken, result.n) == (("a",), ("b",), 3)
 
 
-def test_the_interval_covers_the_mean_and_is_reproducible():
+def test_the_interval_of_pass_and_fail_is_the_published_one():
+    """Agresti and Min: 0.5 added to each cell of the 2 x 2 table, then Wald."""
     differences = [1.0] * 30 + [0.0] * 60 + [-1.0] * 10
-    low, high = bootstrap(differences)
-    assert low < 0.2 < high
-    assert bootstrap(differences) == (low, high)
-    assert high - low == pytest.approx(2 * 1.96 * math.sqrt((0.4 - 0.04) / 100), rel=0.15)
+    low, high = interval_of(differences)
+    mean, error = 20 / 102, math.sqrt(41 - 20**2 / 102) / 102
+    assert (low, high) == pytest.approx((mean - 1.96 * error, mean + 1.96 * error))
+
+
+@pytest.mark.parametrize("differences", [[1.0] * 12, [1.0], [0.25] * 40, [0.7] * 5])
+def test_an_interval_keeps_a_width_where_all_tasks_moved_alike(differences):
+    low, high = interval_of(differences)
+    assert low < sum(differences) / len(differences) <= 1.0
+    assert high - low > 0.01
+
+
+def test_the_bootstrap_of_graded_scores_covers_the_mean_and_is_reproducible():
+    rng = random.Random(3)
+    differences = [rng.choice((-0.5, 0.0, 0.2, 0.6)) for _ in range(120)]
+    low, high = interval_of(differences)
+    assert low < sum(differences) / 120 < high
+    assert interval_of(differences) == (low, high)
 
 
 def test_different_tasks_cannot_be_paired():

@@ -465,3 +465,20 @@ async def test_stops_are_errors_with_a_remedy(tmp_path: Path) -> None:
     async with provider_of(Outage(Misbehaviour.status(500), lambda call: True)) as provider:
         with pytest.raises(SkillOptError, match=r"(?i)run the same command again"):
             await train(provider, tmp_path)
+
+
+@pytest.mark.parametrize("code", [400, 404])
+async def test_requests_that_are_refused_after_the_baseline_burn_no_step_and_the_run_goes_on_when_they_are_mended(
+    code: int, tmp_path: Path
+) -> None:
+    """Not an outage, but as bad: the run stops instead of closing empty steps."""
+    async with provider_of() as provider:
+        undisturbed, _ = await train(provider, tmp_path / "undisturbed")
+    async with provider_of(Outage(Misbehaviour.status(code), lambda call: stage_of(call) == "rollout")) as provider:
+        with pytest.raises(ProviderDown, match=r"rows were lost"):
+            await train(provider, tmp_path / "run")
+    assert history(tmp_path / "run") == []
+    async with provider_of() as provider:
+        mended, _ = await train(provider, tmp_path / "run")
+    assert mended.best_skill == undisturbed.best_skill
+    assert verdicts(tmp_path / "run") == verdicts(tmp_path / "undisturbed")

@@ -57,12 +57,12 @@ class PartlyBroken(WorldBenchmark):
 
     def open(self, task: Task) -> None:
         if task.id in ("W003001", "W000004"):
-            raise Fault("contract", f"{task.id} cannot be opened")
+            raise Fault("parse", f"{task.id} cannot be opened")
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         score = await super().score(task, trajectory)
         if score.hard and task.id in ("W000002", "W003005", "W003007"):
-            raise ScoringError("judge", f"the scorer breaks on {task.id}")
+            raise ScoringError("parse", f"the scorer breaks on {task.id}")
         return score
 
 

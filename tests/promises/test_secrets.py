@@ -73,6 +73,7 @@ def job_of(provider: LoopbackProvider, folder: Path, *more: str, **prepared: Any
     """Three endpoints' worth of credentials: the target's in a file, the optimizer's in the environment or `.env`, one that nobody uses."""
     model = f"compatible:m@{provider.base_url}"
     config = folder / "config.yaml"
+    (folder / "sums.md").write_text("# Sums\n\nAdd.\n")
     config.write_text(f"model:\n  target:\n    name: {model}\n    api_key: {IN_FILE}\n  optimizer:\n    name: {model}\n")
     environ = {"OPENAI_COMPATIBLE_API_KEY": IN_ENVIRONMENT, "ANTHROPIC_API_KEY": UNUSED}
     options = ["env.name=world", *SIZES, "train.batch_size=16", "train.num_epochs=1", "output.predictions=true", *more]
@@ -210,7 +211,7 @@ async def test_a_key_inside_a_task_is_not_sent_and_not_written(place: Path, logg
         return json.dumps({"patch": patch} if stage.startswith("analyst") else {**patch, "selected_indices": [0]})
 
     async with LoopbackProvider(answer) as provider:
-        job = job_of(provider, place, benchmark=own(), skill=Document("# Sums\n\nAdd.\n"))
+        job = job_of(provider, place, "env.skill_init=sums.md", benchmark=own())
         assert await run(job, place / "run", ears) is not None
         assert any("[redacted]" in prompt for prompt in ears.prompts)
         assert_silent(place / "run", ears, logged)
@@ -230,7 +231,7 @@ async def test_eval_keeps_keys_quiet_too(place: Path, logged: list[str]) -> None
         return f"7 {IN_DOTENV}"
 
     async with LoopbackProvider(answer, behave=outage) as provider:
-        job = job_of(provider, place, benchmark=own(), skill=Document("# Sums\n\nAdd.\n"))
+        job = job_of(provider, place, "env.skill_init=sums.md", benchmark=own())
         skills = {"mine": Document("# Sums\n\nAdd.\n")}
         results = await api.evaluate(job, skills, ["val"], place / "eval", sinks=[ears.events.append], retry=QUICK)
     assert results[0].n == 9

@@ -162,6 +162,10 @@ def partial_credit(task: Task, answer: str) -> float:
     return 0.5
 
 
+def silent(task: Task, answer: str):
+    return 0.5
+
+
 def declared(task: Task, answer: str):
     return 0.5
 
@@ -179,10 +183,14 @@ declared.graded = True  # type: ignore[attr-defined]
         (partial_credit, {"pass_at": 0.5}, False),
         (declared, {}, True),
         (declared, {"pass_at": 0.5}, False),
-        (max, {}, False),
+        (max, {}, None),
+        (silent, {}, None),
+        (silent, {"pass_at": 0.5}, False),
     ],
 )
-def test_a_float_function_without_a_pass_mark_is_graded(function: Any, arguments: dict[str, Any], graded: bool) -> None:
+def test_a_function_says_whether_it_is_graded_or_leaves_it_to_its_scores(
+    function: Any, arguments: dict[str, Any], graded: bool | None
+) -> None:
     assert get_scorer(function, **arguments).graded is graded
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,7 +67,11 @@ def exam(cells, metric="hard", budget=None, **changes):
     tasks = [Task(id=name, prompt=f"question {name}") for name in sorted({task for _, task in cells})]
     evaluator = Evaluator(harness=table, model=table, benchmark=table, rollouts=Memory(), workers=4, max_tokens=50, emit=events.append)
     ledger = Ledger(budget or Budget(), Journal())
-    return Exam(evaluator, rows_of(tasks), ledger, price=None, max_tokens=50, metric=metric, weight=0.5, **changes), table, events
+    return (
+        Exam(evaluator, rows_of(tasks), ledger, price=None, max_tokens=50, gate=SimpleNamespace(metric=metric, weight=0.5), **changes),
+        table,
+        events,
+    )
 
 
 def cells(seed, best):
@@ -131,7 +136,17 @@ def test_without_usage_reports_what_the_baseline_was_charged_is_set_aside():
 
 def test_a_test_that_would_take_more_than_half_is_refused_before_training_with_the_budget_it_needs():
     opened, _, events = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), budget=Budget(calls=40))
-    opened.provide({"calls": 27, "tokens": 1, "usd": None})
+    opened.provide({"calls": 27, "tokens": 1, "usd": None}, SEED)
     assert "54 calls" in opened.refused
     opened.start_early(SEED)
     assert not any(isinstance(event, StageOpened) for event in events)
+
+
+async def test_on_resuming_only_the_rows_that_are_missing_are_set_aside_again():
+    table = cells([(1, 1)] * 10, [(1, 1)] * 10)
+    opened, _, _ = exam(table, budget=Budget(calls=1000))
+    opened.provide({"calls": 40, "tokens": 0, "usd": None}, SEED)
+    assert opened._ledger._set_aside.calls == 40
+    await opened.measure({"seed": SEED, "best": SEED}, "p", look=1)  # the seed's ten rows are measured now
+    opened.provide({"calls": 40, "tokens": 0, "usd": None}, SEED)
+    assert opened._ledger._set_aside.calls == 20

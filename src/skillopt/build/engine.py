@@ -51,7 +51,7 @@ class Engine(Lab):
         gate = Gate(
             self.evaluator,
             rows_of(job.splits.val, job.repeats),
-            metric=config.evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard"),
+            metric=config.evaluation.gate_metric or {True: "soft", False: "hard", None: None}[job.benchmark.graded],
             weight=config.evaluation.gate_mixed_weight,
             is_on=config.evaluation.use_gate,
             policy=config.gate.policy,
@@ -87,8 +87,7 @@ class Engine(Lab):
                 self.ledger,
                 price=self.target_price,
                 max_tokens=job.target.max_tokens,
-                metric=gate.metric,
-                weight=gate.weight,
+                gate=gate,
                 skills=2 if gate.is_on else 3,
             ),
             log=self.run,
@@ -112,6 +111,7 @@ class Engine(Lab):
         self.run.emit(
             RunStarted(
                 id="run",
+                identity=self.run.identity,
                 benchmark=job.benchmark.name,
                 target=job.config.model.target.name,
                 optimizer=job.config.model.optimizer.name,
@@ -134,8 +134,6 @@ class Engine(Lab):
             notes.append(f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times.")
         if not self.trainer.gate.verified:
             notes.append("Fewer than 5 val tasks: verdicts of this run are marked unverified.")
-        if evaluation.gate_metric is None and job.benchmark.graded:
-            notes.append("The scorer is graded and has no pass mark, so the gate reads the soft score.")
         if not evaluation.use_gate:
             notes.append("The gate is off: every candidate is taken without proof, and every report says so.")
         return notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -90,7 +90,7 @@ def with_flags(command: Callable[..., None], wanted: Callable[[str], bool]) -> C
 
     hints = get_type_hints(command, include_extras=True)
     own = [
-        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        parameter.replace(annotation=_annotated(hints[name]), kind=inspect.Parameter.KEYWORD_ONLY)
         for name, parameter in inspect.signature(command).parameters.items()
         if name != "flags"
     ]
@@ -98,6 +98,12 @@ def with_flags(command: Callable[..., None], wanted: Callable[[str], bool]) -> C
     run.__signature__ = inspect.Signature([*own, *options.values()])  # type: ignore[attr-defined]
     run.__doc__ = command.__doc__
     return run
+
+
+def _annotated(hint: Any) -> Any:
+    """The hint itself: before Python 3.11 a default of None wraps it once more, and typer would not see what is in it."""
+    inside = [part for part in get_args(hint) if get_origin(part) is Annotated] if get_origin(hint) is Union else []
+    return inside[0] if inside else hint
 
 
 def config_name(argument: str | None, option: str | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillopt.cli._options import Json
-from skillopt.errors import UsageError
+from skillopt.errors import SkillOptError, UsageError
 
 if TYPE_CHECKING:
     from skillopt.cli._folder import RunView
@@ -32,7 +32,13 @@ def runs(
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}. Name one that holds runs: skillopt runs FOLDER.")
     homes = sorted({path.parent for path in folder.rglob("events.jsonl") if is_run(path.parent)})
-    found = [row for row in (_row(open_run(home)) for home in homes) if row]
+    found = []
+    for home in homes:
+        try:
+            found.append(_row(open_run(home)))
+        except SkillOptError as error:  # one damaged folder must not hide the others
+            typer.echo(f"{home}: {error}", err=True)
+    found = [row for row in found if row]
     if json:
         _report.print_json({"runs": found})
     elif not found:

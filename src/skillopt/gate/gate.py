@@ -63,14 +63,15 @@ class Gate:
         evaluator: Evaluator,
         rows: Sequence[Row],
         *,
-        metric: Metric,
+        metric: Metric | None,
         weight: float,
         is_on: bool = True,
         policy: str = "strict",
     ) -> None:
         self.evaluator = evaluator
         self.rows = {(row.task.id, row.draw): row for row in rows}
-        self.metric = metric
+        self.metric: Metric = metric or "hard"
+        self._is_settled = metric is not None
         self.weight = weight
         self.is_on = is_on
         self.policy = policy
@@ -101,11 +102,16 @@ class Gate:
         return self.measured(skill, [outcome for outcome in outcomes if outcome is not None])
 
     async def baseline(self, skill: str, place: str) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
-        """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a tenth of them."""
+        """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a tenth of them.
+
+        Where no metric was given, these rows settle it: partial credit without a pass mark is read as soft, everything else as hard.
+        """
         evaluation = self.evaluator.start(skill, list(self.rows.values()), stage=STAGE, place=place)
         outcomes = await evaluation.close(check=_check_losses)
         lost = _lost(outcomes)
         self.leave_out(lost)
+        if not self._is_settled and _gives_partial_credit(outcomes):
+            self.metric = "soft"
         self.evaluator.emit(stage_closed(place, STAGE, outcomes))
         return self.measured(skill, [row for row in outcomes if row.task_id not in set(lost)]), outcomes, lost
 
@@ -132,7 +138,7 @@ class Gate:
                     break
                 outcomes.append(await ahead.popleft())
                 reader.read(self._value(outcomes[-1]))
-            breaker.close()
+            breaker.close(may_stay_open=True)
         finally:
             for task in ahead:
                 task.cancel()  # withdraws what was not sent; what was sent arrives and is stored, in no record
@@ -202,6 +208,12 @@ class Gate:
         )
 
 
+def _gives_partial_credit(outcomes: Sequence[Rollout]) -> bool:
+    scores = [row.score for row in outcomes if isinstance(row, Scored) and row.trajectory.failure is None]
+    without_mark = all(score.hard == float(score.soft >= 1.0) for score in scores)
+    return without_mark and any(0.0 < score.soft < 1.0 for score in scores)
+
+
 def _lost(outcomes: Sequence[Rollout]) -> list[str]:
     return sorted({row.task_id for row in outcomes if isinstance(row, Invalid)})
 
@@ -213,5 +225,6 @@ def _check_losses(outcomes: Sequence[Rollout]) -> None:
         raise ProviderDown(
             f"{len(lost)} of {len(tasks)} val tasks could not be measured with the seed skill, more than a tenth:\n"
             + "\n".join(causes[:20])
-            + "\nNo score was made of it. Remove the cause and run the same command again."
+            + "\nNo score was made of it. Remove the cause and run the same command again; replies cut at our cap need a larger "
+            "env.max_completion_tokens, which makes it another run, in a folder of its own."
         )

@@ -43,7 +43,7 @@ class Session:
         reply = await self._model.complete(request)
         self.usage = _add(self.usage, reply.usage)
         if reply.finish == "length" and (reply.usage is None or reply.usage.output_tokens >= self.max_tokens):
-            raise Fault("truncated", f"the reply was cut at our cap of {self.max_tokens} tokens; raise env.max_completion_tokens")
+            raise Fault("truncated", f"the reply was cut at our cap of {self.max_tokens} tokens")
         return reply
 
 

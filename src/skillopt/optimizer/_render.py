@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skillopt.skill.edits import Edit
 from skillopt.tasks.rollout import Scored
 from skillopt.tasks.task import Task
+
+_OURS = re.compile(r"<(?=/?(?:rollout|task|did|reference|feedback)\b)", re.IGNORECASE)
 
 
 def section(title: str, text: str) -> str:
@@ -51,15 +55,16 @@ def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True
     verdict = f"hard {rollout.score.hard:g}, soft {rollout.score.soft:g}" + (
         f", target's own failure: {told.failure}" if told.failure else ""
     )
-    asked = f"<task>{_clip(task.prompt, room // 3)}</task>\n"
+    asked = f"<task>{_data(task.prompt, room // 3)}</task>\n"
     if task.reference is not None:
-        asked += f"<reference>{_clip(_text(task.reference), room // 6)}</reference>\n"
-    feedback = f"<feedback>{_clip(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
+        asked += f"<reference>{_data(_text(task.reference), room // 6)}</reference>\n"
+    feedback = f"<feedback>{_data(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
     turns = "\n".join(
         _turn(message.role, message.content, [f"{c.name}({c.arguments})" for c in message.tool_calls]) for message in told.messages
     )
-    head = f'<rollout task="{task.id}"' + (f' kind="{task.kind}"' if task.kind else "") + f' score="{verdict}">\n'
-    return f"{head}{asked if with_task else ''}<did>\n{_clip(turns, room // 2)}\n</did>\n{feedback}</rollout>"
+    kind = f' kind="{html.escape(task.kind)}"' if task.kind else ""
+    head = f'<rollout task="{html.escape(task.id)}"{kind} score="{html.escape(verdict)}">\n'
+    return f"{head}{asked if with_task else ''}<did>\n{_data(turns, room // 2)}\n</did>\n{feedback}</rollout>"
 
 
 def _turn(role: str, content: str, calls: Sequence[str]) -> str:
@@ -68,6 +73,11 @@ def _turn(role: str, content: str, calls: Sequence[str]) -> str:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _data(text: str, most: int) -> str:
+    """Text of a task or a target, cut to fit; it cannot close the tag it stands in."""
+    return _OURS.sub("&lt;", _clip(text, most))
 
 
 def _clip(text: str, most: int) -> str:

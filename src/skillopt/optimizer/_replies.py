@@ -78,7 +78,7 @@ def read(reply: Reply, shape: type[R]) -> R:
     if reply.finish == "refusal":
         raise Unusable("the request was refused")
     try:
-        return shape.model_validate(_json_object(reply.text))
+        return shape.model_validate(_whole(_json_object(reply.text)))
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
         raise Unusable(f"the JSON has the wrong shape: {problems}") from error
@@ -98,6 +98,15 @@ def _json_object(text: str) -> dict[str, Any]:
     if len(objects) == 1:
         return objects[0]
     raise Unusable("there is no JSON object in the reply" if not objects else f"there are {len(objects)} JSON objects, one is wanted")
+
+
+def _whole(value: Any) -> Any:
+    """The same without halves of surrogate pairs, which a JSON escape can hold and no file can."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
 
 
 def _top_level_objects(text: str) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ Re-running the same command opens the same folder and goes on. The log is append
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import RunConflict, Stopped, UsageError
-from skillopt.events import Checkpoint, Event, Sink, TestMeasured, parse_event
+from skillopt.events import Checkpoint, Event, RunStarted, Sink, TestMeasured, parse_event
 from skillopt.files import lock
 from skillopt.redact import Scrubber
 from skillopt.store.database import Database
@@ -41,6 +42,7 @@ class Run:
             _sweep(folder)
             for event in read_events(folder / EVENTS, mend=True):
                 self._remember(event)
+            self._check_log()
             self._log = self._stack.enter_context((folder / EVENTS).open("a", encoding="utf-8", newline="\n"))
         except BaseException:
             self._stack.close()
@@ -112,8 +114,14 @@ class Run:
             self._seen.add(event.id)
             self.history.append(event)
 
+    def _check_log(self) -> None:
+        started = [event for event in self.history if isinstance(event, RunStarted)]
+        if started and started[0].identity != self.identity:
+            raise RunConflict(f"{self.folder / EVENTS} is the log of another run than {DATABASE} beside it. Put the right one back.")
+
     def _claim(self, identity: Mapping[str, Any]) -> None:
         mine = json.dumps(self._scrubber.scrub_json(identity), sort_keys=True, ensure_ascii=False)
+        self.identity = _digest(mine)
         theirs = self.database.noted("identity")
         if theirs is None:
             self.database.note("identity", mine)
@@ -123,6 +131,10 @@ class Run:
                 f"{self.folder} holds another run; nothing was changed. It differs in\n{changed}\n"
                 "Name another folder (--out_root) or use the same settings."
             )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _sweep(folder: Path) -> None:
@@ -185,5 +197,9 @@ def _prepare(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise UsageError(f"The run folder {folder} cannot be written: {error.strerror or error}. Name another with --out_root.") from error
+    if EVENTS in names and DATABASE not in names:
+        raise RunConflict(
+            f"{folder} holds the log of a run, but its {DATABASE} is gone. Put it back, or name another folder with --out_root."
+        )
     if names - {".lock", ".probe"} and DATABASE not in names:
         raise RunConflict(f"{folder} is not empty and is not a run of SkillOpt; nothing was changed. Name another folder with --out_root.")

@@ -37,8 +37,11 @@ class Benchmark(Protocol):
     """The skill a run starts from when the user names none."""
     scorer_version: str
     """Changes whenever the same answer could get another score."""
-    graded: bool
-    """True when the scorer gives partial credit and has no pass mark of its own: the gate then reads soft unless told otherwise."""
+    graded: bool | None
+    """True when the scorer gives partial credit and has no pass mark of its own: the gate then reads soft unless told otherwise.
+
+    None when that is not known before the first scores are in.
+    """
 
     def tasks(self, split: Split) -> Sequence[Task]:
         """The tasks of a split in their fixed order; the same call gives equal tasks."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from skillopt.evaluate.compare import Comparison, compare
 from skillopt.evaluate.runner import MOST_LOST, Evaluation, Evaluator, Row, fact
@@ -38,6 +38,16 @@ class Report:
     left_out: tuple[str, ...] = ()
 
 
+class Yardstick(Protocol):
+    """The gate as the test sees it: what is compared is what training was decided on."""
+
+    @property
+    def metric(self) -> Metric: ...
+
+    @property
+    def weight(self) -> float: ...
+
+
 class Exam:
     """Measures seed and best (and, with the gate off, the last skill) on the test split, at the end or in idle slots."""
 
@@ -49,8 +59,7 @@ class Exam:
         *,
         price: Price | None,
         max_tokens: int,
-        metric: Metric,
-        weight: float,
+        gate: Yardstick,
         skills: int = 2,
     ) -> None:
         self.rows = tuple(rows)
@@ -58,8 +67,7 @@ class Exam:
         self._ledger = ledger
         self._price = price
         self._max_tokens = max_tokens
-        self._metric: Metric = metric
-        self._weight = weight
+        self._gate = gate
         self._planned = skills * len(self.rows)
         self._early: Evaluation | None = None
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
@@ -91,14 +99,19 @@ class Exam:
         mean = math.ceil(Fraction(paid.tokens, max(1, paid.calls)))
         return Usage(input_tokens=max(0, mean - self._max_tokens), output_tokens=min(mean, self._max_tokens))
 
-    def provide(self, set_aside: Mapping[str, Any]) -> None:
-        """Reserve the test's share of the budget, or refuse the test before training if it would take more than half."""
+    def provide(self, set_aside: Mapping[str, Any], seed: Document) -> None:
+        """Reserve the test's share of the budget, or refuse the test before training if it would take more than half.
+
+        Rows of the seed that are measured already need no share.
+        """
         if not self.rows or not set_aside or not self._ledger.budget.is_limited:
             return
         usd = set_aside["usd"]
         amount = Amount(calls=set_aside["calls"], tokens=set_aside["tokens"], usd=None if usd is None else Fraction(usd))
         if self._ledger.budget.holds(amount + amount):
-            self._ledger.set_aside_for_test(amount)
+            text = seed.rendered
+            measured = sum(self._evaluator.stored(text, row) is not None for row in self.rows)
+            self._ledger.set_aside_for_test(amount.times(Fraction(self._planned - measured, self._planned)))
             return
         dollars = "" if amount.usd is None else f", ${float(2 * amount.usd):.2f}"
         self.refused = (
@@ -149,20 +162,22 @@ class Exam:
             return Report(measured=False, why=why, look=look, left_out=tuple(lost))
         kept = {name: [row for row in rows if row.task_id not in set(lost)] for name, rows in outcomes.items()}
         values = {
-            name: {row.task_id: float(value(row.score, self._metric, self._weight)) for row in kept[name] if isinstance(row, Scored)}
+            name: {
+                row.task_id: float(value(row.score, self._gate.metric, self._gate.weight)) for row in kept[name] if isinstance(row, Scored)
+            }
             for name in ("seed", "best")
         }
         return Report(
             measured=True,
             look=look,
-            metric=self._metric,
+            metric=self._gate.metric,
             comparison=compare(values["seed"], values["best"]),
             scores={name: means(rows) for name, rows in kept.items()},
             left_out=tuple(lost),
         )
 
 
-def claim(report: Report, *, changed: bool, simulated: bool, verified: bool) -> str:
+def claim(report: Report, *, changed: bool, simulated: bool, verified: bool, gate_on: bool = True) -> str:
     """One sentence that says no more than was measured."""
     if not report.measured or report.comparison is None:
         sentence = f"Test was not measured: {report.why}."
@@ -180,6 +195,8 @@ def claim(report: Report, *, changed: bool, simulated: bool, verified: bool) -> 
             f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to {c.after:.3f}, "
             f"{c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g}, {c.test}).{sure}"
         )
+    if not gate_on:
+        sentence += " The gate was off: every candidate was taken without proof."
     if not verified:
         sentence += " Fewer than 5 val tasks decided along the way: unverified."
     if report.look > 1:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from skillopt.gate.decision import Metric
 from skillopt.gate.gate import Verdict
 from skillopt.skill.document import Document
 
@@ -23,6 +24,8 @@ class State:
     score: float | None
     best_score: float
     baseline_score: float
+    metric: Metric
+    """The number the gate reads."""
     step: int = 0
     epoch: int = 0
     best_step: int = 0
@@ -42,11 +45,9 @@ class State:
     finished: bool = False
 
     @classmethod
-    def begin(cls, skill: Document, score: float, *, left_out: tuple[str, ...], set_aside: Mapping[str, Any]) -> State:
+    def begin(cls, skill: Document, score: float, **about: Any) -> State:
         """The state of a run whose seed was just measured."""
-        return cls(
-            seed=skill, skill=skill, best=skill, score=score, best_score=score, baseline_score=score, left_out=left_out, set_aside=set_aside
-        )
+        return cls(seed=skill, skill=skill, best=skill, score=score, best_score=score, baseline_score=score, **about)
 
     def adopt(self, candidate: Document, verdict: Verdict, *, step: int, origin: str, forced: bool = False) -> tuple[State, str]:
         """The state after a verdict, and the public word for it."""

@@ -92,9 +92,12 @@ class Trainer:
         self._measured[skill.rendered] = measured
         if lost:
             self.log.emit(Notice(text=f"Left out of the gate, not measurable at baseline: {', '.join(lost)}", level="warning"))
-        first = State.begin(skill, measured.score, left_out=tuple(lost), set_aside=self.exam.estimate(outcomes))
+        if self.gate.metric == "soft":
+            self.log.emit(Notice(text="The gate reads the soft score: the scorer gives partial credit, or gate_metric says so."))
+        set_aside = self.exam.estimate(outcomes)
+        first = State.begin(skill, measured.score, metric=self.gate.metric, left_out=tuple(lost), set_aside=set_aside)
         state = self.checkpoint("baseline", first, {}, place="baseline")
-        self.exam.provide(state.set_aside)
+        self.exam.provide(set_aside, skill)
         return state
 
     async def step(self, state: State, batch: Batch) -> State:
@@ -193,7 +196,8 @@ class Trainer:
             return None
         state = State.from_json(data)
         self.gate.leave_out(state.left_out)
-        self.exam.provide(state.set_aside)
+        self.gate.metric = state.metric
+        self.exam.provide(state.set_aside, state.seed)
         return state
 
     def measured(self, skill: Document) -> Measured:
@@ -229,7 +233,8 @@ class Trainer:
             causes = "; ".join(reflection.troubles())
             raise UnusableReplies(
                 f"Two steps in a row lost most of their reflections: the optimizer's replies cannot be read ({causes}). "
-                "Both steps are open again. Try another optimizer model, then run the same command."
+                "Both steps are open again: run the same command to ask once more. If it stays so, start a run with another optimizer "
+                "model or a larger output cap in a new folder; with cache.path set to this run.db its rollouts are not paid again."
             )
         dropped, asked = sum(one.dropped is not None for one in reflection.minibatches), len(reflection.minibatches)
         why = f"{dropped} of {asked} reflections were unreadable"

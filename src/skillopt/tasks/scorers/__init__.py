@@ -10,8 +10,9 @@
 `answer` is the text of the last `<answer>...</answer>` of the reply, or the whole reply without one.
 
 *Graded*: a scorer that gives partial credit and has no pass mark makes the gate read soft. Our own scorers decide hard themselves and are
-not graded. A function is graded when its return annotation is `float`, or it has an attribute `graded = True`; a command cannot be asked,
-so it is not. The argument `graded` overrides both, and a `pass_at` makes a scorer not graded.
+not graded. A function says so by its return annotation (`float` or `bool`) or an attribute `graded`; where nothing is said, and for
+commands, the first scores tell: a number strictly between 0 and 1 is partial credit. The argument `graded` overrides all of this, and a
+`pass_at` makes a scorer not graded.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class CommandScorer:
 
     name: str
     version: str
-    graded: bool
+    graded: bool | None
     argv: tuple[str, ...]
     pass_at: float | None
     timeout: float
@@ -79,7 +79,12 @@ def command_scorer(command: str | Sequence[str], *, pass_at: float | None, grade
         raise ConfigError(f"The scorer command {name!r}: there is no program {argv[0]!r}. Install it, or correct the path.")
     version = f"command {name} {_files_hash([program, *argv[1:]])} pass_at={pass_at}"
     return CommandScorer(
-        name=name, version=version, graded=bool(graded), argv=(program, *argv[1:]), pass_at=pass_at, timeout=float(timeout)
+        name=name,
+        version=version,
+        graded=False if pass_at is not None else graded,
+        argv=(program, *argv[1:]),
+        pass_at=pass_at,
+        timeout=float(timeout),
     )
 
 

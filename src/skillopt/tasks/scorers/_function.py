@@ -27,7 +27,7 @@ class FunctionScorer:
 
     name: str
     version: str
-    graded: bool
+    graded: bool | None
     function: Callable[..., Any]
     pass_at: float | None
 
@@ -58,7 +58,7 @@ def function_scorer(function: Callable[..., Any], *, pass_at: float | None, grad
     """A scorer of a callable. Its version is its attribute `version`, or else a hash of its source and the values it carries."""
     name = getattr(function, "__qualname__", type(function).__name__)
     if graded is None:
-        graded = pass_at is None and (bool(getattr(function, "graded", False)) or _returns_float(function))
+        graded = False if pass_at is not None else getattr(function, "graded", _says(function))
     elif graded and pass_at is not None:
         raise ConfigError(f"The scorer {name} cannot be graded and have pass_at: a pass mark decides hard. Remove one of the two.")
     version = f"function {name} {getattr(function, 'version', None) or _source_hash(function)} pass_at={pass_at}"
@@ -117,11 +117,13 @@ def _guarded(function: Callable[..., Any], task: Task, answer: str) -> tuple[Any
         return None, error
 
 
-def _returns_float(function: Callable[..., Any]) -> bool:
+def _says(function: Callable[..., Any]) -> bool | None:
+    """Whether the return annotation says that scores are graded; None where it says nothing."""
     try:
-        return inspect.signature(function).return_annotation in (float, "float")
+        said = inspect.signature(function).return_annotation
     except (TypeError, ValueError):  # builtins have no signature
-        return False
+        return None
+    return True if said in (float, "float") else False if said in (bool, "bool") else None
 
 
 def _source_hash(function: Callable[..., Any]) -> str:

@@ -36,8 +36,8 @@ class Scorer(Protocol):
         ...
 
     @property
-    def graded(self) -> bool:
-        """True when it gives partial credit and has no pass mark."""
+    def graded(self) -> bool | None:
+        """True when it gives partial credit and has no pass mark; None when only its scores will tell."""
         ...
 
     def check_task(self, task: Task) -> None: ...
