@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from skillopt.errors import BudgetSpent
+from skillopt.errors import BudgetSpent, Interrupted
 from skillopt.ledger import TEST_STAGE, Amount, Budget, Entry, Ledger, Settlement
 from skillopt.messages import Role, Usage
 
@@ -302,3 +302,17 @@ async def test_a_storm_of_reservations_never_exceeds_the_budget() -> None:
     assert seen <= 4_000
     assert any(isinstance(result, BudgetSpent) for result in results)
     assert all(result is None or isinstance(result, (BudgetSpent, asyncio.CancelledError)) for result in results)
+
+
+async def test_a_stopped_ledger_grants_nothing_and_tells_whoever_waits() -> None:
+    ledger = Ledger(Budget(tokens=100), Journal())
+    under_way = await reserve(ledger, 80)
+    waiting = asyncio.ensure_future(reserve(ledger, 50))
+    await asyncio.sleep(0)
+    ledger.stop(Interrupted("enough"))
+    with pytest.raises(Interrupted):
+        await waiting
+    settle(ledger, under_way, 10)
+    with pytest.raises(Interrupted):
+        await reserve(ledger, 1)
+    assert ledger.spent.tokens == 10

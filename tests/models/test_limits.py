@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
-from skillopt.errors import Kind, ModelError, ProviderDown, Stopped
+from skillopt.errors import Interrupted, Kind, ModelError, ProviderDown, Stopped
 from skillopt.messages import Message, Reply, Request, Role, Usage
 from skillopt.models._limits import Limited, Limiter, Retry, Slots
 
@@ -375,3 +375,27 @@ async def test_a_slot_is_given_back_whatever_happens() -> None:
     await asyncio.gather(stuck, return_exceptions=True)
     provider.gate = None
     assert await Limited(provider, one).complete(ask()) == OK
+
+
+async def test_closing_wakes_whoever_sleeps_out_a_pause_or_a_hold_and_nothing_more_is_sent() -> None:
+    one = limiter(workers=2, retry=Retry(attempts=6, seconds=600, first_delay=100, longest_delay=100))
+    held = Provider(ModelError("rate_limit", "slow down", retry_after=500))
+    paused = Provider(error("unavailable"))
+    tasks = [asyncio.ensure_future(one.run(provider, ask(place))) for provider, place in ((paused, "p"), (held, "h"))]
+    await ticks()
+    late = asyncio.ensure_future(one.run(Provider(), ask("late")))  # has a slot, waits for the end of the hold
+    await ticks()
+    one.close(Interrupted("enough"))
+    for task in (*tasks, late):
+        with pytest.raises(Interrupted):
+            await asyncio.wait_for(task, 5)
+    assert (held.sent, paused.sent) == (["h"], ["p"])
+
+
+async def test_closing_tells_the_ledger() -> None:
+    told: list[Stopped] = []
+    one = limiter(workers=2, on_close=told.append)
+    reason = Interrupted("enough")
+    one.close(reason)
+    one.close(Interrupted("again"))
+    assert told == [reason]

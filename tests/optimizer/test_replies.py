@@ -65,3 +65,9 @@ def test_indices_are_numbers_and_nothing_else():
 def test_a_flood_of_brackets_is_unusable_and_does_not_hang_or_crash(flood):
     with pytest.raises(Unusable):
         read(reply(flood), FailureAnalysis)
+
+
+def test_half_a_surrogate_pair_in_an_escape_is_replaced_and_bricks_nothing():
+    text = '{"patch": {"edits": [{"op": "append", "content": "cut emoji \\ud83d end"}]}}'
+    (edit,) = read(reply(text), FailureAnalysis).patch.edits
+    assert edit["content"].encode() == b"cut emoji ? end"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillopt.errors import Interrupted, RunConflict
-from skillopt.events import Event, Notice, Spending
+from skillopt.events import Event, Notice, RunStarted, Spending
 from skillopt.redact import Scrubber
 from skillopt.store.run import Run, difference
 
@@ -70,3 +70,46 @@ def test_another_identity_is_refused_with_the_difference(tmp_path):
     with pytest.raises(RunConflict, match=r'model.name: "a" there, "b" now'):
         open_run(tmp_path, identity={"model": {"name": "b"}, "seed": 1})
     assert difference({"x": [1]}, {"x": [1], "y": 2}) == ["  y: null there, 2 now"]
+
+
+def started(identity: str) -> RunStarted:
+    return RunStarted(id="run", identity=identity, benchmark="b", target="t", optimizer="o", simulated=False, steps=1, counts={})
+
+
+def test_a_log_of_another_run_is_refused_before_anything_is_paid(tmp_path):
+    with open_run(tmp_path, identity={"a": 1}) as run:
+        run.emit(started(run.identity))
+    with open_run(tmp_path, identity={"a": 1}):
+        pass
+    log = tmp_path / "events.jsonl"
+    log.write_text(log.read_text().replace(run.identity, "0" * 16))
+    with pytest.raises(RunConflict, match="log of another run"):
+        open_run(tmp_path, identity={"a": 1})
+
+
+@pytest.mark.parametrize("line", ["garbage", "{}", '{"type": "strange"}'])
+def test_a_damaged_line_is_named_and_nothing_is_changed(tmp_path, line):
+    with open_run(tmp_path) as run:
+        run.emit(Notice(id="x", text="a fact"))
+    log = tmp_path / "events.jsonl"
+    log.write_text(line + "\n" + log.read_text())
+    before = log.read_bytes()
+    with pytest.raises(RunConflict, match="line 1"):
+        open_run(tmp_path)
+    assert log.read_bytes() == before
+
+
+def test_a_log_without_its_database_says_what_is_gone(tmp_path):
+    with open_run(tmp_path):
+        pass
+    (tmp_path / "run.db").unlink()
+    with pytest.raises(RunConflict, match=r"run\.db is gone"):
+        open_run(tmp_path)
+
+
+def test_a_database_that_is_none_is_bad_input(tmp_path):
+    with open_run(tmp_path):
+        pass
+    (tmp_path / "run.db").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(RunConflict, match="cannot be opened"):
+        open_run(tmp_path)
