@@ -116,14 +116,17 @@ async def test_tools_and_images_are_reserved_for() -> None:
     assert described >= none + 1000
 
 
-async def test_after_a_few_calls_the_estimate_follows_the_densest_text_seen() -> None:
+async def test_denser_text_raises_the_estimate_at_once_and_thinner_text_lowers_it_after_a_few_calls() -> None:
+    dense, thin = math.ceil(1.3 * 1500) + 16 + 100, math.ceil(1.3 * 300) + 16 + 100
     model, provider, journal, _ = paying(used(300, 1))
-    for read in (300, 300, 1500, 300, 300):
+    for read in (300, 1500, 300):
         provider.outcome = used(read, 1)
         await model.complete(question())
-    assert {reserved.tokens for reserved in journal.opened} == {1300 + 16 + 100}
-    await model.complete(question())
-    assert journal.opened[-1].tokens == math.ceil(1.3 * 1500) + 16 + 100
+    assert [reserved.tokens for reserved in journal.opened] == [1416, 1416, dense]
+    model, provider, journal, _ = paying(used(300, 1))
+    for _ in range(6):
+        await model.complete(question())
+    assert [reserved.tokens for reserved in journal.opened] == [1416] * 5 + [thin]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ class Budgeted:
         return reply
 
     def _estimate(self, size: int, images: int) -> int:
-        density = self._densest if self._seen >= CALIBRATED_AFTER else 1 / BYTES_PER_TOKEN
+        density = self._densest if self._seen >= CALIBRATED_AFTER else max(self._densest, 1 / BYTES_PER_TOKEN)
         return math.ceil(SAFETY * (density * size + IMAGE_TOKENS * images)) + 16
 
     def _amount(self, usage: Usage) -> Amount:

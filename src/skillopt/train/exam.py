@@ -190,7 +190,7 @@ def claim(report: Report, *, changed: bool, simulated: bool, verified: bool, gat
         what = "" if report.metric == "hard" else f" ({report.metric} score)"
         word = "better than" if c.delta > 0 else "worse than" if c.delta < 0 else "as good as"
         low, high = c.interval
-        sure = "" if c.p < 0.05 else " This difference can be chance."
+        sure = "" if c.p < 0.05 or c.delta == 0 else " This difference can be chance."
         sentence = (
             f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to {c.after:.3f}, "
             f"{c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g}, {c.test}).{sure}"
