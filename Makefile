@@ -45,7 +45,8 @@ check: $(READY)         ## format, lint, types, layers
 bench: $(READY)         ## run every program in perf/
 	@set -e; for program in $(filter-out perf/_%,$(sort $(wildcard perf/*.py))); do echo "== $$program"; $(BIN)/python $$program; done
 
-docs: $(READY)          ## check the links of the documentation
+docs: $(READY)          ## write the generated pages and check the links of the documentation
+	@$(BIN)/python docs/generate.py
 	@$(PYTEST) tests/test_docs.py
 
 # Never outputs/ or runs/: they hold work somebody paid for.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,14 @@ LINK = re.compile(r"\]\(\s*<?([^)>\s]+)|^\[[^\]]+\]:\s*<?(\S+?)>?\s*$|(?:href|sr
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert not list(dead_links(page))
+
+
+def test_the_configuration_page_is_what_the_code_says() -> None:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == module.page(), "run: make docs"
 
 
 def test_the_readme_is_there() -> None:
