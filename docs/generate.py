@@ -34,7 +34,8 @@ def table(rows: Sequence[Described], benchmark: str | None = None) -> str:
     names = {flag.key: flag.name for flag in flags(benchmark)}
     lines = ["| key | flag | type | default | meaning |", "|---|---|---|---|---|"]
     for row in rows:
-        flag = f"`--{names[row.key]}`" if row.key in names else ""
+        name = names.get(row.key) or names.get(row.key.removesuffix(".name"))
+        flag = f"`--{name}`" if name else ""
         default = "" if row.default is None else f"`{row.default}`"
         cells = (f"`{row.key}`", flag, row.type, default, row.description)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
