@@ -1,4 +1,4 @@
-"""Text files: decides how every file of ours is read, written whole or not at all, and held by one process."""
+"""Files: decides how every file of ours is read, written whole or not at all, and held by one process."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ def read_text(path: Path | str) -> str:
 
 
 def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
-    """Write the text as UTF-8, newlines as they are, so that a reader sees the old file or the new one and never a part.
+    """Write the text as UTF-8, newlines as they are, in the way of `write_bytes`."""
+    write_bytes(path, text.encode("utf-8"), durable=durable)
 
-    `durable` waits until the disk has it; what can be written again from other files need not.
-    Makes missing folders, keeps the mode of an existing file, and writes through a symbolic link instead of replacing it.
+
+def write_bytes(path: Path | str, data: bytes, *, mode: int | None = None, durable: bool = True) -> None:
+    """Write so that a reader sees the old file or the new one and never a part.
+
+    `durable` waits until the disk has it; what can be written again from other files need not. `mode` are the permissions of the file.
+    Makes missing folders, keeps the mode of an existing file unless told, and writes through a symbolic link instead of replacing it.
     """
-    data = text.encode("utf-8")
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
@@ -39,7 +43,7 @@ def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode) if mode is None else mode)
         temporary.replace(target)
     except BaseException:
         # Also on Ctrl-C: a folder of the user's is not to collect our half-written files.

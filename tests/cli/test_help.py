@@ -10,7 +10,7 @@ import pytest
 from cli._commands import Command
 from skillopt.config import FLAT
 
-COMMANDS = ("train", "eval", "demo", "runs", "explain", "diff", "list")
+COMMANDS = ("train", "eval", "demo", "runs", "explain", "diff", "export", "list")
 
 
 @pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS), ("config",), ("config", "show")])

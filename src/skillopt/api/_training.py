@@ -1,4 +1,4 @@
-"""The Python door: train a skill, evaluate skills, and what both give back."""
+"""Trains a skill to the end and says what came of it; `optimize` is the whole way from a file of tasks to the result."""
 
 from __future__ import annotations
 
@@ -14,22 +14,15 @@ from typing import Any
 
 from skillopt.benchmarks._rows import load_rows
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
-from skillopt.build import Engine, Job, Lab, prepare
+from skillopt.build import Engine, prepare
 from skillopt.config import Resolved, load
 from skillopt.errors import UsageError
 from skillopt.evaluate.compare import Comparison
-from skillopt.evaluate.runner import fact, rows_of
-from skillopt.events import RowFact, Sink
-from skillopt.files import write_json, write_text
-from skillopt.models._limits import Retry
-from skillopt.redact import Scrubber
-from skillopt.skill.document import Document
+from skillopt.events import Sink
+from skillopt.files import write_json
 from skillopt.skill.folder import copy_skill
-from skillopt.tasks.rollout import means
 from skillopt.tasks.scorers import Scorer
-from skillopt.tasks.splits import canonical_split
-from skillopt.tasks.task import SPLITS, Split, Task
-from skillopt.together import together
+from skillopt.tasks.task import Task
 from skillopt.train.exam import claim
 from skillopt.train.summary import summary
 
@@ -48,19 +41,6 @@ class Result:
     """Best against seed on the sealed test split; None where it was not measured."""
     summary: Mapping[str, Any] = field(repr=False)
     """What `summary.json` holds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """One skill on one split."""
-
-    skill: str
-    split: Split
-    hard: float | None
-    soft: float | None
-    n: int
-    invalid: int
-    rows: tuple[RowFact, ...] = field(repr=False)
 
 
 async def train(engine: Engine) -> Result:
@@ -103,56 +83,6 @@ async def train(engine: Engine) -> Result:
         test=fitted.report.comparison,
         summary=figures,
     )
-
-
-async def evaluate(
-    job: Job,
-    skills: Mapping[str, Document],
-    splits: Sequence[Split],
-    folder: Path,
-    *,
-    sinks: Sequence[Sink] = (),
-    retry: Retry | None = None,
-) -> list[Evaluated]:
-    """Measure skills on splits; what was measured before in this folder (or the shared cache) is not paid again.
-
-    Rollouts are keyed by the skill's text, so one folder may serve any number of skills.
-    """
-    identity = job.identity()
-    kept = {"kind": "eval", "target": identity["model"]["target"], "env": identity["env"], "tasks": identity["tasks"]}
-    results: list[Evaluated] = []
-    async with Lab(job, folder, kept, sinks=sinks, retry=retry) as lab:
-        try:
-            running = [
-                (
-                    name,
-                    split,
-                    lab.evaluator.start(
-                        skill.rendered, rows_of(job.splits.of(split)), stage="eval", place=f"{name}/{split}", resumes=False
-                    ),
-                )
-                for name, skill in skills.items()
-                for split in splits
-            ]
-            closed = await together(*(evaluation.close() for _, _, evaluation in running))
-            for (name, split, _), outcomes in zip(running, closed, strict=True):
-                mean, rows = means(outcomes), tuple(fact(outcome) for outcome in outcomes)
-                lost = len(rows) - mean.n
-                results.append(Evaluated(skill=name, split=split, hard=mean.hard, soft=mean.soft, n=mean.n, invalid=lost, rows=rows))
-        finally:
-            await lab.drain()
-        _write_eval(folder, results, lab.spending(), job.scrubber)
-    return results
-
-
-def eval_splits(name: str, job: Job) -> list[Split]:
-    """The splits that `--split` names; `all` is every one that has tasks."""
-    if name == "all":
-        return [split for split in SPLITS if job.splits.of(split)]
-    split = canonical_split(name)
-    if not job.splits.of(split):
-        raise UsageError(f"The {split} split of {job.benchmark.name!r} is empty.")
-    return [split]
 
 
 async def aoptimize(
@@ -227,17 +157,3 @@ def optimize(
 def _own(resolved: Resolved) -> OwnSettings | None:
     settings = resolved.config.env.settings
     return settings if isinstance(settings, OwnSettings) else None
-
-
-def _write_eval(folder: Path, results: Sequence[Evaluated], spending: Mapping[str, Any], scrubber: Scrubber) -> None:
-    lines = [scrubber.scrub(RowFact.model_dump_json(row, exclude_none=True)) for one in results for row in one.rows]
-    write_text(folder / "results.jsonl", "".join(line + "\n" for line in lines))
-    rows = [
-        {"skill": one.skill, "split": one.split, "n_items": one.n, "hard": one.hard, "soft": one.soft, "invalid": one.invalid}
-        for one in results
-    ]
-    whole = {**(rows[0] if len(rows) == 1 else {}), "evaluations": rows, "spending": dict(spending)}
-    write_json(folder / "eval_summary.json", scrubber.scrub_json(whole))
-
-
-__all__ = ["Evaluated", "Resolved", "Result", "aoptimize", "eval_splits", "evaluate", "optimize", "train"]

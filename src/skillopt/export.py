@@ -1,0 +1,257 @@
+"""Installs the best skill of a run where an agent looks for it: what is written, under which name, and what is never overwritten."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import stat
+import unicodedata
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from skillopt.errors import SkillError, UnknownName, UsageError
+from skillopt.events import Checkpoint, RunStarted
+from skillopt.files import read_text, write_bytes
+from skillopt.skill.document import Document
+from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.layout import BOM
+from skillopt.skill.spec import Violation, frontmatter_fields, violations
+from skillopt.store.run import DATABASE, EVENTS, read_events
+
+AGENTS: Mapping[str, str] = {
+    "claude-code": ".claude/skills",
+    "codex": ".agents/skills",
+    "cursor": ".cursor/skills",
+    "agents": ".agents/skills",
+}
+"""Where an agent looks for skills, below a project or the home folder. `.agents/skills` is read by many."""
+ZIP = "zip"
+TARGETS = (*AGENTS, ZIP)
+_BEST, _WHOLE = "best_skill.md", "best_skill"
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+"""The earliest a zip can hold: equal skills give equal archives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The best skill of a run, with the files that belong to it and what a reader should know of it."""
+
+    text: str
+    name: str
+    """What it is called where nobody says otherwise."""
+    files: Mapping[PurePosixPath, tuple[bytes, int]]
+    """Everything beside SKILL.md: content and permissions."""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One file after an export. `backup` holds what stood there before it was replaced."""
+
+    path: Path
+    state: Literal["written", "unchanged", "replaced"]
+    backup: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What an export did. `others` were in the skill's folder, are not part of the skill, and were left alone."""
+
+    name: str
+    path: Path
+    """The skill's folder, or the archive."""
+    placed: tuple[Placed, ...]
+    others: tuple[Path, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def read_best(run: Path) -> Best:
+    """The best skill of a run folder. Raises `UsageError` where there is none."""
+    if not (run / EVENTS).is_file() or not (run / DATABASE).is_file():
+        raise UsageError(f"{run} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the runs below a folder.")
+    if not (run / _BEST).is_file():
+        raise UsageError(f"{run} has no {_BEST} yet: nothing was measured in it. Train first, or name another run.")
+    try:
+        text = read_text(run / _BEST)
+    except UnicodeDecodeError as error:
+        raise SkillError(f"{run / _BEST} is not UTF-8: {error.reason} at byte {error.start}. Run the training command again.") from error
+    events = read_events(run / EVENTS)
+    started = next((event for event in events if isinstance(event, RunStarted)), None)
+    state = next((event.state for event in reversed(events) if isinstance(event, Checkpoint)), None)
+    # A seed folder that was renamed between two sessions leaves two; the later one belongs to the text.
+    whole = max((path for path in (run / _WHOLE).glob("*") if path.is_dir()), key=lambda path: path.stat().st_mtime_ns, default=None)
+    return Best(
+        text=text,
+        name=_declared(text) or slug(whole.name if whole is not None else _seed_name(run, started)),
+        files={} if whole is None else _carried(whole),
+        remarks=tuple(_remarks(run, text, started, state)),
+    )
+
+
+def slug(text: str) -> str:
+    """A text as a skill's name: lowercase letters, digits and single hyphens."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:64].strip("-") or "skill"
+
+
+def installable(best: Best, *, name: str | None = None, description: str | None = None) -> tuple[str, str]:
+    """The name and the text of SKILL.md. Frontmatter is kept byte for byte; where there is none, one is written.
+
+    Raises `SkillError` for what an agent would not load, with all the rules it breaks.
+    """
+    document = Document(best.text)
+    chosen = best.name if name is None else name
+    if not document.frontmatter:
+        if description is None:
+            raise SkillError(
+                "The skill has no frontmatter, and agents load a skill by its description. Say what it does and when to use it: "
+                "--description 'Answers ... Use it when ...'"
+            )
+        # A JSON text is a YAML text, whatever is in it: a name such as `on` or `123` stays one.
+        fields = {"name": chosen, "description": description}
+        head = ["---", *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()), "---", "", ""]
+        text = Document(document.newline.join(head) + best.text.removeprefix(BOM)).text
+    elif description is not None:
+        raise SkillError("The skill has its own frontmatter, which is kept as it is; --description is for a skill without one.")
+    else:
+        text = best.text
+        own = _declared(text)
+        if name is not None and own and own != name:
+            raise SkillError(
+                f"The skill calls itself {own!r} in its frontmatter, which is kept as it is, and its folder must have that name. "
+                "Leave --name out."
+            )
+    broken = [one.message for one in violations(text, chosen) if one.severity == "error" and not _is_own(one)]
+    if broken:
+        remedy = f" Correct the frontmatter in {_BEST} of the run and export again." if document.frontmatter else ""
+        raise SkillError(f"Nothing was written, agents may refuse this skill: {' '.join(broken)}{remedy}")
+    return chosen, text
+
+
+def export(best: Best, to: str, into: Path, *, name: str | None = None, description: str | None = None, force: bool = False) -> Exported:
+    """Put the skill where agent `to` looks for it below `into`, or as NAME.zip into it.
+
+    A file that is there and differs is never overwritten, and then nothing at all is written; with `force` it is kept beside the new
+    one as `.bak`. SKILL.md comes last, so that an agent never finds a skill whose files are missing.
+    """
+    if to not in TARGETS:
+        raise UnknownName("agent", to, TARGETS)
+    chosen, text = installable(best, name=name, description=description)
+    if not into.is_dir():
+        raise UsageError(f"There is no folder {into} to export into.")
+    files = {**best.files, PurePosixPath(SKILL_FILE): (text.encode(), 0o644)}
+    remarks = (*best.remarks, *(one.message for one in violations(text, chosen) if one.severity == "advice" or _is_own(one)))
+    if to == ZIP:
+        path = into / f"{chosen}.zip"
+        return Exported(name=chosen, path=path, placed=_place({path: (_zipped(chosen, files), None)}, force=force), remarks=remarks)
+    home = into / AGENTS[to] / chosen
+    # The permissions of what is there stay; only a new program is told that it is one.
+    wanted = {home / file: (data, mode if mode & stat.S_IXUSR else None) for file, (data, mode) in files.items()}
+    before = {path for path in home.rglob("*") if path.is_file()} if home.is_dir() else set()
+    placed = _place(wanted, force=force)
+    return Exported(name=chosen, path=home, placed=placed, others=tuple(sorted(before - set(wanted))), remarks=remarks)
+
+
+def _is_own(violation: Violation) -> bool:
+    """A key beyond the Agent Skills rules, such as an agent's own extensions: the user's, so it is kept and said."""
+    return violation.rule.startswith("unknown-key")
+
+
+def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> tuple[Placed, ...]:
+    """Look at everything before the first write."""
+    there = {path: _content(path) for path in wanted}
+    differing = [path for path, content in there.items() if content is not None and content != wanted[path][0]]
+    if differing and not force:
+        raise UsageError(
+            "Nothing was written, because this is there and differs: "
+            + ", ".join(map(str, differing))
+            + ". --force replaces it and keeps the old one beside it as .bak; --into or --name puts the skill elsewhere."
+        )
+    placed = []
+    for path, (data, mode) in wanted.items():
+        old, backup = there[path], None
+        if old is not None and old != data:
+            backup = _free(path)
+            write_bytes(backup, old)
+        if old != data:
+            _write(path, data, mode)
+        placed.append(Placed(path=path, state="written" if old is None else "unchanged" if old == data else "replaced", backup=backup))
+    return tuple(placed)
+
+
+def _content(path: Path) -> bytes | None:
+    """What a file holds; None where nothing is."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(
+            f"{path} is in the way: {error.strerror or error}. Nothing was written; move it, or choose another name."
+        ) from error
+
+
+def _write(path: Path, data: bytes, mode: int | None) -> None:
+    try:
+        write_bytes(path, data, mode=mode)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _free(path: Path) -> Path:
+    """A name for the backup that takes no earlier backup's place."""
+    number = 1
+    while (found := path.with_name(f"{path.name}.bak{number if number > 1 else ''}")).exists():
+        number += 1
+    return found
+
+
+def _zipped(name: str, files: Mapping[PurePosixPath, tuple[bytes, int]]) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as package:
+        for file, (data, mode) in sorted(files.items()):
+            entry = zipfile.ZipInfo(str(PurePosixPath(name) / file), _FIXED_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3  # Unix, whose permissions the next line holds
+            entry.external_attr = (stat.S_IFREG | (0o755 if mode & stat.S_IXUSR else 0o644)) << 16
+            package.writestr(entry, data)
+    return archive.getvalue()
+
+
+def _carried(whole: Path) -> dict[PurePosixPath, tuple[bytes, int]]:
+    files = sorted(path for path in whole.rglob("*") if path.is_file() and path != whole / SKILL_FILE)
+    return {PurePosixPath(path.relative_to(whole).as_posix()): (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) for path in files}
+
+
+def _declared(text: str) -> str:
+    """The name in the frontmatter; empty where there is none."""
+    name = frontmatter_fields(text).get("name")
+    return name.strip() if isinstance(name, str) else ""
+
+
+def _seed_name(run: Path, started: RunStarted | None) -> str:
+    """What the training command called the skill, else the benchmark."""
+    try:
+        given = json.loads(read_text(run / "config.json"))["env"]["skill_init"]
+    except (OSError, ValueError, KeyError):  # config.json is for people; without it there is still a name
+        given = None
+    if given:
+        return Path(given).parent.name if Path(given).name == SKILL_FILE else Path(given).stem
+    return run.resolve().name if started is None else started.benchmark
+
+
+def _remarks(run: Path, text: str, started: RunStarted | None, state: Mapping[str, Any] | None) -> Sequence[str]:
+    said = []
+    if started is not None and started.simulated:
+        said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")
+    if state is not None and Document(state["best"]).rendered != text:
+        said.append(f"{_BEST} is not the text that the run measured: it was changed since.")
+    elif state is not None and state["best"] == state["seed"]:
+        said.append("The best skill of this run is its seed: training found no better one.")
+    if not (run / "summary.json").is_file():
+        said.append("The run has not ended: this is its best skill so far, without the other files of a skill folder.")
+    return said
