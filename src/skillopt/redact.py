@@ -14,14 +14,15 @@ MIN_SECRET = 6
 """Shorter "secrets" (`EMPTY`, `none`) are placeholders; scrubbing them would eat ordinary words."""
 
 
-_WORD = re.compile("[A-Za-z]{1,16}")
+_WORD = re.compile("[A-Za-z]{1,10}")
 
 
 class Scrubber:
     """Takes the loaded credentials out of anything that leaves the process: files, events, logs, prompts, errors.
 
-    A secret is also found JSON-escaped and URL-quoted. Occurrences that overlap are removed as one. A plain word - `ollama`, `secret`, as
-    servers without a login are given - is no secret: taking it out would change tasks, answers and scores.
+    A secret is also found JSON-escaped and URL-quoted. Occurrences that overlap are removed as one.
+    A plain word of up to ten letters - `ollama`, `secret`, as servers without a login are given - is no secret: taking it out would change
+    tasks, answers and scores.
     """
 
     __slots__ = ("_forms",)

@@ -153,7 +153,7 @@ ROLES = [
         for knob, value in (("temperature", 0.3), ("top_p", 0.9), ("seed", 7), ("reasoning_effort", "low"), ("max_tokens", 2000))
     ),
     *(
-        case(f"model.{role}.timeout", 0.05, "error", latency=0.4, **{"env__train_cases": 2, "env__val_cases": 1, "env__test_cases": 0})
+        case(f"model.{role}.timeout", 0.05, "error", latency=0.4, **{"env__train_cases": 2, "env__val_cases": 6, "env__test_cases": 0})
         for role in ("optimizer", "target")
     ),
     case("model.optimizer.context_window", 18_000, "requests", {**OWN, "env.prompt": "{prompt} " + "padding " * 4_000}),
@@ -183,6 +183,7 @@ CASES = [
     case("train.batch_size", 4, "events"),
     case("train.accumulation", 2, "events"),
     case("train.seed", 1, "events"),
+    case("train.patience", 1, "events", train__num_epochs=4),
     case("gradient.minibatch_size", 3, "requests"),
     case("gradient.merge_batch_size", 3, "requests", **{"gradient__minibatch_size": 1}),
     case("gradient.analyst_workers", 1, "in_flight", env__workers=1, gradient__minibatch_size=1, latency=0.03),
@@ -207,7 +208,7 @@ CASES = [
     case("env.skill_init", "other.md", "requests", OWN),
     case("env.out_root", "elsewhere", "files"),
     case("env.workers", 1, "in_flight", latency=0.01),
-    case("env.exec_timeout", 0.05, "error", latency=0.4, env__train_cases=2, env__val_cases=1, env__test_cases=0),
+    case("env.exec_timeout", 0.05, "error", latency=0.4, env__train_cases=2, env__val_cases=6, env__test_cases=0),
     case("gate.policy", "lenient", "error"),
     case("budget.usd", 0.0001, "error", PRICED),
     case("budget.tokens", 100, "error"),

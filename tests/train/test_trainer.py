@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from skillopt.events import EpochEnded, Judged, RunStarted, StageClosed, TestMeasured, Updated
-from skillopt.models.world import HARMFUL
+from skillopt.models.world import HARMFUL, needs_of
 from train._world import Trained, train
 
 STEP_FIELDS = [
@@ -211,3 +211,35 @@ def test_a_shared_cache_pays_for_nothing_twice(tmp_path):
     stages = second.json("summary.json")["token_summary"]
     assert not {"rollout", "selection", "test"} & set(stages)
     assert stages["analyst_failure"]["calls"] > 0
+
+
+def test_a_run_without_headroom_stops_cheaply_and_says_so(tmp_path):
+    """One val case that needs no rule: the seed is perfect, so nothing is trained and the claim is about the seed."""
+    easy = train(tmp_path / "run", model__target="world:noise=0", env__val_cases=1, env__world_seed=_seed_with_an_easy_case())
+    assert easy.json("history.json") == []
+    assert "no headroom" in easy.json("summary.json")["stopped_because"]
+    assert "rollout" not in easy.json("summary.json")["token_summary"]
+    assert "No better skill was found" in easy.result.claim
+
+
+def _seed_with_an_easy_case() -> int:
+    return next(seed for seed in range(100) if not needs_of(f"W{seed:02d}3000"))
+
+
+def test_after_a_perfect_score_no_further_rollout_is_paid(tmp_path):
+    quiet = {"model__target": "world:noise=0", "model__optimizer": "world:harm=0", "optimizer__use_slow_update": False}
+    long = train(tmp_path / "run", **quiet, env__val_cases=8, evaluation__repeats=1, train__num_epochs=8)
+    history = long.json("history.json")
+    assert history[-1]["current_score"] == 1.0
+    assert all(record["current_score"] < 1.0 for record in history[:-1])
+    assert f"after step {len(history)}" in long.json("summary.json")["stopped_because"]
+
+
+def test_patience_ends_a_run_that_gets_nowhere(tmp_path):
+    stuck = train(tmp_path / "run", model__optimizer="world:harm=1", train__patience=2, train__num_epochs=8, optimizer__learning_rate=1)
+    history = stuck.json("history.json")
+    waited = len(history) - max((record["step"] for record in history if record["action"].startswith("accept")), default=0)
+    assert waited == 2
+    assert "train.patience" in stuck.json("summary.json")["stopped_because"]
+    again = train(tmp_path / "run", model__optimizer="world:harm=1", train__patience=2, train__num_epochs=8, optimizer__learning_rate=1)
+    assert again.json("history.json") == history

@@ -68,6 +68,8 @@ async def train(engine: Engine) -> Result:
         spending=engine.spending(),
         seconds=engine.seconds,
     )
+    if fitted.stopped:
+        figures["stopped_because"] = fitted.stopped
     if fitted.ended_early:
         figures["ended_early"] = fitted.ended_early
     write_json(engine.folder / "summary.json", job.scrubber.scrub_json(figures))

@@ -65,6 +65,7 @@ class Engine(Lab):
             largest_limit=config.optimizer.learning_rate,
             smallest_limit=config.optimizer.min_learning_rate,
             slow_samples=config.optimizer.slow_update_samples,
+            patience=config.train.patience,
         )
         return Trainer(
             evaluator=self.evaluator,

@@ -103,6 +103,8 @@ def remarks(summary: Mapping[str, Any]) -> Sequence[str]:
         )
     if summary["spending"]["more_than_reserved"]:
         said.append(f"Used more than was reserved: {'; '.join(summary['spending']['more_than_reserved'])}.")
+    if summary.get("stopped_because"):
+        said.append(f"Training stopped before its plan ended: {summary['stopped_because']}.")
     if summary.get("ended_early"):
         said.append(str(summary["ended_early"]))
     return said

@@ -51,6 +51,8 @@ class Plan:
     largest_limit: int
     smallest_limit: int
     slow_samples: int = 20
+    patience: int = 0
+    """Steps without an accepted change after which it is enough; 0 is never."""
 
     @property
     def steps_per_epoch(self) -> int:

@@ -39,10 +39,13 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """What training ended with. `ended_early` says why, when the budget ended it before the plan did."""
+    """What training ended with. Where it ended before its plan did, `stopped` says why no further step would have helped, and
+    `ended_early` that the budget was spent.
+    """
 
     state: State
     report: Report
+    stopped: str = ""
     ended_early: str = ""
 
 
@@ -80,6 +83,8 @@ class Trainer:
             for epoch in self.plan.epochs_left(state):
                 self.exam.start_early(state.seed)
                 for batch in self.plan.batches_left(epoch, state):
+                    if why := self.enough(state):
+                        return await self.finish(state, why)
                     state = await self.step(state, batch)
                 state = await self.end_epoch(state, epoch)
             return await self.finish(state)
@@ -173,11 +178,22 @@ class Trainer:
         told = {"action": action, "why": verdict.why, "slow_update_content": guidance.text, "candidate_hash": candidate.digest[:16]}
         return after, told
 
-    async def finish(self, state: State) -> Fitted:
+    def enough(self, state: State) -> str:
+        """Why no further step can help, or nothing."""
+        if self.gate.is_on and state.score == 1.0:
+            return f"val leaves no headroom after step {state.step}: nothing can be better than a perfect score"
+        waited = state.step - state.best_step
+        if self.plan.patience and waited >= self.plan.patience:
+            return f"{waited} steps brought nothing that was accepted (train.patience)"
+        return ""
+
+    async def finish(self, state: State, stopped: str = "") -> Fitted:
         """Open the seal: seed against best on the test split."""
+        if stopped:
+            self.log.emit(Notice(text=f"Training stops before its plan ends: {stopped}."))
         report = await self.examine(state)
         state = self.checkpoint("finish", replace(state, finished=True), {}, place="finish")
-        return Fitted(state=state, report=report)
+        return Fitted(state=state, report=report, stopped=stopped)
 
     async def examine(self, state: State) -> Report:
         """Test what there is; each look at the split is counted."""

@@ -1,0 +1,100 @@
+"""`skillopt report`: a run as one HTML page and a Markdown summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skillopt.cli._options import Json
+from skillopt.errors import UsageError
+
+if TYPE_CHECKING:
+    from skillopt.cli._folder import RunView
+    from skillopt.report import Facts
+
+PANEL, PLACE = "Look at runs", 3
+_OURS = "SkillOpt report"
+"""Stands near the top of every report; a file without it is somebody else's."""
+
+
+def add(app: typer.Typer, *, full: bool) -> None:
+    """Add the command."""
+    app.command("report", rich_help_panel=PANEL)(report)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A run folder; the run may be finished, stopped or at work.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE.html", help="Where the page goes; by default RUN/report.html.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write a run as one HTML page that works offline, and a Markdown summary beside it. A run at work is not disturbed."""
+    from skillopt.cli import _report
+    from skillopt.cli._folder import open_run
+    from skillopt.report import page, summary
+
+    view = open_run(run)
+    target = run / "report.html" if out is None else out
+    _check(target)
+    facts = _facts(view)
+    beside = target.with_suffix(".md")
+    _write(target, page(facts))
+    _write(beside, summary(facts))
+    if json:
+        _report.print_json({"html": str(target), "markdown": str(beside)})
+    else:
+        typer.echo(f"{target}\n{beside}")
+
+
+def _facts(view: RunView) -> Facts:
+    from skillopt.report import fold
+    from skillopt.store.database import Database
+    from skillopt.store.run import DATABASE
+
+    if view.started is None:
+        raise UsageError(f"{view.folder} holds no training run that has begun; there is nothing to report.")
+    database = Database.reading(view.folder / DATABASE)
+    try:
+        entries = list(database.entries())
+    finally:
+        database.shut()
+    files = {name: _read(view.folder / f"{name}.json") for name in ("config", "summary")}
+    return fold(view.events, config=files["config"], summary=files["summary"], entries=entries, status=view.status)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    import json
+
+    if not path.is_file():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read as JSON: {error}. Run the same training command again to write it.") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path} holds no JSON object. Run the same training command again to write it.")
+    return data
+
+
+def _check(target: Path) -> None:
+    """Nothing but an earlier report is written over: a page's Markdown could otherwise land on a README or on the best skill."""
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"{target} is no name for a page: --out takes a file that ends in .html.")
+    for path in (target, target.with_suffix(".md")):
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder; name another file with --out.")
+        if path.exists() and _OURS not in path.read_bytes()[:2000].decode("utf-8", "replace"):
+            raise UsageError(f"{path} is there already and is no report of ours; nothing was changed. Name another file with --out.")
+
+
+def _write(path: Path, text: str) -> None:
+    from skillopt.files import write_text
+
+    try:
+        write_text(path, text, durable=False)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}. Name another file with --out.") from error

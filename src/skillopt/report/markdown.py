@@ -1,0 +1,69 @@
+"""Writes a run's facts as a short Markdown summary for a pull request or a notebook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from skillopt.report.spending import total
+from skillopt.report.values import EditFact, Facts
+from skillopt.report.words import NOT_MEASURED, amount, markdown, money, outcome, outcomes, printable, score
+
+MARKER = "<!-- SkillOpt report -->"
+
+
+def summary(facts: Facts) -> str:
+    """The whole file."""
+    return "\n".join(_lines(facts)) + "\n"
+
+
+def _lines(facts: Facts) -> Iterator[str]:
+    yield MARKER
+    yield f"# {markdown(facts.benchmark)}: {markdown(facts.status)}{', simulated' if facts.simulated else ''}"
+    yield ""
+    yield f"Target {markdown(facts.target)}, optimizer {markdown(facts.optimizer)}."
+    yield ""
+    yield f"**{markdown(facts.claim)}**" if facts.claim else "The run has made no claim yet."
+    yield ""
+    yield from (f"- {markdown(remark)}" for remark in facts.remarks)
+    yield from ("", "## Scores", "")
+    yield from _table(("", f"val ({facts.metric})", "sealed test"), _scores(facts))
+    yield from ("", "## Steps", "", f"{len(facts.steps)} of {facts.planned}: {outcomes(facts.steps)}.", "")
+    if facts.changes:
+        rows = [(one.name, outcome(one.action), score(one.train), score(one.score), _applied(one.edits), one.why) for one in facts.changes]
+        yield from _table(("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), rows)
+    yield from ("", "## Spending", "")
+    whole = total(facts.paid)
+    lines = [(one.role, one.stage, amount(one.calls), amount(one.tokens), money(one.usd)) for one in facts.paid]
+    yield from _table(
+        ("role", "stage", "calls", "tokens", "cost"), [*lines, ("all", "", amount(whole.calls), amount(whole.tokens), money(whole.usd))]
+    )
+    if facts.best_diff:
+        text = printable(facts.best_diff).rstrip("\n")
+        fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+        yield from ("", "## Seed against best", "", f"{fence}diff", text, fence)
+
+
+def _scores(facts: Facts) -> list[tuple[str, ...]]:
+    compared = facts.test.comparison
+    if compared is None:
+        return [("seed", score(facts.baseline), NOT_MEASURED), ("best", score(facts.best), NOT_MEASURED)]
+    low, high = compared.interval
+    change = "" if facts.baseline is None or facts.best is None else f"{facts.best - facts.baseline:+.3f}"
+    last = [("last", "", score(facts.test.final))] if facts.test.final is not None else []
+    return [
+        ("seed", score(facts.baseline), score(compared.before)),
+        ("best", score(facts.best), score(compared.after)),
+        *last,
+        ("change", change, f"{compared.delta:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, n = {compared.n}"),
+    ]
+
+
+def _applied(edits: Sequence[EditFact]) -> str:
+    return str(sum(edit.state == "applied" for edit in edits))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    yield from (f"| {' | '.join(markdown(cell) for cell in row)} |" for row in rows)

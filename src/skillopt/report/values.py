@@ -1,0 +1,154 @@
+"""Decides what a report knows of a run: the values that HTML and Markdown are written from, and nothing they must compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from skillopt.evaluate.compare import Comparison
+
+Mark = Literal["pass", "partial", "fail", "invalid"]
+"""How a task went with a version; a task that is not in a version was not evaluated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditFact:
+    """One proposed edit, how it ended and why, and what spoke for it."""
+
+    id: str
+    state: str
+    reason: str
+    op: str
+    target: str
+    content: str
+    evidence: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """What one analyst looked at and saw: the evidence behind the edits of that name."""
+
+    name: str
+    tasks: Sequence[str]
+    patterns: Sequence[str]
+    edits: int
+    dropped: str | None
+    """Why it came to nothing, where it did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One attempt to change the skill: a step, or the slow update of an epoch."""
+
+    name: str
+    short: str
+    at: float
+    """Where it stands on the axis of steps; a slow update stands between two of them."""
+    step: int
+    epoch: int
+    action: str
+    why: str
+    train: float | None = None
+    """Mean of the step's rollouts, made with the skill before it."""
+    train_rows: int = 0
+    candidate: float | None = None
+    """The candidate's val score, where it was measured in full."""
+    bound: float | None = None
+    score: float | None = None
+    """The current skill's val score after the verdict."""
+    rows_used: int = 0
+    rows_total: int = 0
+    limit: int | None = None
+    verified: bool = True
+    edits: Sequence[EditFact] = ()
+    studies: Sequence[Study] = ()
+    invalid: Sequence[tuple[str, str, str]] = ()
+    """Rows that could not be measured: task, kind, detail."""
+    text: str = ""
+    """The guidance a slow update proposed."""
+    diff: str = ""
+    """What the change did to the skill; empty where it was not taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A task's outcome with one version; `note` says more where there is more to say."""
+
+    mark: Mark
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A skill that was measured on val, in full or as far as its verdict needed."""
+
+    short: str
+    name: str
+    action: str
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test:
+    """The sealed test, or why there is nothing to show of it."""
+
+    __test__ = False  # not a test class
+
+    why: str = ""
+    look: int = 0
+    metric: str = "hard"
+    comparison: Comparison | None = None
+    final: float | None = None
+    """Of the last skill, which is not the best one where the gate was off."""
+    left_out: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid:
+    """What one role spent in one stage. None is unknown, never zero."""
+
+    role: str
+    stage: str
+    calls: int
+    tokens: int
+    input_tokens: int | None
+    output_tokens: int | None
+    usd: float | None
+    unsettled: int
+    """Calls that ended without a usage report, or have not ended, and are charged as reserved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A run as far as it was decided."""
+
+    benchmark: str
+    target: str
+    optimizer: str
+    simulated: bool
+    status: str
+    planned: int
+    counts: Mapping[str, int]
+    claim: str = ""
+    remarks: Sequence[str] = ()
+    """What a reader must know before he believes the figures."""
+    metric: str = "hard"
+    baseline: float | None = None
+    best: float | None = None
+    best_origin: str = ""
+    changes: Sequence[Change] = ()
+    versions: Sequence[Version] = ()
+    tasks: Sequence[str] = ()
+    """The val tasks in planned order."""
+    test: Test = field(default_factory=Test)
+    paid: Sequence[Paid] = ()
+    seed_skill: str = ""
+    best_skill: str = ""
+    best_diff: str = ""
+    config: Sequence[tuple[str, str]] = ()
+
+    @property
+    def steps(self) -> list[Change]:
+        """The steps alone, without slow updates."""
+        return [change for change in self.changes if change.at == change.step]
