@@ -1,38 +1,18 @@
-"""Decides how figures read: scores, money, durations and counts, with unknown shown as unknown."""
+"""Decides how figures read on a terminal; scores, money and outcomes read as they do in a report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-UNKNOWN = "unknown"
-NOT_MEASURED = "not measured"
-_GROUPS = {
-    "accept": "accepted",
-    "accept_new_best": "accepted",
-    "force_accept": "taken without a gate",
-    "reject": "rejected",
-    "unchanged": "unchanged",
-    "skip_no_patches": "unchanged",
-    "inconclusive": "inconclusive",
-}
+from skillopt.report.words import NOT_MEASURED, UNKNOWN, money, outcome, score
 
-
-def score(value: float | None) -> str:
-    """A score with three decimals; one that was not measured says so."""
-    return NOT_MEASURED if value is None else f"{value:.3f}"
+__all__ = ["NOT_MEASURED", "UNKNOWN", "change", "count", "duration", "edit", "money", "outcome", "outcomes", "score", "spent"]
 
 
 def change(before: float | None, after: float | None) -> str:
     """The difference of two scores, signed; blank where one of them is missing."""
     return "" if before is None or after is None else f"{after - before:+.3f}"
-
-
-def money(usd: float | None) -> str:
-    """Dollars, or unknown: a price nobody knows is not zero."""
-    if usd is None:
-        return UNKNOWN
-    return f"${usd:,.2f}" if usd == 0 or usd >= 1 else f"${usd:.4f}"
 
 
 def duration(seconds: float) -> str:
@@ -50,11 +30,6 @@ def count(number: int, one: str, many: str = "") -> str:
 def spent(calls: int, tokens: int, usd: float | None) -> str:
     """What was paid, in one line."""
     return f"{count(calls, 'call')}, {count(tokens, 'token')}, cost {money(usd)}"
-
-
-def outcome(action: str) -> str:
-    """The word for what became of a step."""
-    return _GROUPS.get(action, action)
 
 
 def outcomes(actions: Iterable[str]) -> str:
