@@ -174,22 +174,32 @@ def ends_before_the_moment(process: subprocess.Popen[str], trap: Trap, seconds: 
 @pytest.mark.parametrize("seed", [10, pytest.param(8, marks=pytest.mark.real)])
 def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trap = Trap(seed)
+    landed: Counter[str] = Counter()
     with LoopbackProvider.in_thread(trap.answer, behave=trap.behave, latency=seeded_latency(seed, *LATENCY)) as provider:
         options = in_world(f"compatible:m@{provider.base_url}", *OPTIONS)
         asyncio.run(run(make_job(options), tmp_path / "undisturbed"))
         stages = stages_of(tmp_path / "undisturbed")
         undisturbed = provider.calls
-        landed = kill_again_and_again(tmp_path / "killed", options, stages, provider, trap, random.Random(seed))
-        asked = provider.calls - undisturbed
-    kills = sum(landed.values())
-    with capsys.disabled():
-        shown = ", ".join(f"{stage} {count}" for stage, count in sorted(landed.items()))
-        print(f"\n{kills} kills landed in: {shown}; {asked} requests instead of {undisturbed}")
-    assert kills >= 20
+        for again in range(3):  # a kill may slip into the next stage on a busy machine: then another run is killed as well
+            folder = tmp_path / f"killed{again}"
+            before = provider.calls
+            landed += kill_again_and_again(folder, options, stages, provider, trap, random.Random(seed + again))
+            with capsys.disabled():
+                shown = ", ".join(f"{stage} {count}" for stage, count in sorted(landed.items()))
+                asked = provider.calls - before
+                print(f"\n{sum(landed.values())} kills landed in: {shown}; {asked} requests instead of {undisturbed}")
+            assert_equal(folder, tmp_path / "undisturbed")
+            if sum(landed.values()) >= 20 and set(STAGES) <= set(landed):
+                break
+    assert sum(landed.values()) >= 20
     assert set(STAGES) <= set(landed)
-    assert_same_run(tmp_path / "killed", tmp_path / "undisturbed")
-    assert public_files(tmp_path / "killed") == public_files(tmp_path / "undisturbed")
-    told, expected = summary(tmp_path / "killed"), summary(tmp_path / "undisturbed")
+
+
+def assert_equal(killed: Path, undisturbed: Path) -> None:
+    """Skill, verdicts, facts, history, public files and claim are those of the run that nobody killed."""
+    assert_same_run(killed, undisturbed)
+    assert public_files(killed) == public_files(undisturbed)
+    told, expected = summary(killed), summary(undisturbed)
     assert told["status"] == "finished"
     assert {name: told[name] for name in ("claim", "test")} == {name: expected[name] for name in ("claim", "test")}
-    assert any(row["invalid"] for fact in facts(tmp_path / "killed") for row in fact.get("rows", ()) if isinstance(row, dict))
+    assert any(row["invalid"] for fact in facts(killed) for row in fact.get("rows", ()) if isinstance(row, dict))
