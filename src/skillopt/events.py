@@ -218,10 +218,6 @@ def parse_event(line: str | bytes) -> Event:
     return _adapter.validate_json(line)
 
 
-def ignore(event: Event) -> None:
-    """The sink of those who do not watch."""
-
-
 VOLATILE = frozenset({"time", "timing", "wall_time_s", "time_s", "resumed", "retries"})
 
 

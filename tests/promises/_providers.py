@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from promises._runs import QUICK, make_job
+from promises._runs import QUICK, make_job, verdicts
 from skillopt import api
 from skillopt.build import Engine
 from skillopt.events import Sink
@@ -113,3 +114,15 @@ def asked(provider: LoopbackProvider, since: int = 0) -> set[tuple[str | None, i
 def repeated(places: Iterable[tuple[str | None, int | None]], kept: set[tuple[str, int]]) -> set[Any]:
     """Questions that were asked although their answer had been kept."""
     return {place for place in places if place in kept}
+
+
+def quiet_run(folder: Path) -> Path:
+    """A whole run of the quiet world, which the disturbed ones are compared with."""
+
+    async def go() -> None:
+        async with provider_of() as provider:
+            await train(provider, folder)
+
+    asyncio.run(go())
+    assert [verdict["action"] for verdict in verdicts(folder)] == ["accept", "accept", "reject"], "choose another seed for QUIET"
+    return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from promises._providers import QUIET, SEED_TEXT, Outage, asked, at, hash_of, options, provider_of, repeated, stage_of, train
+from promises._providers import QUIET, SEED_TEXT, Outage, asked, at, hash_of, options, provider_of, quiet_run, repeated, stage_of, train
 from promises._runs import committed, database_of, events_of, facts, summary, verdicts
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.events import Checkpoint, Event, Notice, StageOpened, TestMeasured
@@ -56,15 +55,7 @@ async def spend(provider: LoopbackProvider, folder: Path, *more: str) -> dict[st
 @pytest.fixture(scope="module")
 def ample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that no budget ended."""
-    folder = tmp_path_factory.mktemp("ample")
-
-    async def go() -> None:
-        async with provider_of() as provider:
-            await train(provider, folder)
-
-    asyncio.run(go())
-    assert [verdict["action"] for verdict in verdicts(folder)] == ["accept", "accept", "reject"], "choose another seed for QUIET"
-    return folder
+    return quiet_run(tmp_path_factory.mktemp("ample"))
 
 
 def assert_same_result(folder: Path, ample: Path) -> None:

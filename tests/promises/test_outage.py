@@ -21,6 +21,7 @@ from promises._providers import (
     on,
     options,
     provider_of,
+    quiet_run,
     repeated,
     stage_of,
     train,
@@ -59,15 +60,7 @@ FOREVER = sorted({(ill, STAGES[(3 * n) % len(STAGES)]) for n, ill in enumerate(I
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that nothing happened to."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-
-    async def go() -> None:
-        async with provider_of() as provider:
-            await train(provider, folder)
-
-    asyncio.run(go())
-    assert [verdict["action"] for verdict in verdicts(folder)] == ["accept", "accept", "reject"], "choose another seed for QUIET"
-    return folder
+    return quiet_run(tmp_path_factory.mktemp("undisturbed"))
 
 
 @pytest.mark.parametrize(("ill", "stage"), FOREVER)

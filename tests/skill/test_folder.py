@@ -102,10 +102,10 @@ def test_a_copied_skill_carries_its_other_files_as_they_are(folder: Path, tmp_pa
     (folder / ".git").mkdir()
     (folder / ".git" / "config").write_text("x")
     out = tmp_path / "out" / "demo"
-    assert copy_skill(load_skill(folder), "new text\n", out) == ()
+    assert copy_skill(load_skill(folder), TEXT + "new text\n", out) == ()
     found = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
     assert found == ["SKILL.md", "references/facts.md", "scripts/run.sh"]
-    assert (out / "SKILL.md").read_text() == "new text\n"
+    assert (out / "SKILL.md").read_text() == TEXT + "new text\n"
     assert (out / "references" / "facts.md").read_bytes() == b"facts\r\n"
     assert stat.S_IMODE((out / "scripts" / "run.sh").stat().st_mode) & 0o100
     assert (folder / "SKILL.md").read_text() == TEXT
@@ -120,11 +120,17 @@ def test_a_copy_follows_no_link_out_of_the_skill(folder: Path, tmp_path: Path) -
     (folder / "alias.md").symlink_to(Path("references") / "facts.md")
     (folder / "dangling").symlink_to("nowhere")
     out = tmp_path / "out"
-    left_out = copy_skill(load_skill(folder), "x", out)
+    left_out = copy_skill(load_skill(folder), TEXT, out)
     assert set(left_out) == {Path("references/secret.txt"), Path("elsewhere"), Path("loop"), Path("dangling")}
     assert (out / "alias.md").read_bytes() == b"facts\r\n"
     assert not (out / "alias.md").is_symlink()
     assert not any("secret" in path.name for path in out.rglob("*"))
+
+
+def test_a_copy_that_breaks_a_rule_the_skill_keeps_is_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(SkillError, match="no frontmatter"):
+        copy_skill(load_skill(folder), "x", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_copy_never_overwrites(folder: Path, tmp_path: Path) -> None:
@@ -134,7 +140,7 @@ def test_a_copy_never_overwrites(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_copy_into_the_skills_own_folder_ends(folder: Path) -> None:
-    copy_skill(load_skill(folder), "x", folder / "best")
+    copy_skill(load_skill(folder), TEXT, folder / "best")
     assert not (folder / "best" / "best").exists()
     assert (folder / "best" / "references" / "facts.md").exists()
 

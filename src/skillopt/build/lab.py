@@ -23,7 +23,7 @@ from skillopt.messages import Role
 from skillopt.models import providers
 from skillopt.models._budgeted import Budgeted
 from skillopt.models._limits import Limited, Limiter, Retry
-from skillopt.models._model import Model
+from skillopt.models._model import Model, Provider
 from skillopt.models._prices import Price, price_of
 from skillopt.models._recorded import Recorded
 from skillopt.models._scrubbed import Scrubbed
@@ -91,7 +91,8 @@ class Lab:
 
     def model(self, role: Role, spec: RoleSpec, price: Price | None) -> Model:
         """A provider behind the stack every call passes: recorded, limited, budgeted, scrubbed."""
-        provider: Model = providers.get(spec.model.provider)(spec.model)
+        build: Provider = providers.get(spec.model.provider)
+        provider = build(spec.model)
         self._stack.push_async_callback(provider.close)
         config = self.job.config
         analysts = config.gradient.analyst_workers

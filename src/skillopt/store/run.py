@@ -47,7 +47,6 @@ class Run:
         except BaseException:
             self._stack.close()
             raise
-        self.is_resumed = bool(self.history)
 
     def __enter__(self) -> Run:
         return self
