@@ -83,8 +83,6 @@ _AZURE_REST: Mapping[str, tuple[Any, ...]] = {
 _QWEN = ("base_url", "api_key", "temperature", "timeout_seconds", "max_tokens", "enable_thinking", "thinking_mode")
 
 LATER: Mapping[str, tuple[Any, ...]] = {
-    "model.rewrite_reasoning_effort": (),
-    "model.rewrite_max_completion_tokens": (64000,),
     **{f"model.codex_exec_{key}": () for key in ("path", "sandbox", "profile", "reasoning_effort", "use_sdk", "network_access")},
     **{f"model.codex_exec_{key}": () for key in ("web_search", "approval_policy")},
     "model.codex_trace_to_optimizer": (True, False),
@@ -107,10 +105,6 @@ LATER: Mapping[str, tuple[Any, ...]] = {
     "model.minimax_max_tokens": (8000,),
     "model.minimax_enable_thinking": (False,),
     **{f"model.{role}_minimax_{key}": () for role in ("optimizer", "target") for key in ("base_url", "api_key")},
-    "optimizer.longitudinal_pair_policy": ("mixed",),
-    "optimizer.use_skill_aware_reflection": (False,),
-    "optimizer.skill_aware_appendix_source": ("both",),
-    "optimizer.skill_aware_consolidate_threshold": (0,),
     "evaluation.use_semantic_density": (False,),
     "evaluation.semantic_density_weight": (0.05,),
     "evaluation.leading_words": ("builtin",),

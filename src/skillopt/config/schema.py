@@ -67,6 +67,10 @@ class ModelConfig(Section):
     optimizer_backend: str | None = Field(default=None, description="Provider of a bare optimizer name; beats model.backend.")
     target_backend: str | None = Field(default=None, description="Provider of a bare target name; beats model.backend.")
     reasoning_effort: Effort | None = Field(default=None, description="Reasoning effort of both roles unless a role sets its own.")
+    rewrite_reasoning_effort: Effort | None = Field(
+        default=None, description="Reasoning effort of the call that rewrites a whole skill; unset means the optimizer's."
+    )
+    rewrite_max_completion_tokens: int = Field(default=64_000, ge=1, description="Output cap of calls that write a whole skill.")
     azure_openai_endpoint: str | None = Field(default=None, description="Azure OpenAI endpoint of the roles that run on Azure.")
     azure_openai_api_key: SecretStr | None = Field(default=None, description="Azure OpenAI key; better kept in the environment.")
     azure_openai_auth_mode: str | None = Field(
@@ -100,14 +104,31 @@ class OptimizerConfig(Section):
     learning_rate: int = Field(default=4, ge=1, description="Most edits a step may apply, and one analyst may propose.")
     min_learning_rate: int = Field(default=2, ge=1, description="Where the schedule ends.")
     lr_scheduler: Literal["constant", "linear", "cosine"] = Field(default="cosine", description="Shape of the limit over the steps.")
-    lr_control_mode: Literal["fixed"] = Field(default="fixed", description="Who sets the limit: the schedule.")
-    skill_update_mode: Literal["patch"] = Field(default="patch", description="How a skill changes: by edits.")
+    lr_control_mode: Literal["fixed", "autonomous", "none"] = Field(
+        default="fixed", description="Who sets the limit of a step: the schedule, the optimizer model, or nobody."
+    )
+    skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = Field(
+        default="patch", description="How a skill changes: by edits, by one rewrite from suggestions, or by rewrites of whole skills."
+    )
     use_slow_update: bool = Field(default=True, description="Compare epochs and write the slow-update region.")
     slow_update_samples: int = Field(default=20, ge=1, description="Train tasks the slow update compares.")
-    slow_update_gate_with_selection: Literal[True] = Field(
-        default=True, description="The slow update passes the gate like every other change."
+    slow_update_gate_with_selection: bool = Field(
+        default=True, description="The slow update passes the gate like every other change; off takes it and measures it afterwards."
+    )
+    longitudinal_pair_policy: Literal["mixed", "changed", "unchanged"] = Field(
+        default="mixed", description="Which pairs the slow update reads: all, those whose outcome changed, or those that stayed."
     )
     use_meta_skill: bool = Field(default=True, description="Keep notes for the optimizer across epochs.")
+    use_skill_aware_reflection: bool = Field(
+        default=False, description="Tell defects of the skill (edits) from lapses in following it (notes in the appendix)."
+    )
+    skill_aware_appendix_source: Literal["both", "failure_only"] = Field(
+        default="both", description="Which analysts may write notes for the appendix."
+    )
+    skill_aware_consolidate_threshold: int = Field(
+        default=0, ge=0, description="Notes above which the appendix is condensed by one call; 0 is never."
+    )
+    salvage: bool = Field(default=True, description="Try a rejected bundle of several edits once more as its two halves.")
 
     @model_validator(mode="after")
     def _ordered(self) -> OptimizerConfig:
@@ -144,7 +165,16 @@ class EnvConfig(Section):
 class GateConfig(Section):
     """Who decides."""
 
-    policy: Literal["strict"] = Field(default="strict", description="Decision rule of the gate.")
+    policy: Literal["strict", "confirm", "no_regression", "paired", "size_capped"] = Field(
+        default="strict", description="Decision rule of the gate."
+    )
+    alpha: float = Field(default=0.05, gt=0, lt=1, description="Largest chance of an accident that `paired` accepts.")
+    max_chars: int = Field(
+        default=0, ge=0, description="Longest skill `size_capped` accepts, in characters; 0 is twice the seed, at least 4,000."
+    )
+    confirm_draws: int = Field(
+        default=0, ge=0, description="Further draws per val task that `confirm` takes; 0 is as many as the first time."
+    )
 
 
 class BudgetConfig(Section):

@@ -43,6 +43,9 @@ class ModelSpec:
     timeout: float = 120.0
     connections: int = 64
     """How many calls may be open at once; sizes the connection pool."""
+    structured_output: str = "auto"
+    """How a schema is asked for: `schema` (the provider's JSON-schema mode), `json` (its JSON mode), `off` (by the prompt alone), or `auto`
+    (schema, falling back once on a refusal and remembering it)."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Provider-specific settings, by name."""
 
