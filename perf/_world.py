@@ -14,7 +14,7 @@ from skillopt import api
 from skillopt.build import Engine, prepare
 from skillopt.config import load
 from skillopt.events import EpochEnded, Event, Judged, Reflected, Updated
-from skillopt.models.world import HARMFUL
+from skillopt.models._world_rules import HARMFUL
 
 SEEDS = tuple(range(10))
 NOISE = 0.02

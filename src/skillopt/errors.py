@@ -11,6 +11,7 @@ SkillOptError
 │   ├── BudgetSpent                                                       exit 4
 │   ├── ProviderDown    outage or dead login, every cause listed          exit 3
 │   ├── UnusableReplies the optimizer's replies could not be read, twice  exit 3
+│   ├── AnswersWanted   questions by hand wait for their answers          exit 5
 │   └── Interrupted     Ctrl-C                                            exit 130
 └── Fault               something the measurement did wrong, with its kind; never a score
     ├── ModelError      one failed attempt of one model call
@@ -87,6 +88,12 @@ class ProviderDown(Stopped):
 
 class UnusableReplies(Stopped):
     """Two steps in a row lost more than half of their reflections to unusable optimizer replies."""
+
+
+class AnswersWanted(Stopped):
+    """Nothing more can be asked before somebody answers the questions that lie in a folder."""
+
+    exit_code = 5
 
 
 class Interrupted(Stopped):

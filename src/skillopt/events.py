@@ -70,6 +70,7 @@ class PatchFact(BaseModel):
     tasks: list[str]
     edits: list[dict[str, Any]] = []
     summary: list[Any] = []
+    notes: list[str] = []
     dropped: str | None = None
 
 
@@ -89,9 +90,12 @@ class Aggregated(_Event):
 class Selected(_Event):
     type: Literal["selected"] = "selected"
     place: str
-    limit: int
+    limit: int | None
+    """None where nothing limits a step."""
     ranked: bool
     edits: list[dict[str, Any]]
+    decision: dict[str, Any] | None = None
+    """How the optimizer model chose the limit, where it did."""
 
 
 class Updated(_Event):
@@ -104,6 +108,10 @@ class Updated(_Event):
     skill: str
     """The candidate with its region markers."""
     outcomes: list[dict[str, Any]]
+    rewrite: dict[str, Any] | None = None
+    """What the writer of a whole skill said of it."""
+    notes: list[str] | None = None
+    """The appendix after the update, where notes were added to it."""
 
 
 class Judged(_Event):
@@ -121,6 +129,11 @@ class Judged(_Event):
     rows_total: int
     verified: bool
     why: str
+    policy: str = "strict"
+    decided_by: str = ""
+    """The part of the policy that fixed the verdict; empty where nothing was measured."""
+    skill: str = ""
+    """Digest of the candidate's rendered text; empty where nothing was measured."""
 
 
 CheckpointKind: TypeAlias = Literal["baseline", "step", "epoch", "finish", "reopened"]
@@ -143,6 +156,8 @@ class EpochEnded(_Event):
     epoch: int
     slow_update: dict[str, Any]
     meta_skill: dict[str, Any]
+    pairs: list[dict[str, Any]] = []
+    """The training tasks that were compared, as they went with either skill."""
 
 
 class TestMeasured(_Event):

@@ -12,6 +12,7 @@ import pytest
 from promises._runs import QUICK, make_job
 from skillopt import api
 from skillopt.api import Evaluated, Versus
+from skillopt.api._comparison import evaluated
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.build import Job
 from skillopt.errors import ProviderDown
@@ -32,7 +33,7 @@ def scores(skill: str, *tasks: tuple[float | None, ...], soft: float | None = No
         for number, draws in enumerate(tasks)
         for draw, hard in enumerate(draws)
     ]
-    return Evaluated(skill=skill, digest=skill, split="val", repeats=len(tasks[0]), hard=None, soft=None, n=0, invalid=0, rows=tuple(rows))
+    return evaluated(target="m", target_digest="m", skill=skill, digest=skill, split="val", repeats=len(tasks[0]), rows=tuple(rows))
 
 
 def only(before: Evaluated, after: Evaluated) -> Versus:
@@ -175,7 +176,7 @@ async def test_a_row_lost_to_the_provider_leaves_its_pair_out_and_is_asked_again
     assert not [row for row in lines(tmp_path) if "invalid" in row]
 
 
-async def test_an_outage_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+async def test_an_outage_takes_nothing_from_the_folder_and_names_what_is_missing(tmp_path: Path) -> None:
     ill = [False]
     async with losing(lambda call: ill[0]) as provider:
         job = job_of(provider)
@@ -184,7 +185,14 @@ async def test_an_outage_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
         ill[0] = True
         with pytest.raises(ProviderDown):
             await api.evaluate(job, SKILLS, ["val"], tmp_path, against="bad", retry=Retry(attempts=1))
-    assert (lines(tmp_path), summary(tmp_path)) == before
+        assert (lines(tmp_path), summary(tmp_path)["evaluations"]) == (before[0], before[1]["evaluations"])
+        [missing] = summary(tmp_path)["missing"]
+        assert (missing["skill"], missing["split"]) == ("bad", "val")
+        assert "HTTP 500" in missing["why"]
+        assert "n_items" not in summary(tmp_path)  # the public figures of one evaluation are not those of half a command
+        ill[0] = False
+        await api.evaluate(job, SKILLS, ["val"], tmp_path, against="bad", retry=QUICK)
+    assert summary(tmp_path)["missing"] == []
 
 
 async def test_a_graded_scorer_is_compared_on_soft_too(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,9 @@ def test_every_verdict_of_a_run_is_found_again(skillopt: Command, finished: Path
         code, data = explained(skillopt, finished, str(record["step"]))
         actions.add(data["recorded"])
         assert (code, data["recomputed"], data["agrees"]) == (0, data["recorded"], True)
-        assert (data["rows_read"], len(data["edits"])) == (record["selection_rows"], record["edit_apply_summary"]["total"])
+        assert data["rows_read"] == record["selection_rows"]
+        saved = [one for one in record.get("salvage", {"halves": ()})["halves"] if one["action"] == "accept"]
+        assert len(data["edits"]) == (len(saved[0]["edits"]) if saved else record["edit_apply_summary"]["total"])
     assert {"accept", "reject"} <= actions
 
 
@@ -39,17 +42,65 @@ def test_every_verdict_of_a_run_is_found_again(skillopt: Command, finished: Path
         ("evaluation.use_gate=false",),
         ("evaluation.gate_metric=mixed", "evaluation.gate_mixed_weight=0.3"),
         ("evaluation.repeats=2", "env.val_cases=12"),
+        ("gate.policy=no_regression",),
+        ("gate.policy=paired", "gate.alpha=0.2"),
+        ("gate.policy=size_capped", "gate.max_chars=400"),
+        ("gate.policy=confirm", "model.target=world:noise=0.15"),
+        ("gate.policy=confirm", "model.target=world:noise=0.15", "gate.confirm_draws=3", "evaluation.repeats=2", "env.val_cases=12"),
+        ("gate.policy=confirm", "optimizer.slow_update_gate_with_selection=false"),
+        ("gate.policy=size_capped", "gate.max_chars=400", "evaluation.use_gate=false"),
     ],
-    ids=lambda options: options[0],
+    ids=lambda options: " ".join(options),
 )
 def test_verdicts_are_found_again_under_other_gates(skillopt: Command, tmp_path: Path, options: tuple[str, ...]) -> None:
+    ran = skillopt("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, *options)
+    assert ran.code == 0, ran.err
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    decided = Counter()
+    for verdict in (event for event in events if event["type"] == "judged"):
+        code, data = explained(skillopt, tmp_path / "run", name_of(verdict["place"]))
+        assert (code, data["agrees"], data["place"]) == (0, True, verdict["place"]), data
+        decided[verdict["action"], verdict["decided_by"]] += 1
+    assert len({action for action, _ in decided}) > 1
+    policy = dict(option.split("=", 1) for option in options).get("gate.policy", "")
+    if "evaluation.use_gate=false" not in options:
+        assert OWN_REJECTS.get(policy, ("reject", "score")) in decided
+
+
+OWN_REJECTS = {"no_regression": ("reject", "regression"), "paired": ("reject", "chance"), "size_capped": ("reject", "length")}
+"""What a policy refused that strict would have taken further."""
+
+
+def name_of(place: str) -> str:
+    """A place of the log as `explain` is asked for it."""
+    epoch, where, part = (*place.split("/"), "bundle")[:3]
+    return f"epoch-{epoch[1:]}" if where == "end" else f"{where[1:]}/{part}"
+
+
+def test_a_confirmation_is_explained_reading_by_reading(skillopt: Command, tmp_path: Path) -> None:
+    options = ("gate.policy=confirm", "model.target=world:noise=0.15")
     assert skillopt("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, *options).code == 0
-    records = history(tmp_path / "run")
-    epochs = [path.parent.name[-1] for path in (tmp_path / "run" / "slow_update").glob("*/selection_eval")]
-    for step in [*(str(record["step"]) for record in records), *(f"epoch-{epoch}" for epoch in epochs)]:
-        code, data = explained(skillopt, tmp_path / "run", step)
-        assert (code, data["agrees"]) == (0, True), data
-    assert len({record["action"] for record in records}) > 1 or options == ("evaluation.use_gate=false",)
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    accepted = next(event for event in events if event["type"] == "judged" and event["action"] == "accept")
+    first = next(event for event in events if event["type"] == "stage_closed" and event["place"] == "baseline")
+    assert (len(first["rows"]), accepted["rows_used"]) == (48, 48)  # 24 rows, and as many again
+    _, data = explained(skillopt, tmp_path / "run", name_of(accepted["place"]))
+    assert [row["draw"] for row in data["rows"]] == [0] * 20 + [1] * 4 + [row["draw"] for row in data["rows"][24:]]
+    said = skillopt("explain", "run", name_of(accepted["place"])).out
+    assert "Policy: confirm." in said
+    assert "drawn again" in said
+
+
+def test_a_step_that_was_saved_in_part_is_explained_by_the_half_that_was_taken(skillopt: Command, finished: Path) -> None:
+    for record in history(finished):
+        halves = record.get("salvage", {"halves": ()})["halves"]
+        taken = next((number for number, half in enumerate(halves, 1) if half["action"] == "accept"), None)
+        if halves:
+            _, data = explained(skillopt, finished, str(record["step"]))
+            assert data["name"] == f"step {record['step']}/" + (f"half-{taken}" if taken else "bundle")
+            assert len(data["others"]) == len(halves)
+            code, data = explained(skillopt, finished, f"{record['step']}/bundle")
+            assert (code, data["recorded"], data["agrees"]) == (0, "reject", True)
 
 
 def test_the_evidence_is_shown_to_people(skillopt: Command, finished: Path) -> None:
@@ -89,7 +140,9 @@ def test_a_log_whose_rows_do_not_give_its_verdict_ends_with_1(
     assert "DIFFERS" in ran.out
 
 
-@pytest.mark.parametrize(("step", "told"), [("99", "no verdict"), ("first", "'epoch-N'"), ("epoch-9", "no verdict")])
+@pytest.mark.parametrize(
+    ("step", "told"), [("99", "no verdict"), ("first", "'epoch-N'"), ("epoch-9", "no verdict"), ("1/half-3", "'N/half-1'")]
+)
 def test_a_step_that_is_not_there_is_bad_input(skillopt: Command, finished: Path, step: str, told: str) -> None:
     ran = skillopt("explain", str(finished), step)
     assert (ran.code, ran.out) == (2, "")

@@ -17,7 +17,7 @@ from skillopt.config import describe, load
 from skillopt.errors import SkillOptError
 from skillopt.events import Event, comparable
 from skillopt.models._limits import Retry
-from skillopt.models.world import SEED_SKILL, code_of, family_of
+from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 BASE = {

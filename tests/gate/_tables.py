@@ -1,19 +1,19 @@
-"""Random outcome tables, run through the real gate and evaluator."""
+"""Outcome tables, run through the real gate and evaluator."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
+from typing import Any
 
 from skillopt.errors import Fault
-from skillopt.evaluate.runner import Evaluator, Row, rows_of
+from skillopt.evaluate.runner import Evaluator, Row
 from skillopt.events import Event
 from skillopt.gate.decision import value
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.tasks.rollout import Invalid, Score, Trajectory
+from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
 
 
@@ -84,9 +84,19 @@ class Table:
 
 
 def judge(
-    incumbent: Mapping[tuple[str, int], Score], table: Table, *, metric: str, weight: float, ahead: int, is_on: bool = True
+    incumbent: Mapping[tuple[str, int], Score],
+    table: Table,
+    *,
+    metric: str,
+    weight: float,
+    ahead: int,
+    is_on: bool = True,
+    in_full: bool = False,
+    candidate: str = "new",
+    first_draws: int | None = None,
+    **settings: Any,
 ) -> tuple[Verdict, list[Event]]:
-    """The real gate on a table."""
+    """The real gate on a table. Of the incumbent's draws the gate is told the first ones; the policy adds the others."""
 
     async def run() -> tuple[Verdict, list[Event]]:
         events: list[Event] = []
@@ -94,24 +104,13 @@ def judge(
             harness=table, model=table, benchmark=table, rollouts=Memory(), workers=ahead, max_tokens=1, emit=events.append
         )
         tasks = {task: Task(id=task, prompt=f"question {task}") for task, _ in incumbent}
-        rows = [Row(task=tasks[task], draw=draw) for task, draw in incumbent]
-        gate = Gate(evaluator, rows, metric=metric, weight=weight, is_on=is_on)
+        rows = [Row(task=tasks[task], draw=draw) for task, draw in incumbent if first_draws is None or draw < first_draws]
+        gate = Gate(evaluator, rows, metric=metric, weight=weight, is_on=is_on, **settings)
         values = {row: value(score, metric, weight) for row, score in incumbent.items()}
-        measured = Measured(skill="old", values=values, hard=0.0, soft=0.0)
-        verdict = await gate.judge("new", measured, "p")
+        assert set(gate.rows) == set(values)
+        measured = Measured(skill="old skill", values=values, hard=0.0, soft=0.0)
+        verdict = await gate.judge(candidate, measured, "p", in_full=in_full)
         await asyncio.sleep(0)
         return verdict, events
 
     return asyncio.run(run())
-
-
-def full_ruling(incumbent: Sequence[Fraction], candidate: Sequence[Fraction | None]) -> str:
-    """The rule of the design on all rows, written down a second time."""
-    bar = sum(incumbent)
-    best_case = sum(1 if one is None else one for one in candidate)
-    if best_case <= bar:
-        return "reject"
-    return "inconclusive" if any(one is None for one in candidate) else "accept"
-
-
-__all__ = ["Invalid", "Memory", "Table", "full_ruling", "judge", "rows_of"]

@@ -1,83 +1,133 @@
-"""A curtailed gate decides exactly as a full pass would, whatever the order in which rows arrive."""
+"""A curtailed gate decides exactly as a full pass would, whatever the policy and the order in which rows arrive."""
+
+from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import pytest
 
-from gate._tables import Table, full_ruling, judge
-from skillopt.gate.decision import reading_order, value
+from gate import _rules as rules
+from gate._cases import RandomCase, random_case
+from gate._tables import Table, judge
+from skillopt.gate.decision import Case
+from skillopt.gate.gate import Verdict
 from skillopt.tasks.rollout import Invalid, Score
 
-TABLES = 2_400
-SOFT = (0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 0.9, 1.0)
+BETTER = (-0.05, 0.05, 0.3, 0.6, 0.9)
 
 
-def random_score(rng: random.Random, good: float) -> Score:
-    return Score(hard=float(rng.random() < good), soft=rng.choice(SOFT))
+def strict(seed: int) -> tuple[RandomCase, rules.Rule, dict[str, Any]]:
+    return random_case(seed), rules.strict, {}
 
 
-def random_case(seed: int):
-    rng = random.Random(seed)
-    tasks = [f"t{number:02d}" for number in range(rng.randint(1, 14))]
-    rows = [(task, draw) for task in tasks for draw in range(rng.randint(1, 4))]
-    good = rng.random()
-    incumbent = {row: random_score(rng, good) for row in rows}
-    broken = rng.choice((0.0, 0.0, 0.1, 0.3))
-    shift = rng.choice((-0.3, -0.05, 0.0, 0.05, 0.3))
-
-    def attempt() -> Score | None:
-        return None if rng.random() < broken else random_score(rng, good + shift)
-
-    cells = {row: (attempt(), attempt()) for row in rows}
-    metric = rng.choice(("hard", "soft", "mixed"))
-    return incumbent, cells, metric, rng.choice((0.25, 0.5, 0.9)), rng.randint(1, 50), rng
+def no_regression(seed: int) -> tuple[RandomCase, rules.Rule, dict[str, Any]]:
+    return random_case(seed, most_tasks=6, shifts=BETTER), rules.no_regression, {}
 
 
-def test_the_curtailed_verdict_is_the_full_verdict_on_thousands_of_random_tables(capsys):
+def paired(seed: int) -> tuple[RandomCase, rules.Rule, dict[str, Any]]:
+    alpha = ("0.05", "0.2", "0.5")[seed % 3]
+    case = random_case(seed, most_tasks=9, shifts=BETTER)
+    return case, partial(rules.paired, alpha=Fraction(alpha)), {"alpha": float(alpha)}
+
+
+def size_capped(seed: int) -> tuple[RandomCase, rules.Rule, dict[str, Any]]:
+    sizes = random.Random(f"size {seed}")
+    cap, chars = sizes.choice((8, 9, 10, 20)), sizes.choice((8, 9, 10, 11))
+    rule = partial(rules.size_capped, chars=chars, incumbent_chars=len("old skill"), cap=cap)
+    return random_case(seed), rule, {"max_chars": cap, "candidate": "x" * chars}
+
+
+def confirm(seed: int) -> tuple[RandomCase, rules.Rule, dict[str, Any]]:
+    first, again = 1 + seed % 2, seed % 4
+    case = random_case(seed, draws=first + (again or first))
+    return case, partial(rules.confirm, first_draws=first), {"confirm_draws": again, "first_draws": first}
+
+
+POLICIES = {
+    "strict": (strict, 2_000, 50),
+    "no_regression": (no_regression, 600, 20),
+    "paired": (paired, 400, 20),
+    "size_capped": (size_capped, 400, 15),
+    "confirm": (confirm, 800, 50),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_curtailed_verdict_is_the_full_verdict_on_random_tables(policy, capsys):
+    make, tables, at_least = POLICIES[policy]
     sent = planned = 0
     verdicts = {"accept": 0, "reject": 0, "inconclusive": 0}
-    for seed in range(TABLES):
-        incumbent, cells, metric, weight, ahead, rng = random_case(seed)
-        table = Table(cells, rng)
-        verdict, _ = judge(incumbent, table, metric=metric, weight=weight, ahead=ahead)
-
-        order = reading_order({row: value(score, metric, weight) for row, score in incumbent.items()})
-        bars = [value(incumbent[row], metric, weight) for row in order]
-        final = [next((value(cell, metric, weight) for cell in cells[row] if cell is not None), None) for row in order]
-        assert verdict.action == full_ruling(bars, final), f"table {seed}"
-
-        # the record holds exactly the shortest prefix that decides, in reading order
-        read = len(verdict.rows)
-        assert [(row.task_id, row.draw) for row in verdict.rows] == order[:read]
-        assert all(isinstance(row, Invalid) == (one is None) for row, one in zip(verdict.rows, final, strict=False))
-        if verdict.action == "reject" and read:
-            assert full_ruling(bars, final[: read - 1] + [None] * (len(order) - read + 1)) != "reject"
-        if verdict.action != "reject":
-            assert read == len(order)
-        assert (verdict.candidate is not None) == (verdict.action == "accept" or (read == len(order) and None not in final))
+    for seed in range(tables):
+        case, rule, settings = make(seed)
+        table = case.table()
+        verdict, _ = judge(case.incumbent, table, policy=policy, **case.reading, **settings)
+        assert verdict.action == rule(case.bars, case.final), f"table {seed}: {verdict.why}"
+        assert_shortest(verdict, case, rule, further=order_of(case, policy, settings))
         verdicts[verdict.action] += 1
-        planned += len(order)
+        planned += len(case.cells)
         sent += len(set(table.asked))
     with capsys.disabled():
-        print(f"\n{TABLES} tables: {verdicts}; {sent} of {planned} rows were run, {planned - sent} ({1 - sent / planned:.0%}) saved")
-    assert min(verdicts.values()) > 50
+        print(f"\n{policy}, {tables} tables: {verdicts}; {sent} of {planned} rows were run, {1 - sent / planned:.0%} saved")
+    assert min(verdicts.values()) >= at_least
     assert sent < planned
 
 
-@pytest.mark.parametrize("ahead", [1, 3, 50])
-def test_the_record_does_not_depend_on_how_far_the_gate_runs_ahead(ahead):
-    for seed in range(60):
-        incumbent, cells, metric, weight, _, _ = random_case(seed)
-        one, _ = judge(incumbent, Table(cells, random.Random(1)), metric=metric, weight=weight, ahead=1)
-        other, _ = judge(incumbent, Table(cells, random.Random(2)), metric=metric, weight=weight, ahead=ahead)
-        assert (one.action, one.why, one.bound, one.rows) == (other.action, other.why, other.bound, other.rows)
+def order_of(case: RandomCase, policy: str, settings: Mapping[str, Any]) -> int:
+    """How many draws of each task belong to a confirmation."""
+    return (settings["confirm_draws"] or settings["first_draws"]) if policy == "confirm" else 0
 
 
-def test_with_the_gate_off_every_row_is_measured():
-    for seed in range(60):
-        incumbent, cells, metric, weight, ahead, rng = random_case(seed)
-        verdict, _ = judge(incumbent, Table(cells, rng), metric=metric, weight=weight, ahead=ahead, is_on=False)
-        assert len(verdict.rows) == len(incumbent)
+def assert_shortest(verdict: Verdict, case: RandomCase, rule: rules.Rule, *, further: int) -> None:
+    """The record holds exactly the shortest prefix that decides, in reading order."""
+    order = Case.of(case.bars, further=further).rows
+    read = len(verdict.rows)
+    final = case.final
+    assert [(row.task_id, row.draw) for row in verdict.rows] == list(order[:read])
+    assert all(isinstance(row, Invalid) == (final[row.task_id, row.draw] is None) for row in verdict.rows)
+    if verdict.action == "reject" and read:
+        before = {row: final[row] if at < read - 1 else None for at, row in enumerate(order)}
+        assert rule(case.bars, before) != "reject"
+    elif verdict.action != "reject" and not (further and verdict.decided_by == "lost rows"):
+        assert read == len(order)
+    complete = read == len(order) and None not in final.values()
+    assert (verdict.candidate is not None) == complete
+    assert verdict.action != "accept" or complete
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("ahead", [3, 50])
+def test_the_record_does_not_depend_on_how_far_the_gate_runs_ahead(policy, ahead):
+    make, _, _ = POLICIES[policy]
+    for seed in range(40):
+        case, _, settings = make(seed)
+        reading = {**case.reading, "policy": policy, **settings}
+        one, _ = judge(case.incumbent, Table(case.cells, random.Random(1)), **{**reading, "ahead": 1})
+        other, _ = judge(case.incumbent, Table(case.cells, random.Random(2)), **{**reading, "ahead": ahead})
+        assert one == other
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_in_full_every_row_is_measured_and_the_verdict_is_the_same(policy):
+    make, _, _ = POLICIES[policy]
+    for seed in range(40):
+        case, rule, settings = make(seed)
+        verdict, _ = judge(case.incumbent, case.table(), policy=policy, in_full=True, **case.reading, **settings)
+        assert len(verdict.rows) == len(case.incumbent) == verdict.rows_total
+        assert verdict.action == rule(case.bars, case.final)
+        assert (verdict.candidate is None) == (None in case.final.values())
+
+
+def test_with_the_gate_off_every_row_is_measured_and_no_policy_decides():
+    for seed in range(40):
+        case = random_case(seed)
+        settings = {"policy": "size_capped", "max_chars": 1}
+        verdict, _ = judge(case.incumbent, case.table(), is_on=False, **case.reading, **settings)
+        assert len(verdict.rows) == len(case.incumbent)
+        assert verdict.action == rules.strict(case.bars, case.final)
 
 
 def test_an_invalid_row_is_asked_once_more_before_it_may_decide():

@@ -21,9 +21,10 @@ HELLO = Request(
     stage="reflect",
     place="e1/s2/reflect/0",
     draw=1,
-    schema={"type": "object"},
 )
-GOLDEN = {"model": "claude-x", "max_tokens": 64, "system": "Be brief.", "messages": [{"role": "user", "content": "Hello"}]}
+CACHED = {"type": "ephemeral"}
+BRIEF = [{"type": "text", "text": "Be brief.", "cache_control": CACHED}]
+GOLDEN = {"model": "claude-x", "max_tokens": 64, "system": BRIEF, "messages": [{"role": "user", "content": "Hello"}]}
 ADD = Tool(name="add", description="Adds.", parameters={"type": "object"})
 PNG = Image(media_type="image/png", data="iVBORw0K")
 PNG_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}
@@ -66,7 +67,8 @@ async def test_unset_knobs_send_nothing_and_who_asks_stays_out_of_the_body() -> 
     [
         ("temperature", 0.0, {"temperature": 0.0}),
         ("top_p", 0.9, {"top_p": 0.9}),
-        ("reasoning_effort", "high", {"output_config": {"effort": "high"}}),
+        ("reasoning_effort", "high", {"output_config": {"effort": "high"}, "thinking": {"type": "adaptive"}}),
+        ("reasoning_effort", "none", {"thinking": {"type": "disabled"}}),
     ],
 )
 async def test_each_knob_that_is_set_is_sent_as_this_api_names_it(knob: str, value: Any, sent: dict[str, Any]) -> None:
@@ -90,7 +92,82 @@ async def test_without_a_system_message_there_is_no_system_field_and_several_are
     assert "system" not in await body_of(SPEC, replace(HELLO, messages=(user,)))
     several = (Message(role="system", content="A"), user, Message(role="system", content="B"))
     body = await body_of(SPEC, replace(HELLO, messages=several))
-    assert (body["system"], body["messages"]) == ("A\n\nB", [{"role": "user", "content": "Hello"}])
+    assert body["system"] == [{"type": "text", "text": "A\n\nB", "cache_control": CACHED}]
+    assert body["messages"] == [{"role": "user", "content": "Hello"}]
+
+
+async def test_the_stable_prefix_is_marked_for_the_prompt_cache_and_a_tool_conversation_to_its_end() -> None:
+    assert "cache_control" not in await body_of(SPEC)
+    talk = (
+        *HELLO.messages,
+        Message(role="assistant", content="", tool_calls=(ToolCall(id="c1", name="add", arguments="{}"),)),
+        Message(role="tool", content="3", tool_call_id="c1"),
+    )
+    body = await body_of(SPEC, replace(HELLO, messages=talk, tools=(ADD,)))
+    assert (body["system"], body["cache_control"]) == (BRIEF, CACHED)
+
+
+@pytest.mark.parametrize(
+    ("name", "effort", "cap", "thinking"),
+    [
+        ("claude-sonnet-4-5", "low", 10_000, {"type": "enabled", "budget_tokens": 2_000}),
+        ("claude-haiku-4-5-20251001", "medium", 16_384, {"type": "enabled", "budget_tokens": 8_192}),
+        ("claude-opus-4-1-20250805", "high", 16_384, {"type": "enabled", "budget_tokens": 13_107}),
+        ("claude-sonnet-4-20250514", "max", 16_384, {"type": "enabled", "budget_tokens": 15_564}),
+        ("claude-3-7-sonnet-latest", "low", 1_025, {"type": "enabled", "budget_tokens": 1_024}),
+        ("claude-sonnet-4-6", "low", 64, {"type": "adaptive"}),
+        ("claude-opus-4-8", "max", 64, {"type": "adaptive"}),
+        ("claude-fable-5", "medium", 64, {"type": "adaptive"}),
+        ("claude-sonnet-4-5", "none", 64, {"type": "disabled"}),
+    ],
+)
+async def test_an_effort_becomes_the_thinking_this_model_knows(name: str, effort: str, cap: int, thinking: Any) -> None:
+    body = await body_of(replace(SPEC, name=name, reasoning_effort=effort), replace(HELLO, max_tokens=cap))
+    assert body["thinking"] == thinking
+    assert body.get("output_config") == ({"effort": effort} if thinking["type"] == "adaptive" else None)
+
+
+async def test_a_cap_that_leaves_no_room_for_thinking_is_named_before_anything_is_sent() -> None:
+    with pytest.raises(ModelError, match="max_completion_tokens") as caught:
+        await ask(replace(SPEC, name="claude-sonnet-4-5", reasoning_effort="low"), replace(HELLO, max_tokens=1_024))
+    assert (caught.value.kind, caught.value.refused) == ("contract", True)
+
+
+async def test_models_that_want_their_thinking_back_do_not_think_where_there_are_tools() -> None:
+    spec = replace(SPEC, reasoning_effort="high")
+    request = replace(HELLO, max_tokens=9_000, tools=(ADD,))
+    assert "thinking" not in await body_of(replace(spec, name="claude-sonnet-4-5"), request)
+    assert (await body_of(replace(spec, name="claude-sonnet-5"), request))["thinking"] == {"type": "adaptive"}
+
+
+def test_an_effort_this_api_does_not_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match="minimal"):
+        anthropic.PLUGIN(replace(SPEC, reasoning_effort="minimal"))
+
+
+def test_a_json_mode_this_api_does_not_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no 'json' mode"):
+        anthropic.PLUGIN(replace(SPEC, structured_output="json"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("tool_use", "tool_calls"),
+        ("refusal", "refusal"),
+        ("pause_turn", "other"),
+        ("something new", "other"),
+        (None, "other"),
+    ],
+)
+async def test_every_stop_reason_is_read(reason: str | None, finish: str) -> None:
+    body = {"content": [{"type": "text", "text": "x"}], "stop_reason": reason, "model": "claude-x"}
+    _, reply = await ask(SPEC, HELLO, wrong=Misbehaviour.status(200, body=body))
+    assert (reply.finish, reply.text) == (finish, "x")
 
 
 async def test_neighbours_of_one_side_become_one_turn_and_empty_messages_none() -> None:

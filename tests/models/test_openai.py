@@ -22,7 +22,6 @@ HELLO = Request(
     stage="rollout",
     place="e1/s2/rollout/3",
     draw=4,
-    schema={"type": "object"},
 )
 SENT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 GOLDEN: dict[str, Any] = {"model": "gpt-x", "messages": SENT, "max_completion_tokens": 64}
@@ -136,10 +135,20 @@ async def test_an_empty_answer_is_an_answer() -> None:
     assert (reply.text, reply.finish) == ("", "stop")
 
 
-@pytest.mark.parametrize("finish", ["stop", "length", "refusal", "other"])
-async def test_every_finish_is_read(finish: Any) -> None:
-    _, reply = await ask(SPEC, HELLO, Answer(text="x", finish=finish))
-    assert reply.finish == finish
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("tool_calls", "tool_calls"),
+        ("function_call", "tool_calls"),
+        ("content_filter", "refusal"),
+        ("something new", "other"),
+        (None, "other"),
+    ],
+)
+async def test_every_finish_reason_is_read(reason: Any, finish: str) -> None:
+    assert (await raw(choice({"content": "x"}, reason))).finish == finish
 
 
 async def test_a_reply_longer_than_the_cap_arrives_cut_with_finish_length() -> None:
@@ -244,8 +253,10 @@ def test_endpoint_and_fingerprint_say_where_and_what_and_never_the_key() -> None
         (openai.PLUGIN, replace(SPEC, base_url="http://h/v1?api-version=1"), "before '?'"),
         (openai.PLUGIN, replace(SPEC, options={"organisation": "x"}), "organisation"),
         (compatible.PLUGIN, replace(SPEC, provider="compatible"), "compatible:gpt-x@http://host/v1"),
-        (azure.PLUGIN, replace(SPEC, provider="azure", base_url="https://a.example"), "AZURE_OPENAI_AUTH_MODE=openai_compatible"),
-        (azure.PLUGIN, replace(SPEC, provider="azure", options={"auth_mode": "azure_cli"}), "'azure_cli' is not supported yet"),
+        (openai.PLUGIN, replace(SPEC, options={"api": "respones"}), "Did you mean 'responses'?"),
+        (openai.PLUGIN, replace(SPEC, seed=1, options={"api": "responses"}), "no seed"),
+        (openai.PLUGIN, replace(SPEC, seed=1, name="gpt-5.5-pro"), "no seed"),
+        (openai.PLUGIN, replace(SPEC, structured_output="jsn"), "Did you mean 'json'?"),
         (azure.PLUGIN, replace(SPEC, provider="azure", options={"auth_mod": "openai_compatible"}), "Did you mean 'auth_mode'?"),
         (azure.PLUGIN, replace(SPEC, provider="azure", options={"auth_mode": "openai_compatible"}), "AZURE_OPENAI_ENDPOINT"),
     ],

@@ -1,4 +1,4 @@
-"""What goes wrong on the wire has a name, for both SDKs, and no error text shows a key."""
+"""What goes wrong on the wire has a name, for every provider and both SDKs, and no error text shows a key."""
 
 from __future__ import annotations
 
@@ -24,10 +24,15 @@ from skillopt.testing._loopback import Call, LoopbackProvider, Misbehaviour
 KEY = "planted-Key/with+odd=chars%41"
 HELLO = Request(messages=(Message(role="user", content="Hello"),), max_tokens=64, role="target", stage="rollout", place="p/1")
 both = pytest.mark.parametrize("provider", ["openai", "anthropic"])
+every = pytest.mark.parametrize("provider", ["openai", "responses", "anthropic", "azure", "compatible", "qwen", "minimax", "gemini"])
+MINIMAX = ["reasoning_split"]
 
 
 def spec(provider: str, **changes: Any) -> ModelSpec:
-    return replace(ModelSpec(provider=provider, name="m", api_key=KEY, timeout=5.0), **changes)
+    """A spec of the provider; `responses` is OpenAI asked through its other wire format."""
+    options = {"responses": {"api": "responses"}, "azure": {"auth_mode": "api_key"}}.get(provider, {})
+    name = "openai" if provider == "responses" else provider
+    return replace(ModelSpec(provider=name, name="m", api_key=KEY, timeout=5.0, options=options), **changes)
 
 
 @asynccontextmanager
@@ -41,8 +46,9 @@ async def opened(spec: ModelSpec) -> AsyncIterator[Model]:
 
 async def failure(spec: ModelSpec, wrong: Misbehaviour) -> ModelError:
     """The error one call ends with, and proof that it was sent exactly once."""
-    async with LoopbackProvider(lambda _: "ok", behave=lambda _: wrong) as server:
-        async with opened(replace(spec, base_url=server.url if spec.provider == "anthropic" else server.base_url)) as model:
+    async with LoopbackProvider(lambda _: "ok", behave=lambda _: wrong, extensions=MINIMAX) as server:
+        url = server.url if spec.provider in ("anthropic", "azure") else server.base_url
+        async with opened(replace(spec, base_url=url)) as model:
             with pytest.raises(ModelError) as caught:
                 await model.complete(HELLO)
         assert server.calls == 1
@@ -53,7 +59,7 @@ def said(message: str, **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": "simulated", "code": None, **more}}
 
 
-@both
+@every
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
@@ -85,14 +91,14 @@ async def test_a_refused_call_has_a_kind_costs_no_tokens_and_quotes_the_provider
     assert status == 307 or (body if isinstance(body, str) else body["error"]["message"]) in error.detail
 
 
-@both
+@every
 async def test_a_used_up_quota_is_named_and_never_waited_for(provider: str) -> None:
     error = await failure(spec(provider), Misbehaviour.status(429, body=said("over", type="insufficient_quota")))
     assert error.kind == "auth"
     assert "quota" in error.detail
 
 
-@both
+@every
 @pytest.mark.parametrize(
     "wrong", [Misbehaviour.reset(), Misbehaviour.garbage(), Misbehaviour.half(), Misbehaviour.odd()], ids=lambda wrong: wrong.kind
 )
@@ -101,7 +107,7 @@ async def test_a_broken_answer_is_an_outage_that_may_have_cost_tokens(provider: 
     assert (error.kind, error.refused) == ("unavailable", False)
 
 
-@both
+@every
 @pytest.mark.timeout(30)
 async def test_a_hanging_call_is_a_timeout_of_the_whole_call(provider: str) -> None:
     error = await failure(spec(provider, timeout=0.2), Misbehaviour.hang())
@@ -179,7 +185,7 @@ def test_credentials_in_the_base_url_are_refused_without_being_shown(provider: s
     assert "hunter2" not in str(caught.value)
 
 
-@both
+@every
 async def test_what_the_provider_asks_to_wait_is_passed_on(provider: str) -> None:
     error = await failure(spec(provider), Misbehaviour.status(429, retry_after=7))
     assert error.retry_after == 7.0

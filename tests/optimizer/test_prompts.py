@@ -14,7 +14,11 @@ from skillopt.benchmarks.searchqa import PLUGIN as SEARCHQA
 from skillopt.evaluate.runner import Evaluator, Row
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
+from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.epoch import Pair
+from skillopt.optimizer.forms import FORMS
+from skillopt.optimizer.optimizer import SkillAware
+from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Task
@@ -64,13 +68,13 @@ async def test_merge(prompts):
 
 async def test_ranking(prompts):
     asked, model = optimizer(lambda request: '{"selected_indices": [0]}')
-    await asked.select(Lesson(), at("e1/s2", limit=1), merged_of(add("- a"), add("- b")))
+    await asked.select(Lesson(), at("e1/s2", limit=1), reflected(), merged_of(add("- a"), add("- b")))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_repair(prompts):
     asked, model = optimizer(lambda request: '{"edits": []}')
-    await asked.select(Lesson(), at("e1/s2", limit=1), merged_of({"op": "delete", "target": "- ONE"}))
+    await asked.select(Lesson(), at("e1/s2", limit=1), reflected(), merged_of({"op": "delete", "target": "- ONE"}))
     assert shown(model.requests[0]) == prompts
 
 
@@ -123,3 +127,47 @@ async def test_rollout(name, prompts, tmp_path):
     assert isinstance(outcome, Scored) and outcome.score.hard == 1.0
     asked = "".join(f"===== {message.role} =====\n{message.content}\n" for message in model.requests[0].messages)
     assert asked == prompts
+
+
+@pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
+async def test_analyst_of_another_mode(mode, prompts):
+    asked, model = optimizer(lambda request: analysis(), mode=mode)
+    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation({0}, set(), 1))
+    assert model.requests[0].messages[0].content == prompts
+
+
+@pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
+async def test_merge_of_another_mode(mode, prompts):
+    asked, model = optimizer(lambda request: "{}", mode=mode)
+    await asked.aggregate(Lesson(), at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
+    assert model.requests[0].messages[0].content == prompts
+
+
+@pytest.mark.parametrize("source", ["both", "failure_only"])
+async def test_skill_aware_analysts(source, prompts):
+    asked, model = optimizer(lambda request: analysis(), skill_aware=SkillAware(source=source))
+    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation({0}, set(), 2))
+    failure, success = sorted(model.requests, key=lambda request: request.stage)[:2]
+    assert f"{failure.messages[0].content}\n=====\n{success.messages[0].content}" == prompts
+
+
+async def test_rewrite(prompts):
+    asked, model = optimizer(lambda request: '{"new_skill": "# New"}', mode="rewrite_from_suggestions")
+    item = {"type": "add_rule", "title": "dates", "motivation": "m", "instruction": "Add it.", "priority_hint": "high"}
+    merged = Merged(edits=(FORMS["rewrite_from_suggestions"].read(item, "e#0"),), ended=(), calls=0)
+    await asked.update(Lesson(), at("e1/s2"), reflected(), await asked.select(Lesson(), at("e1/s2"), reflected(), merged))
+    assert shown(model.requests[0]) == prompts
+
+
+async def test_learning_rate(prompts):
+    asked, model = optimizer(lambda request: '{"learning_rate": 1}', control="autonomous")
+    await asked.select(Lesson(), at("e1/s2"), reflected(), merged_of(add("- a")))
+    assert shown(model.requests[0]) == prompts
+
+
+async def test_consolidation(prompts):
+    asked, model = optimizer(lambda request: '{"appendix_notes": ["all"]}', skill_aware=SkillAware(consolidate_above=1))
+    made = Minibatch(kind="failure", index=0, tasks=(), notes=("one", "two"))
+    reflection = Reflection(rollouts=(), minibatches=(made,))
+    await asked.update(Lesson(), at("e1/s2"), reflection, await asked.select(Lesson(), at("e1/s2"), reflection, merged_of()))
+    assert shown(model.requests[0]) == prompts

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from skillopt.messages import Reply
-from skillopt.optimizer._replies import FailureAnalysis, Ranking, Unusable, read
+from skillopt.optimizer._replies import Ranking, Unusable, read
+from skillopt.optimizer.forms import FORMS
 
+ANALYSIS = FORMS["patch"].shape("failure", notes=False)
 GOOD = {"batch_size": 2, "failure_summary": [], "patch": {"reasoning": "r", "edits": [{"op": "append", "content": "你好 {x}"}]}}
 
 
@@ -27,7 +29,7 @@ def reply(text, finish="stop"):
     ],
 )
 def test_one_object_is_found_wherever_it_stands(text):
-    assert read(reply(text), FailureAnalysis).patch.edits == GOOD["patch"]["edits"]
+    assert read(reply(text), ANALYSIS).patch.items == GOOD["patch"]["edits"]
 
 
 @pytest.mark.parametrize(
@@ -45,13 +47,13 @@ def test_one_object_is_found_wherever_it_stands(text):
 )
 def test_anything_else_is_unusable_and_says_why(text, why):
     with pytest.raises(Unusable, match=why):
-        read(reply(text), FailureAnalysis)
+        read(reply(text), ANALYSIS)
 
 
 @pytest.mark.parametrize(("finish", "why"), [("length", "cut off"), ("refusal", "refused")])
 def test_a_reply_that_was_cut_or_refused_is_never_used_even_if_it_parses(finish, why):
     with pytest.raises(Unusable, match=why):
-        read(reply(json.dumps(GOOD), finish), FailureAnalysis)
+        read(reply(json.dumps(GOOD), finish), ANALYSIS)
 
 
 def test_indices_are_numbers_and_nothing_else():
@@ -64,10 +66,10 @@ def test_indices_are_numbers_and_nothing_else():
 @pytest.mark.timeout(20)
 def test_a_flood_of_brackets_is_unusable_and_does_not_hang_or_crash(flood):
     with pytest.raises(Unusable):
-        read(reply(flood), FailureAnalysis)
+        read(reply(flood), ANALYSIS)
 
 
 def test_half_a_surrogate_pair_in_an_escape_is_replaced_and_bricks_nothing():
     text = '{"patch": {"edits": [{"op": "append", "content": "cut emoji \\ud83d end"}]}}'
-    (edit,) = read(reply(text), FailureAnalysis).patch.edits
+    (edit,) = read(reply(text), ANALYSIS).patch.items
     assert edit["content"].encode() == b"cut emoji ? end"

@@ -191,23 +191,23 @@ def merged_of(*edits) -> Merged:
 
 async def test_ranking_is_asked_only_above_the_limit_and_the_rest_is_over_limit():
     asked, model = optimizer(lambda request: '{"selected_indices": [2, 2, 9, 0]}')
-    few = await asked.select(Lesson(), at("p", limit=2), merged_of(add("- a"), add("- b")))
+    few = await asked.select(Lesson(), at("p", limit=2), reflected(), merged_of(add("- a"), add("- b")))
     assert (len(few.patch), model.requests) == (2, [])
-    many = await asked.select(Lesson(), at("p", limit=2), merged_of(add("- a"), add("- b"), add("- c")))
+    many = await asked.select(Lesson(), at("p", limit=2), reflected(), merged_of(add("- a"), add("- b"), add("- c")))
     assert [edit.content for edit in many.patch] == ["- c", "- a"]
     assert [(outcome.edit.content, outcome.state) for outcome in many.ended] == [("- b", "over_limit")]
 
 
 async def test_an_unreadable_ranking_takes_the_first():
     asked, _ = optimizer(lambda request: "?")
-    chosen = await asked.select(Lesson(), at("p", limit=2), merged_of(add("- a"), add("- b"), add("- c")))
+    chosen = await asked.select(Lesson(), at("p", limit=2), reflected(), merged_of(add("- a"), add("- b"), add("- c")))
     assert [edit.content for edit in chosen.patch] == ["- a", "- b"]
 
 
 async def test_a_misquoted_target_gets_one_repair_and_both_forms_are_accounted_for():
     lost = {"op": "replace", "target": "- ONE", "content": "- first"}
     asked, model = optimizer(lambda request: json.dumps({"edits": [{**lost, "target": "- one"}, add("- smuggled in")]}))
-    chosen = await asked.select(Lesson(), at("p", limit=2), merged_of(lost, add("- c")))
+    chosen = await asked.select(Lesson(), at("p", limit=2), reflected(), merged_of(lost, add("- c")))
     assert [request.stage for request in model.requests] == ["repair"]
     assert [(outcome.edit.id, outcome.state) for outcome in chosen.ended] == [("e#0", "unmatched")]
     assert [edit.id for edit in chosen.patch] == ["e#1", "p/repair/0#0"]

@@ -27,7 +27,7 @@ from promises._runs import (
     summary,
 )
 from skillopt.events import StageClosed, TestMeasured
-from skillopt.models.world import WorldRules, chance
+from skillopt.models._world_rules import WorldRules, chance
 from skillopt.store.run import DATABASE
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency, world_answers
 

@@ -29,7 +29,7 @@ from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
 from skillopt.build import Engine, Job
 from skillopt.errors import Fault, Interrupted, RunConflict, ScoringError
 from skillopt.events import Event, StageClosed, TestMeasured
-from skillopt.models.world import WorldRules
+from skillopt.models._world_rules import WorldRules
 from skillopt.store.run import EVENTS
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
@@ -71,9 +71,31 @@ def healthy() -> Job:
 
 
 def partly_broken() -> Job:
-    return make_job(in_world("world:seed=22", *SMALL), benchmark=PartlyBroken(WorldSettings(**CASES)))
+    return make_job(in_world("world:seed=8", *SMALL), benchmark=PartlyBroken(WorldSettings(**CASES)))
 
 
+def rewriting() -> Job:
+    """Every stage that other update modes and an optimizer's own pace bring along."""
+    return make_job(
+        in_world(
+            "world:seed=5",
+            *SMALL,
+            "optimizer.skill_update_mode=rewrite_from_suggestions",
+            "optimizer.lr_control_mode=autonomous",
+            "optimizer.slow_update_gate_with_selection=false",
+            "optimizer.longitudinal_pair_policy=changed",
+            "optimizer.slow_update_samples=4",
+        )
+    )
+
+
+def noting() -> Job:
+    """Notes in the appendix, and bundles that are tried again as their halves."""
+    aware = ("optimizer.use_skill_aware_reflection=true", "optimizer.skill_aware_consolidate_threshold=1")
+    return make_job((*in_world("world:seed=3,harm=0.9", *SMALL, *aware), "model.optimizer=world:seed=3,harm=0.9"))
+
+
+MODES = pytest.mark.parametrize("world", [healthy, partly_broken, rewriting, noting])
 WORLDS = pytest.mark.parametrize("world", [healthy, partly_broken])
 
 
@@ -118,7 +140,7 @@ def assert_paid_once(folder: Path) -> None:
         assert not database.execute("SELECT place, COUNT(*) FROM spending GROUP BY place HAVING COUNT(*) > 1").fetchall()
 
 
-@WORLDS
+@MODES
 async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(world: Callable[[], Job], quick: Path) -> None:
     job = world()
     await run(job, quick / "undisturbed")
@@ -151,7 +173,7 @@ async def test_a_run_stopped_again_and_again_goes_on_to_equal_logs(world: Callab
     assert_paid_once(quick / "stopped")
 
 
-@WORLDS
+@MODES
 async def test_a_run_stopped_between_two_facts_goes_on_to_equal_logs(world: Callable[[], Job], quick: Path) -> None:
     live: list[Event] = []
     job = world()
@@ -175,6 +197,16 @@ async def test_the_runs_that_are_stopped_here_have_every_stage(world: Callable[[
     assert asked >= {"selection", "rollout", "analyst_failure", "analyst_success", "merge", "ranking", "slow_update", "meta_skill", "test"}
     lost = {event.place for event in events_of(quick / "run") if isinstance(event, StageClosed) for row in event.rows if row.invalid}
     assert ("baseline" in lost, bool(lost - {"baseline"})) == (world is partly_broken, world is partly_broken)
+
+
+async def test_the_modes_that_are_stopped_here_have_their_stages(quick: Path) -> None:
+    await run(rewriting(), quick / "rewriting")
+    await run(noting(), quick / "noting")
+    for name, wanted in (("rewriting", {"rewrite", "lr_autonomous", "slow_update"}), ("noting", {"appendix_consolidate"})):
+        with database_of(quick / name) as database:
+            assert wanted <= {stage for (stage,) in database.execute("SELECT stage FROM replies")}
+    assert any("/half-" in (event.id or "") for event in events_of(quick / "noting"))
+    assert any("/more-" in (event.id or "") for event in events_of(quick / "rewriting"))
 
 
 async def test_a_torn_last_line_is_cut_off_and_written_again(quick: Path) -> None:

@@ -45,4 +45,6 @@ def test_a_step_opened_again_has_a_place_of_its_own_and_so_has_its_epochs_end():
 def test_the_slow_sample_is_seeded_by_epoch_and_no_longer_than_asked():
     order = list(TASKS)
     random.Random(42 + 2 * 2000).shuffle(order)
-    assert plan(slow_samples=3).slow_sample(2) == order[:3]
+    samples = list(plan(slow_samples=3).slow_samples_of(2))
+    assert samples[0] == order[:3]
+    assert [task for sample in samples for task in sample] == order

@@ -1,64 +1,61 @@
-"""Measures skills on splits, compares them in pairs, and keeps what every evaluation in a folder has shown."""
+"""Measures skills with one target or several, and says what could not be measured: one target's outage costs the others nothing."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from fractions import Fraction
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
 
+from skillopt.api._comparison import Evaluated, comparisons, evaluated
+from skillopt.api._looking import Noted, note_in
+from skillopt.api._results import Missing, write_results
 from skillopt.build import Job, Lab
-from skillopt.errors import UsageError
-from skillopt.evaluate.compare import Comparison, compare
-from skillopt.evaluate.runner import MOST_LOST, fact, rows_of
+from skillopt.config import Config, RoleSpec, resolve_role
+from skillopt.errors import BudgetSpent, ConfigError, Interrupted, Stopped, UsageError
+from skillopt.evaluate.runner import Evaluation, Evaluator, fact, rows_of
 from skillopt.events import RowFact, Sink
-from skillopt.files import write_json, write_text
 from skillopt.models._limits import Retry
 from skillopt.skill.document import Document
-from skillopt.store.database import Database
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split
 from skillopt.together import together
 
-Compared: TypeAlias = Literal["hard", "soft"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """One skill on one split. The task is the unit: of several draws its mean counts."""
+class Target:
+    """A target to measure with."""
 
-    skill: str
+    name: str
     digest: str
-    """Of the text that the target gets: the same under every name."""
-    split: Split
-    repeats: int
-    hard: float | None
-    soft: float | None
-    n: int
-    """Tasks with a measurement."""
-    invalid: int
-    """Rows without one."""
-    rows: tuple[RowFact, ...] = field(repr=False)
+    """Of all that can change what it does: model, sampling, output cap, harness. Endpoint and key are no part of it."""
+    spec: RoleSpec
+
+    @classmethod
+    def of(cls, config: Config) -> Target:
+        """The target that a configuration names. Raises `ConfigError` where its key or endpoint is missing."""
+        identity = json.dumps(config.identity()["model"]["target"], sort_keys=True)
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        return cls(name=config.model.target.name, digest=digest, spec=resolve_role(config, "target"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Versus:
-    """One skill against another on the tasks of a split that both were measured on."""
+class Matrix:
+    """Every skill with every target on every split, as far as it could be measured."""
 
-    skill: str
-    against: str
-    split: Split
-    repeats: int
-    metric: Compared
-    comparison: Comparison | None
-    """From `against` to `skill`; None where too much was lost."""
-    why: str = ""
-    """Why there is no comparison."""
-    left_out: tuple[str, ...] = ()
-    """Tasks without a measurement on either side."""
+    evaluations: tuple[Evaluated, ...]
+    missing: tuple[Missing, ...] = ()
+    stopped: Stopped | None = None
+    """Why something is missing."""
+    noted: tuple[Noted, ...] = ()
+    """Training runs whose test split was looked at."""
+
+    def whole(self) -> list[Evaluated]:
+        """All evaluations; raises what stopped them where one is missing."""
+        if self.stopped is not None:
+            raise self.stopped
+        return list(self.evaluations)
 
 
 async def evaluate(
@@ -72,49 +69,50 @@ async def evaluate(
     sinks: Sequence[Sink] = (),
     retry: Retry | None = None,
 ) -> list[Evaluated]:
-    """Measure skills on splits; what was measured before in this folder (or the shared cache) is not paid again.
+    """Measure skills on splits with the job's target, all of them or it raises why not; `matrix` does it with several targets."""
+    found = await matrix(job, skills, splits, folder, against=against, repeats=repeats, sinks=sinks, retry=retry)
+    return found.whole()
 
-    Rollouts are keyed by the skill's text, so one folder may serve any number of skills. `against` names the one of `skills` that
-    `eval_summary.json` compares the others with; `repeats` is the number of draws per task.
+
+async def matrix(
+    job: Job,
+    skills: Mapping[str, Document],
+    splits: Sequence[Split],
+    folder: Path,
+    *,
+    targets: Sequence[Target] = (),
+    against: str | None = None,
+    repeats: int = 1,
+    runs: Sequence[Path] = (),
+    sinks: Sequence[Sink] = (),
+    retry: Retry | None = None,
+) -> Matrix:
+    """Measure skills on splits with every target; what was measured before in this folder (or the shared cache) is not paid again.
+
+    All targets share the folder, its ledger and its budget. Skills with equal texts are measured once. `targets` left out is the job's
+    own; `against` names the one of `skills` that `eval_summary.json` compares the others with; `repeats` is the number of draws per
+    task. A target that is lost stops for itself: what is complete is kept and written, and `Matrix` says what is missing. `runs` are
+    training runs in which it is noted if their test tasks were among what was measured.
     """
+    own = Target.of(job.config)
+    targets = list(targets) or [own]
+    _check_apart(targets)
     identity = job.identity()
-    kept = {"kind": "eval", "target": identity["model"]["target"], "env": identity["env"], "tasks": identity["tasks"]}
-    results: list[Evaluated] = []
-    async with Lab(job, folder, kept, sinks=sinks, retry=retry) as lab:
+    kept = {"kind": "eval", "env": identity["env"], "tasks": identity["tasks"]}
+    async with Lab(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as lab:
+        evaluators = [lab.evaluator if target.digest == own.digest else lab.further_target(target.spec) for target in targets]
+        work = _Work(job, skills, splits, repeats, targets)
         try:
-            running = [
-                (
-                    name,
-                    split,
-                    lab.evaluator.start(
-                        skill.rendered, rows_of(job.splits.of(split), repeats), stage="eval", place=f"{name}/{split}", resumes=False
-                    ),
-                )
-                for name, skill in skills.items()
-                for split in splits
-            ]
-            closed = await together(*(evaluation.close() for _, _, evaluation in running))
-            for (name, split, _), outcomes in zip(running, closed, strict=True):
-                rows = tuple(fact(outcome) for outcome in outcomes)
-                results.append(_evaluated(name, skills[name].digest, split, repeats, rows))
+            await together(*(work.measure(target, evaluator) for target, evaluator in zip(targets, evaluators, strict=True)))
         finally:
             await lab.drain()
-        compared = comparisons(results, against, graded=job.benchmark.graded) if against is not None else []
-        _write(folder, lab, job, results, compared)
-    return results
-
-
-def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | None) -> list[Versus]:
-    """Every other skill against that one, split by split: on hard, and on soft too where the scorer gives partial credit.
-
-    `graded` None means that the scores themselves tell. A task with an invalid row on either side is left out by name; with more than
-    10 % of them there is no comparison.
-    """
-    rivals = {one.split: one for one in results if one.skill == against}
-    if graded is None:
-        graded = any(row.soft is not None and 0 < row.soft < 1 for one in results for row in one.rows)
-    metrics: tuple[Compared, ...] = ("hard", "soft") if graded else ("hard",)
-    return [_versus(one, rivals[one.split], metric) for one in results if one.skill != against for metric in metrics]
+            found = work.matrix()
+            if found.evaluations:  # also when the person stopped it: a cell that is complete stays complete
+                noted = (note_in(run, job, found.evaluations) for run in runs)  # before anybody can read the figures
+                found = replace(found, noted=tuple(one for one in noted if one is not None))
+                compared = comparisons(found.evaluations, against, graded=job.benchmark.graded) if against is not None else []
+                write_results(folder, lab, found.evaluations, compared, found.missing)
+    return found
 
 
 def eval_splits(name: str, job: Job) -> list[Split]:
@@ -127,101 +125,89 @@ def eval_splits(name: str, job: Job) -> list[Split]:
     return [split]
 
 
-def _evaluated(skill: str, digest: str, split: Split, repeats: int, rows: tuple[RowFact, ...]) -> Evaluated:
-    hard, soft = (list(_by_task(rows, metric).values()) for metric in ("hard", "soft"))
-    return Evaluated(
-        skill=skill,
-        digest=digest,
-        split=split,
-        repeats=repeats,
-        hard=_mean(hard),
-        soft=_mean(soft),
-        n=len(hard),
-        invalid=sum(row.invalid is not None for row in rows),
-        rows=rows,
-    )
+class _Work:
+    """What is to be measured, what is in, and why a target could not go on."""
+
+    def __init__(self, job: Job, skills: Mapping[str, Document], splits: Sequence[Split], repeats: int, targets: Sequence[Target]) -> None:
+        self._job = job
+        self._skills = skills
+        self._splits = splits
+        self._repeats = repeats
+        self._targets = targets
+        self._rows: dict[tuple[str, str, Split], tuple[RowFact, ...]] = {}
+        self._reasons: dict[str, Stopped] = {}
+
+    async def measure(self, target: Target, evaluator: Evaluator) -> None:
+        """All skills with one target. What stops it is kept for the end and takes nothing from the other targets."""
+        names: dict[str, str] = {}
+        for name, skill in self._skills.items():
+            names.setdefault(skill.digest, name)  # equal texts are measured once
+        running = [
+            self._close((target.digest, digest, split), self._start(evaluator, target, name, split))
+            for digest, name in names.items()
+            for split in self._splits
+        ]
+        try:
+            await together(*running)
+        except Stopped as reason:
+            self._reasons[target.name] = reason
+
+    def _start(self, evaluator: Evaluator, target: Target, name: str, split: Split) -> Evaluation:
+        rows = rows_of(self._job.splits.of(split), self._repeats)
+        place = f"{target.name}/{name}/{split}" if len(self._targets) > 1 else f"{name}/{split}"
+        return evaluator.start(self._skills[name].rendered, rows, stage="eval", place=place, resumes=False)
+
+    async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:
+        outcomes = await evaluation.close()
+        self._rows[cell] = tuple(fact(outcome) for outcome in outcomes)
+
+    def matrix(self) -> Matrix:
+        """What came of it, in the order it was asked for: targets, skills, splits."""
+        found, missing = [], []
+        for target, name, split in self._cells():
+            digest = self._skills[name].digest
+            rows = self._rows.get((target.digest, digest, split))
+            if rows is None:
+                why = str(self._reasons.get(target.name, Interrupted("Interrupted.")))
+                missing.append(Missing(target=target.name, skill=name, split=split, why=why))
+            else:
+                found.append(
+                    evaluated(
+                        target=target.name,
+                        target_digest=target.digest,
+                        skill=name,
+                        digest=digest,
+                        split=split,
+                        repeats=self._repeats,
+                        rows=rows,
+                    )
+                )
+        return Matrix(evaluations=tuple(found), missing=tuple(missing), stopped=self._stopped())
+
+    def _cells(self) -> Iterator[tuple[Target, str, Split]]:
+        for target in self._targets:
+            for name in self._skills:
+                for split in self._splits:
+                    yield target, name, split
+
+    def _stopped(self) -> Stopped | None:
+        """One reason for all: an outage before a spent budget, because raising the budget would not mend it."""
+        if not self._reasons:
+            return None
+        said: dict[str, list[str]] = {}
+        for name, reason in self._reasons.items():
+            said.setdefault(str(reason), []).append(name)
+        first = min(self._reasons.values(), key=lambda reason: isinstance(reason, BudgetSpent))
+        if len(said) == 1 and len(self._reasons) == len(self._targets):
+            return first
+        return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))
 
 
-def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
-    names = {row.task for row in one.rows}
-    lost = sorted({row.task for row in (*one.rows, *rival.rows) if row.invalid is not None})
-    why, comparison = "", None
-    if Fraction(len(lost), len(names)) > MOST_LOST:
-        why = f"{len(lost)} of {len(names)} {one.split} tasks could not be measured: {', '.join(lost)}"
-    else:
-        before, after = (
-            {task: value for task, value in _by_task(arm.rows, metric).items() if task not in set(lost)} for arm in (rival, one)
+def _check_apart(targets: Sequence[Target]) -> None:
+    digests = [target.digest for target in targets]
+    twice = sorted({target.name for target in targets if digests.count(target.digest) > 1})
+    if twice:
+        raise ConfigError(
+            f"The target {', '.join(twice)} is named more than once. An endpoint makes no other target of the same model: measure it in "
+            "another folder (--out_root)."
         )
-        comparison = compare(before, after)
-    return Versus(
-        skill=one.skill,
-        against=rival.skill,
-        split=one.split,
-        repeats=one.repeats,
-        metric=metric,
-        comparison=comparison,
-        why=why,
-        left_out=tuple(lost),
-    )
-
-
-def _by_task(rows: Iterable[RowFact], metric: Compared) -> dict[str, float]:
-    """Each task's mean over the draws that were measured."""
-    draws: dict[str, list[float]] = {}
-    for row in rows:
-        value = row.hard if metric == "hard" else row.soft
-        if value is not None:
-            draws.setdefault(row.task, []).append(value)
-    return {task: math.fsum(values) / len(values) for task, values in draws.items()}
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-# What a folder knows lies in run.db, and both files are written from there: a later evaluation in the same folder adds to them.
-# A new row takes the place of the same row (skill's text, split, task, draw); everything else stays.
-
-
-def _write(folder: Path, lab: Lab, job: Job, results: Sequence[Evaluated], compared: Sequence[Versus]) -> None:
-    notes, scrub = lab.run.database, job.scrubber.scrub_json
-    digests = {one.skill: one.digest for one in results}
-    now = [scrub(_summary(one)) for one in results]
-    evaluations = _merged(notes, "eval/evaluations", now, ("skill", "digest", "split", "repeats"))
-    pairs = [scrub({**asdict(one), "digest": digests[one.skill], "against_digest": digests[one.against]}) for one in compared]
-    versus = _merged(notes, "eval/comparisons", pairs, ("skill", "digest", "against", "against_digest", "split", "repeats", "metric"))
-    for one in results:
-        about = {"skill": one.skill, "digest": one.digest, "split": one.split, "scorer": job.benchmark.scorer_version}
-        rows = [scrub({**about, **row.model_dump(exclude_none=True)}) for row in one.rows]
-        _merged(notes, f"eval/rows/{one.digest}/{one.split}", rows, ("task", "draw"))
-    blocks = dict.fromkeys((entry["digest"], entry["split"]) for entry in evaluations)
-    lines = [json.dumps(row) for digest, split in blocks for row in _noted(notes, f"eval/rows/{digest}/{split}")]
-    write_text(folder / "results.jsonl", "".join(line + "\n" for line in lines))
-    # The public layout is one evaluation's figures; several at once have no single one.
-    whole = {**(now[0] if len(now) == 1 else {}), "evaluations": evaluations, "comparisons": versus, "spending": lab.spending()}
-    write_json(folder / "eval_summary.json", scrub(whole))
-
-
-def _summary(one: Evaluated) -> dict[str, Any]:
-    return {
-        "skill": one.skill,
-        "digest": one.digest,
-        "split": one.split,
-        "repeats": one.repeats,
-        "n_items": one.n,
-        "hard": one.hard,
-        "soft": one.soft,
-        "invalid": one.invalid,
-    }
-
-
-def _merged(notes: Database, name: str, new: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
-    entries = {tuple(entry[key] for key in keys): entry for entry in _noted(notes, name)}
-    entries |= {tuple(entry[key] for key in keys): dict(entry) for entry in new}
-    notes.note(name, json.dumps(list(entries.values())))
-    return list(entries.values())
-
-
-def _noted(notes: Database, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(notes.noted(name) or "[]")
-    return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillopt.models.world import SEED_SKILL, code_of, family_of
+from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from skillopt.build.job import Job
 from skillopt.build.lab import Lab
+from skillopt.config.schema import OptimizerConfig
 from skillopt.evaluate.runner import rows_of
 from skillopt.events import Notice, RunStarted, Sink
 from skillopt.gate.gate import Gate
 from skillopt.ledger import Budget
 from skillopt.models._limits import Retry
 from skillopt.models._model import Model
-from skillopt.optimizer.optimizer import Optimizer
+from skillopt.optimizer.optimizer import Optimizer, SkillAware
 from skillopt.skill.spec import violations
 from skillopt.store.exports import Exports
 from skillopt.train.exam import Exam
@@ -32,7 +34,16 @@ class Engine(Lab):
     def _open(self, identity: Mapping[str, Any], budget: Budget, sinks: Sequence[Sink]) -> None:
         super()._open(identity, budget, sinks)
         self._export()
-        self.trainer = self._trainer(self.model("optimizer", self.job.optimizer, self.optimizer_price))
+        self.trainer = self._trainer(self.model("optimizer", self.job.optimizer, self.optimizer_price), self._rewriter())
+
+    def _rewriter(self) -> Model | None:
+        """The optimizer with the effort of a rewrite, where that is another."""
+        job, config = self.job, self.job.config
+        effort = config.model.rewrite_reasoning_effort
+        if config.optimizer.skill_update_mode == "patch" or effort in (None, job.optimizer.model.reasoning_effort):
+            return None
+        spec = replace(job.optimizer, model=replace(job.optimizer.model, reasoning_effort=effort))
+        return self.model("optimizer", spec, self.optimizer_price)
 
     async def __aenter__(self) -> Engine:
         return self
@@ -46,7 +57,7 @@ class Engine(Lab):
             await self.trainer.exam.withdraw()
             await self.drain()
 
-    def _trainer(self, optimizer: Model) -> Trainer:
+    def _trainer(self, optimizer: Model, rewriter: Model | None) -> Trainer:
         job, config, emit = self.job, self.job.config, self.run.emit
         gate = Gate(
             self.evaluator,
@@ -55,6 +66,10 @@ class Engine(Lab):
             weight=config.evaluation.gate_mixed_weight,
             is_on=config.evaluation.use_gate,
             policy=config.gate.policy,
+            alpha=config.gate.alpha,
+            max_chars=config.gate.max_chars,
+            confirm_draws=config.gate.confirm_draws,
+            seed_chars=len(job.skill.rendered),
         )
         plan = Plan(
             train=job.splits.train,
@@ -79,6 +94,11 @@ class Engine(Lab):
                 limit=config.optimizer.learning_rate,
                 failure_only=config.gradient.failure_only,
                 emit=emit,
+                mode=config.optimizer.skill_update_mode,
+                control=config.optimizer.lr_control_mode,
+                skill_aware=_skill_aware(config.optimizer),
+                rewrite_max_tokens=config.model.rewrite_max_completion_tokens,
+                rewriter=rewriter,
             ),
             gate=gate,
             plan=plan,
@@ -89,11 +109,14 @@ class Engine(Lab):
                 price=self.target_price,
                 max_tokens=job.target.max_tokens,
                 gate=gate,
-                skills=2 if gate.is_on else 3,
+                skills=2 if gate.is_on and config.optimizer.slow_update_gate_with_selection else 3,
             ),
             log=self.run,
             use_slow_update=config.optimizer.use_slow_update,
             use_meta_skill=config.optimizer.use_meta_skill,
+            gates_slow_update=config.optimizer.slow_update_gate_with_selection,
+            pair_policy=config.optimizer.longitudinal_pair_policy,
+            salvages=config.optimizer.salvage,
         )
 
     def _export(self) -> None:
@@ -138,3 +161,9 @@ class Engine(Lab):
         if not evaluation.use_gate:
             notes.append("The gate is off: every candidate is taken without proof, and every report says so.")
         return notes
+
+
+def _skill_aware(config: OptimizerConfig) -> SkillAware | None:
+    if not config.use_skill_aware_reflection:
+        return None
+    return SkillAware(source=config.skill_aware_appendix_source, consolidate_above=config.skill_aware_consolidate_threshold)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import Task
 
 ROWS_WANTED = 24
 """Rows the gate should read at least; small val sets are drawn several times until they give as many."""
@@ -53,7 +54,7 @@ class Job:
 
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
-        tasks = {split: _digest([task.full_hash for task in self.splits.of(split)]) for split in ("train", "val", "test")}
+        tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
@@ -101,6 +102,11 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None) -> Job:
         scrubber=scrubber,
         settings=as_json(resolved),
     )
+
+
+def tasks_digest(tasks: Iterable[Task]) -> str:
+    """What identifies a list of tasks: their content, in order."""
+    return _digest([task.full_hash for task in tasks])
 
 
 def _seed(config: Config, benchmark: Benchmark) -> Skill:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
@@ -23,9 +24,10 @@ from skillopt.messages import Role
 from skillopt.models import providers
 from skillopt.models._budgeted import Budgeted
 from skillopt.models._limits import Limited, Limiter, Retry
-from skillopt.models._model import Model, Provider
+from skillopt.models._model import UNBOUNDED, Model, ModelSpec, Paced, Provider
 from skillopt.models._prices import Price, price_of
 from skillopt.models._recorded import Recorded
+from skillopt.models._rounds import Attended, ByHand, Handed, Rounds
 from skillopt.models._scrubbed import Scrubbed
 from skillopt.store.cache import SharedRollouts
 from skillopt.store.run import Run
@@ -38,14 +40,24 @@ class Lab:
     """One open folder with a ledger, a target and its evaluator. Use as an async context manager."""
 
     def __init__(
-        self, job: Job, folder: Path, identity: Mapping[str, Any], *, sinks: Sequence[Sink] = (), retry: Retry | None = None
+        self,
+        job: Job,
+        folder: Path,
+        identity: Mapping[str, Any],
+        *,
+        sinks: Sequence[Sink] = (),
+        retry: Retry | None = None,
+        one_stops_all: bool = True,
     ) -> None:
+        """`one_stops_all`: a dead login at one endpoint ends the work at the others too, as a training run needs all its models."""
         self.job = job
         self.folder = folder
+        self._one_stops_all = one_stops_all
         self._stack = AsyncExitStack()
         self._retry = retry
         self._limiters: dict[str, Limiter] = {}
         self._recorded: list[Recorded] = []
+        self._rounds = Rounds()
         self._opened = time.monotonic()
         config = job.config
         usd = config.budget.usd
@@ -61,22 +73,14 @@ class Lab:
         self._stack.callback(self._folder_stack.close)
 
     def _open(self, identity: Mapping[str, Any], budget: Budget, sinks: Sequence[Sink]) -> None:
-        job, config, folder = self.job, self.job.config, self.folder
+        job, folder = self.job, self.folder
         self.run = self._folder_stack.enter_context(Run(folder, identity, scrubber=job.scrubber, sinks=sinks))
         self._earlier = float(self.run.database.noted("seconds") or 0.0)
         self.run.watch(self._keep_time)
         write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
         self.ledger = Ledger(budget, self.run.database, on_settled=self._spent)
-        self.evaluator = Evaluator(
-            harness=harnesses.get(job.target.harness)(),
-            model=self.model("target", job.target, self.target_price),
-            benchmark=job.benchmark,
-            rollouts=self._rollouts(),
-            workers=config.env.workers,
-            max_tokens=job.target.max_tokens,
-            emit=self.run.emit,
-            scrub=job.scrubber.scrub,
-        )
+        self._kept = self._rollouts()
+        self.evaluator = self._evaluator(job.target, self.target_price)
 
     async def __aenter__(self) -> Lab:
         return self
@@ -89,19 +93,29 @@ class Lab:
         """Wall time of this run over all its sessions."""
         return self._earlier + time.monotonic() - self._opened
 
-    def model(self, role: Role, spec: RoleSpec, price: Price | None) -> Model:
+    def model(self, role: Role, spec: RoleSpec, price: Price | None) -> Attended:
         """A provider behind the stack every call passes: recorded, limited, budgeted, scrubbed."""
         build: Provider = providers.get(spec.model.provider)
-        provider = build(spec.model)
+        provider = build(_at_home(spec.model, self.folder))
         self._stack.push_async_callback(provider.close)
         config = self.job.config
-        analysts = config.gradient.analyst_workers
-        ceilings: dict[Role, int] = {"target": config.env.workers, "optimizer": analysts}
-        limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry, on_close=self.ledger.stop))
-        scrubbed = Scrubbed(provider, self.job.scrubber)
-        recorded = Recorded(Limited(Budgeted(scrubbed, self.ledger, price), limiter), self.run.database)
+        most = provider.concurrency if isinstance(provider, Paced) else None
+        ceilings: dict[Role, int] = {"target": most or config.env.workers, "optimizer": most or config.gradient.analyst_workers}
+        on_close = self.ledger.stop if self._one_stops_all else _nobody_else
+        limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close))
+        stack: Model = Limited(Budgeted(Scrubbed(provider, self.job.scrubber), self.ledger, price), limiter)
+        if isinstance(provider, ByHand):  # scrubbed again, as its questions become files before they come to the provider
+            stack = Scrubbed(Handed(stack, provider.desk, self._rounds), self.job.scrubber)
+        recorded = Recorded(stack, self.run.database)
         self._recorded.append(recorded)
-        return recorded
+        self._rounds.watch(lambda: recorded.in_flight)
+        return Attended(recorded, self._rounds, most)
+
+    def further_target(self, spec: RoleSpec) -> Evaluator:
+        """An evaluator of another target beside the job's own: the same folder, ledger, rollouts and number of workers for all."""
+        evaluator = self._evaluator(spec, self._price("target", spec, self.ledger.budget))
+        evaluator.slots = self.evaluator.slots
+        return evaluator
 
     def stop(self, reason: Stopped) -> None:
         """Send nothing further; the run ends between decisions and can be taken up again."""
@@ -137,6 +151,21 @@ class Lab:
             "more_than_reserved": list(self.ledger.overruns),
         }
 
+    def _evaluator(self, spec: RoleSpec, price: Price | None) -> Evaluator:
+        job = self.job
+        model = self.model("target", spec, price)
+        return Evaluator(
+            harness=harnesses.get(spec.harness)(),
+            model=model,
+            benchmark=job.benchmark,
+            rollouts=self._kept,
+            workers=UNBOUNDED if model.concurrency == UNBOUNDED else job.config.env.workers,
+            max_tokens=spec.max_tokens,
+            emit=self.run.emit,
+            scrub=job.scrubber.scrub,
+            working=self._rounds.working,
+        )
+
     def _rollouts(self) -> Rollouts:
         path = self.job.config.cache.path
         if path is None:
@@ -164,6 +193,17 @@ class Lab:
     def _keep_time(self, event: Event) -> None:
         if isinstance(event, Checkpoint):
             self.run.database.note("seconds", str(self.seconds))
+
+
+def _at_home(spec: ModelSpec, folder: Path) -> ModelSpec:
+    """Questions by hand lie in the run's own folder unless another is named."""
+    if spec.provider != "handoff" or spec.options.get("folder") is not None:
+        return spec
+    return replace(spec, options={**spec.options, "folder": str(folder / "handoff")})
+
+
+def _nobody_else(reason: Stopped) -> None:
+    """An endpoint that closed for itself."""
 
 
 def _declared(price: PriceConfig) -> Price:

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from skillopt.cli._folder import RunView
 from skillopt.errors import UsageError
-from skillopt.events import Checkpoint, Judged, Reflected, RowFact, StageClosed, Updated
-from skillopt.gate.decision import Metric, RowId, decide, reading_order, value
+from skillopt.events import Checkpoint, EpochEnded, Judged, Reflected, RowFact, StageClosed, Updated
+from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
+from skillopt.gate.policies import decide
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 
@@ -36,6 +37,10 @@ class Evidence:
     judged: Judged
     recomputed: str
     reason: str
+    policy: str = "strict"
+    decided_by: str = ""
+    others: Sequence[str] = ()
+    """Verdicts of the same step beside this one, where its bundle was tried again as halves."""
     bar: Fraction = Fraction(0)
     upper: Fraction = Fraction(0)
     total: int = 0
@@ -44,11 +49,14 @@ class Evidence:
     edits: Sequence[Mapping[str, Any]] = ()
     same_rows: bool = True
     """Whether the record holds the rows that the reading order asks for."""
+    same_skill: bool = True
+    """Whether the candidate's text in the log is the one that was judged."""
 
     @property
     def agrees(self) -> bool:
-        """Whether the log's verdict follows from its rows."""
-        return self.recomputed == self.judged.action and self.same_rows
+        """Whether the log's verdict, and what decided it, follows from its rows."""
+        told = (self.judged.action, self.judged.decided_by, self.judged.policy)
+        return told == (self.recomputed, self.decided_by, self.policy) and self.same_rows and self.same_skill
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs; sums as exact fractions and as numbers."""
@@ -60,7 +68,10 @@ class Evidence:
             "recorded_why": self.judged.why,
             "recomputed": self.recomputed,
             "reason": self.reason,
+            "policy": self.policy,
+            "decided_by": self.decided_by,
             "agrees": self.agrees,
+            "others": list(self.others),
             "metric": self.judged.metric,
             "incumbent_sum": str(self.bar),
             "upper_sum": str(self.upper),
@@ -72,62 +83,90 @@ class Evidence:
 
 
 def gather(run: RunView, step: str) -> Evidence:
-    """Recompute the verdict on a step (its number) or on an epoch's slow update (`epoch-N`)."""
-    judged = _find(run, step)
-    name = f"step {step}" if step.isdigit() else step
-    config = run.config()["evaluation"]
-    is_gated = bool(config["use_gate"])
-    weight = float(config["gate_mixed_weight"])
+    """Recompute the verdict on a step (its number) or on an epoch's slow update (`epoch-N`).
+
+    A step whose rejected bundle was tried again as halves has several: its number means the one that its record rests on, which is that of
+    an accepted half or else of the bundle; `N/bundle`, `N/half-1` and `N/half-2` name each.
+    """
+    judged, of_step = _find(run, step)
+    name = _name(judged.place, with_part=len(of_step) > 1)
+    config = run.config()
+    is_gated = bool(config["evaluation"]["use_gate"])
+    policy = str(config["gate"]["policy"]) if is_gated else "strict"
+    weight = float(config["evaluation"]["gate_mixed_weight"])
     at = run.events.index(judged)
     before = _state_before(run, at)
-    incumbent = Document(before["skill"] if is_gated else before["best"]).rendered
+    incumbent = Document(before["skill"] if is_gated else before["best"])
     updated = next((event for event in run.events if isinstance(event, Updated) and event.place == judged.place), None)
-    edits = updated.outcomes if updated is not None else ()
+    about: dict[str, Any] = {
+        "name": name,
+        "judged": judged,
+        "policy": policy,
+        "others": [f"{_name(other.place, with_part=True)}: {other.action}" for other in of_step if other is not judged],
+        "edits": updated.outcomes if updated is not None else (),
+    }
     closed = next((event for event in run.events if isinstance(event, StageClosed) and event.id == f"{judged.place}/selection"), None)
     if closed is None:
-        return _without_rows(run, judged, name, updated, incumbent, edits)
+        return _without_rows(run, about, updated, incumbent.rendered)
     metric = cast(Metric, judged.metric)
-    values = _known(run, at, metric, weight).get(incumbent)
+    values = _known(run, at, metric, weight).get(incumbent.digest)
     if values is None:
         raise UsageError(f"The log of {run.folder} does not hold the rows of the skill that {name} was compared with.")
-    order = reading_order(values)
-    bar = [values[row] for row in order]
-    found = {(row.task, row.draw): row for row in closed.rows}
-    candidate = [_value(row, metric, weight) for row in closed.rows]
-    ruling, read = decide(run.config()["gate"]["policy"], bar, candidate)
-    total = len(order)
-    rows = _rows(order[:read], values, found, metric, weight, total) if set(order[: len(found)]) == set(found) else []
-    upper = rows[-1].upper if rows else Fraction(total)
-    same = [(row.task, row.draw) for row in closed.rows] == order[: len(closed.rows)] and (not is_gated or len(closed.rows) == read)
+    candidate = _candidate(run, judged, before, updated)
+    if candidate is None:
+        raise UsageError(f"{name} of {run.folder} is not closed yet: run the same training command again, then explain it.")
+    case = _case(config["gate"], policy, values, before, candidate, incumbent)
+    reader, uppers = decide(policy, case, [_value(row, metric, weight) for row in closed.rows])
+    read = len(uppers)
+    told = [(row.task, row.draw) for row in closed.rows]
+    in_order = told == list(case.rows[: len(told)])
+    rows = [
+        JudgedRow(task=row.task, draw=row.draw, incumbent=bar, candidate=_value(row, metric, weight), invalid=row.invalid, upper=upper)
+        for row, bar, upper in zip(closed.rows, case.bar, uppers, strict=False)
+    ]
+    to_the_end = not is_gated or (updated is None and not config["optimizer"]["slow_update_gate_with_selection"])
     return Evidence(
-        name=name,
-        judged=judged,
-        recomputed=ruling or "open",
-        reason=_reason(ruling, rows, total),
-        bar=sum(bar, Fraction(0)),
-        upper=upper,
-        total=total,
+        **about,
+        recomputed=reader.ruling or "open",
+        reason=_reason(reader, rows),
+        decided_by=reader.decided_by or "",
+        bar=reader.bar,
+        upper=reader.upper,
+        total=reader.total,
         read=read,
-        rows=rows,
-        edits=edits,
-        same_rows=same,
+        rows=rows if in_order else (),
+        same_rows=in_order and len(told) == (len(case.rows) if to_the_end else read),
+        same_skill=candidate.digest == judged.skill,
     )
 
 
-def _find(run: RunView, step: str) -> Judged:
+def _find(run: RunView, step: str) -> tuple[Judged, list[Judged]]:
+    """The verdict of that name, and all of the same step."""
+    named = re.fullmatch(r"(?P<step>\d+)(?P<part>/bundle|/half-[12])?|epoch-(?P<epoch>\d+)", step)
+    if named is None:
+        raise UsageError(f"{step!r} names no verdict: give a step's number or 'epoch-N' (with halves: 'N/bundle', 'N/half-1', 'N/half-2').")
+    pattern = rf"e\d+/s{int(named['step'])}" if named["step"] else rf"e{int(named['epoch'])}/end"
     verdicts = [event for event in run.events if isinstance(event, Judged)]
-    if step.isdigit():
-        pattern = re.compile(rf"e\d+/s{int(step)}(\.\d+)?")
-    elif re.fullmatch(r"epoch-\d+", step):
-        pattern = re.compile(rf"e{int(step[6:])}/end(\.\d+)?")
-    else:
-        raise UsageError(f"{step!r} names no verdict: give a step's number or 'epoch-N'.")
-    found = [event for event in verdicts if pattern.fullmatch(event.place)]
+    places = [event.place for event in verdicts if re.fullmatch(pattern + r"(\.\d+)?", event.place)]
+    place = places[-1] if places else ""  # a step that was opened again has a later verdict
+    of_step = [event for event in verdicts if event.place == place or event.place.startswith(f"{place}/half-")] if place else []
+    wanted = place + (named["part"] or "").replace("/bundle", "")
+    found = [event for event in of_step if event.place == wanted]
+    if not named["part"]:
+        found = [event for event in of_step if event.action == "accept"] or found
     if not found:
         had = sorted({record["step"] for record in run.steps})
         steps = f"steps {had[0]} to {had[-1]}" if had else "no step"
         raise UsageError(f"{run.folder} holds no verdict on {step!r}; it has closed {steps}.")
-    return found[-1]  # a step that was opened again has a later verdict
+    return found[0], of_step
+
+
+def _name(place: str, *, with_part: bool) -> str:
+    """A verdict by its place, in words a person can give back to `explain`."""
+    epoch, where, part = (*place.split("/"), "bundle")[:3]
+    if where.startswith("end"):
+        return f"epoch-{epoch[1:]}"
+    return f"step {where[1:].partition('.')[0]}" + (f"/{part}" if with_part else "")
 
 
 def _state_before(run: RunView, at: int) -> Mapping[str, Any]:
@@ -136,50 +175,66 @@ def _state_before(run: RunView, at: int) -> Mapping[str, Any]:
 
 
 def _known(run: RunView, before: int, metric: Metric, weight: float) -> dict[str, dict[RowId, Fraction]]:
-    """The rows of every skill that was measured in full before that place of the log, by the skill's rendered text."""
+    """The rows of every skill that was measured in full before that place of the log, by the digest of its rendered text."""
     known: dict[str, dict[RowId, Fraction]] = {}
-    rows: Sequence[RowFact] = ()
+    rows: dict[str, Sequence[RowFact]] = {}
+    seed: dict[RowId, Fraction] = {}
     for event in run.events[:before]:
         if isinstance(event, StageClosed) and event.stage == "selection":
-            rows = event.rows
-        elif isinstance(event, Checkpoint):
+            rows[event.place] = event.rows
+        elif isinstance(event, Checkpoint) and event.kind == "baseline":
             left_out = set(event.state["left_out"])
-            values = {(row.task, row.draw): _value(row, metric, weight) for row in rows if row.task not in left_out}
-            full = {row: each for row, each in values.items() if each is not None}
-            whole = len(full) == len(values) and (not known or len(full) == len(next(iter(known.values()))))
-            if rows and whole:
-                known.setdefault(Document(event.state["skill"]).rendered, full)
-            rows = ()
+            seed = _scored([row for row in rows["baseline"] if row.task not in left_out], metric, weight)
+            known[Document(event.state["seed"]).digest] = seed
+        elif isinstance(event, Judged) and event.place in rows:
+            values = _scored(rows[event.place], metric, weight)
+            if values.keys() == seed.keys():
+                known[event.skill] = values
     return known
 
 
-def _without_rows(
-    run: RunView, judged: Judged, name: str, updated: Updated | None, incumbent: str, edits: Sequence[Mapping[str, Any]]
-) -> Evidence:
+def _scored(rows: Sequence[RowFact], metric: Metric, weight: float) -> dict[RowId, Fraction]:
+    return {(row.task, row.draw): each for row in rows if (each := _value(row, metric, weight)) is not None}
+
+
+def _candidate(run: RunView, judged: Judged, before: Mapping[str, Any], updated: Updated | None) -> Document | None:
+    """The text that was judged: a step's candidate, or the skill with an epoch's guidance; None while the epoch is open."""
+    if updated is not None:
+        return Document(updated.skill)
+    ended = next((event for event in run.events if isinstance(event, EpochEnded) and event.id == f"{judged.place}/ended"), None)
+    return None if ended is None else Document(before["skill"]).with_region("slow_update", ended.slow_update["slow_update_content"])
+
+
+def _case(
+    gate: Mapping[str, Any],
+    policy: str,
+    values: Mapping[RowId, Fraction],
+    before: Mapping[str, Any],
+    candidate: Document,
+    incumbent: Document,
+) -> Case:
+    """What the policy was told, put together again from configuration and log."""
+    seed_chars = len(Document(before["seed"]).rendered)
+    limits = Limits(alpha=gate["alpha"], max_chars=gate["max_chars"], confirm_draws=gate["confirm_draws"], seed_chars=seed_chars)
+    draws = 1 + max((draw for _, draw in values), default=0)  # an incumbent has its further draws as well
+    further = (limits.confirm_draws or draws // 2) if policy == "confirm" else 0
+    return Case.of(values, further=further, limits=limits, chars=len(candidate.rendered), incumbent_chars=len(incumbent.rendered))
+
+
+def _without_rows(run: RunView, about: Mapping[str, Any], updated: Updated | None, incumbent: str) -> Evidence:
     """Verdicts that needed no measurement: nothing changed, or the step's reflections were lost."""
     if updated is not None:
         same = Document(updated.skill).rendered == incumbent
         reason = "the candidate reads the same as the incumbent" if same else "the candidate differs, and no row of it is in the log"
-        return Evidence(name=name, judged=judged, recomputed="unchanged" if same else "open", reason=reason, edits=edits)
+        return Evidence(**about, recomputed="unchanged" if same else "open", reason=reason)
+    judged: Judged = about["judged"]
     reflected = next((event for event in run.events if isinstance(event, Reflected) and event.place == judged.place), None)
     if reflected is None:
-        return Evidence(name=name, judged=judged, recomputed=judged.action, reason="nothing was proposed")
+        return Evidence(**about, recomputed=judged.action, reason="nothing was proposed")
     dropped = sum(patch.dropped is not None for patch in reflected.patches)
     lost = 2 * dropped > len(reflected.patches)
     reason = f"{dropped} of {len(reflected.patches)} reflections were unreadable, {'more' if lost else 'not more'} than half"
-    return Evidence(name=name, judged=judged, recomputed="inconclusive" if lost else "open", reason=reason)
-
-
-def _rows(
-    order: Sequence[RowId], values: Mapping[RowId, Fraction], found: Mapping[RowId, RowFact], metric: Metric, weight: float, total: int
-) -> list[JudgedRow]:
-    upper = Fraction(total)
-    rows = []
-    for row in order:
-        mine = _value(found[row], metric, weight)
-        upper -= 1 - (1 if mine is None else mine)
-        rows.append(JudgedRow(task=row[0], draw=row[1], incumbent=values[row], candidate=mine, invalid=found[row].invalid, upper=upper))
-    return rows
+    return Evidence(**about, recomputed="inconclusive" if lost else "open", reason=reason)
 
 
 def _value(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
@@ -188,15 +243,15 @@ def _value(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
     return value(Score(hard=row.hard, soft=row.soft), metric, weight)
 
 
-def _reason(ruling: str | None, rows: Sequence[JudgedRow], total: int) -> str:
-    if ruling == "reject":
-        return f"U <= I after {len(rows)} of {total} rows"
-    if ruling == "accept":
-        return f"all {total} rows are there and their sum is above I"
-    if ruling == "inconclusive":
+def _reason(reader: Reader, rows: Sequence[JudgedRow]) -> str:
+    if reader.decided_by == "score" and reader.ruling == "reject":
+        return f"U <= I after {len(rows)} of {reader.total} rows"
+    if reader.decided_by == "score":
+        return f"all {reader.total} rows are there and their sum is above I"
+    if reader.ruling == "inconclusive":
         lost = [row.task for row in rows if row.candidate is None]
         return f"U > I, and {len(lost)} rows that could decide are invalid: {', '.join(lost)}"
-    return "the rows in the log fix no verdict"
+    return reader.why or "the rows in the log fix no verdict"
 
 
 def _number(amount: Fraction | None) -> float | None:

@@ -48,8 +48,8 @@ def configure(config: str | None, flags: Mapping[str, str], options: Sequence[st
     return resolved
 
 
-def choose_view(job: Job, *, quiet: bool, plain: bool) -> View:
-    """Live on a terminal, plain lines elsewhere; always on stderr, so that stdout is the result."""
+def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None) -> View:
+    """Live on a terminal, plain lines elsewhere; always on stderr, so that stdout is the result. `target` names several as one."""
     from rich.console import Console
 
     from skillopt.cli._progress import LiveView, PlainLines, Silent
@@ -58,7 +58,7 @@ def choose_view(job: Job, *, quiet: bool, plain: bool) -> View:
     console = Console(stderr=True, highlight=False)
     if quiet:
         return Silent(console)
-    subject = f"{job.benchmark.name} · target {job.config.model.target.name}"
+    subject = f"{job.benchmark.name} · target {target or job.config.model.target.name}"
     status = Status(epochs=job.config.train.num_epochs, subject=subject, simulated=job.simulated)
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
 

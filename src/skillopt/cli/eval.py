@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json as json_format
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+import os
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +15,10 @@ import typer
 
 from skillopt.cli import EXIT_CODES, _options
 from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet
-from skillopt.errors import ConfigError, Interrupted, Stopped
+from skillopt.errors import ConfigError, Interrupted, Stopped, UsageError
 
 if TYPE_CHECKING:
-    from skillopt.api import Evaluated, Versus
+    from skillopt.api import Evaluated, Matrix
     from skillopt.build import Job
     from skillopt.cli._progress import View
     from skillopt.config import Resolved
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 
 PANEL, PLACE = "Train and measure", 2
 LOOK = "This is a look at the test split: choose nothing by it that you will report on it."
+UNCOUNTED = "If these are the test tasks of a training run, --run RUN counts the look there."
 _KEYS = ("model.", "env.", "budget", "evaluation.sel_env_num", "evaluation.test_env_num", "train.seed")
 _SKILLS = "a skill's folder or .md file, a run folder for its best skill, or 'none' for no skill"
 _NAMES = "train, val (valid_seen), test (valid_unseen) or all"
+_OWN_KEYS = ("base_url", "api_key", "price")
+"""What belongs to one target: sent to another one, a key would leave its home."""
 
 
 def add(app: typer.Typer, *, full: bool) -> None:
@@ -43,42 +47,65 @@ def evaluate(
         list[str] | None,
         typer.Option("--skill", metavar="PATH", help=f"What to measure: {_SKILLS}; repeatable.", show_default=False),
     ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", metavar="MODEL", help="What to measure with, as --target_model; repeatable.", show_default=False),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option("--against", metavar="PATH", help=f"Compare each skill in pairs with this one: {_SKILLS}.", show_default=False),
     ] = None,
     split: Annotated[str, typer.Option("--split", metavar="SPLIT", help=f"What to measure on: {_NAMES}.")] = "all",
     repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, help="Draws per task; their mean is the task's score.")] = 1,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option("--run", metavar="RUN", help="A training run whose test split this may look at; repeatable.", show_default=False),
+    ] = None,
     cfg_options: CfgOptions = None,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
 ) -> None:
-    """Measure one or more skills, alone or against another. What was measured before in the same folder is not paid again."""
+    """Measure skills with one target or several, alone or in pairs. What was measured before in the same folder is not paid again."""
     from skillopt import api
     from skillopt.build import prepare
-    from skillopt.cli import _report, _run
+    from skillopt.cli import _matrix, _report, _run
 
     skills = load_skills(skill or [], against)
+    runs = runs_of([*skills], run or [])
     # A config made for training may leave the test out; here --split decides.
-    resolved = _run.configure(_options.config_name(config_argument, config), flags, [*(cfg_options or []), "evaluation.eval_test=true"])
-    job = prepare(target_only(resolved))
+    options = [*(cfg_options or []), "evaluation.eval_test=true"]
+    resolved = resolve(_options.config_name(config_argument, config), flags, options, target or [])
+    targets = [api.Target.of(one.config) for one in resolved]
+    job = _with_targets(prepare(target_only(resolved[0])), [one.name for one in targets])
     splits = api.eval_splits(split, job)
-    folder = folder_of(job, resolved)
-    view = _run.choose_view(job, quiet=quiet, plain=plain)
+    folder = folder_of(job, resolved[0])
+    view = _run.choose_view(job, quiet=quiet, plain=plain, target=", ".join(one.name for one in targets))
     if "test" in splits and json:
         view.say(LOOK)
     with _run.scrubbed(job.scrubber):
-        work = api.evaluate(job, skills, splits, folder, against=against, repeats=repeats, sinks=[view])
-        results = _run.watched(_session(work, folder, view), view)
-    compared = api.comparisons(results, against, graded=job.benchmark.graded) if against is not None else []
-    data = [_as_json(one) for one in results]
-    if json:
-        note = {"note": LOOK} if "test" in splits else {}
-        whole = {"folder": str(folder), "simulated": job.simulated, **note, "evaluations": data, "comparisons": list(map(asdict, compared))}
-        _report.print_json(job.scrubber.scrub_json(whole))
-    else:
-        _show(data, compared, folder, simulated=job.simulated)
+        work = api.matrix(job, skills, splits, folder, targets=targets, against=against, repeats=repeats, runs=runs, sinks=[view])
+        found = _run.watched(_session(work, folder, view), view)
+        if not found.evaluations:
+            found.whole()
+        compared = api.comparisons(found.evaluations, against, graded=job.benchmark.graded) if against is not None else []
+        remarks = _remarks(found, "test" in splits, named=bool(runs))
+        if json:
+            whole = {
+                "folder": str(folder),
+                "simulated": job.simulated,
+                **({"note": remarks[0]} if "test" in splits else {}),
+                "evaluations": [_as_json(one) for one in found.evaluations],
+                "comparisons": list(map(asdict, compared)),
+                "missing": list(map(asdict, found.missing)),
+                "looks": list(map(asdict, found.noted)),
+            }
+            for remark in remarks[1:]:
+                typer.echo(job.scrubber.scrub(remark), err=True)
+            _report.print_json(job.scrubber.scrub_json(whole))
+        else:
+            _matrix.show(found, compared, remarks, folder, simulated=job.simulated)
+        found.whole()
 
 
 def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, Document]:
@@ -109,6 +136,53 @@ def _load(name: str) -> Document:
     return load_skill(best).document
 
 
+def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
+    """The training runs that this may look into: those that are named, and those in whose folder a skill lies."""
+    from skillopt.cli._folder import is_run, open_run
+
+    for run in named:
+        if open_run(run).started is None:
+            raise UsageError(f"--run {run} is no training run that has begun; it has no test split to look at.")
+    found = {run.resolve(): run for run in named}
+    for path in (Path(name) for name in skills if name != "none"):
+        home = next((folder for folder in (path, *path.absolute().parents) if is_run(folder)), None)
+        if home is not None:
+            found.setdefault(home.resolve(), home)
+    return list(found.values())
+
+
+def resolve(config: str | None, flags: Mapping[str, str], options: Sequence[str], targets: Sequence[str]) -> list[Resolved]:
+    """The configuration once for every target; without --target it names the only one. What a reader should know goes to stderr."""
+    from skillopt.config import load
+
+    if targets and "target_model" in flags:
+        raise ConfigError("--target and --target_model both name a target; keep --target, which may be given several times.")
+    wanted = [{**flags, "target_model": target} for target in targets] or [dict(flags)]
+    found = [load(config, flags=one, options=list(options), environ=os.environ, cwd=Path.cwd()) for one in wanted]
+    for warning in dict.fromkeys(warning for one in found for warning in one.warnings):
+        typer.echo(f"warning: {warning}", err=True)
+    if len(found) > 1:
+        _check_shared(found)
+    secrets = tuple(dict.fromkeys(secret for one in found for secret in one.secrets))
+    return [replace(one, secrets=secrets) for one in found]
+
+
+def _check_shared(found: Sequence[Resolved]) -> None:
+    """Nothing that is one target's own may be written for all of them."""
+    from skillopt.config.source import CHOSEN
+
+    for one in found:
+        in_name = one.provenance["model.target.name"]  # an endpoint inside --target is that target's own
+        sources = {key: one.provenance.get(f"model.target.{key}") for key in _OWN_KEYS}
+        for key, source in sources.items():
+            if source is not None and source.layer in CHOSEN and source != in_name:
+                raise ConfigError(
+                    f"model.target.{key} ({source}) belongs to one target, and --target names {len(found)}. Write endpoints into the "
+                    "targets (compatible:NAME@URL) and keep keys in the environment, or measure this target by itself with the same "
+                    "--out_root: a folder adds up."
+                )
+
+
 def target_only(resolved: Resolved) -> Resolved:
     """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none needs a key or a price."""
     from skillopt.config import parse_model_string
@@ -120,18 +194,22 @@ def target_only(resolved: Resolved) -> Resolved:
     return replace(resolved, config=config)
 
 
+def _with_targets(job: Job, names: Sequence[str]) -> Job:
+    """`config.json` names all targets, not the first one alone."""
+    return job if len(names) == 1 else replace(job, settings={**job.settings, "targets": list(names)})
+
+
 def folder_of(job: Job, resolved: Resolved) -> Path:
-    """Where results go: as told on the command line, else one folder for this target on these tasks."""
+    """Where results go: as told on the command line, else one folder for these tasks, whatever they are measured with."""
     out = job.config.env.out_root
     if out is not None and resolved.provenance["env.out_root"].layer in ("flag", "cfg-options"):
         return out  # a config file's out_root is the training run's folder
     identity = job.identity()
-    parts = [identity["model"]["target"], identity["env"], identity["tasks"]]
-    digest = hashlib.sha256(json_format.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]
+    digest = hashlib.sha256(json_format.dumps([identity["env"], identity["tasks"]], sort_keys=True).encode()).hexdigest()[:10]
     return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"
 
 
-async def _session(evaluation: Coroutine[Any, Any, list[Evaluated]], folder: Path, view: View) -> list[Evaluated]:
+async def _session(evaluation: Coroutine[Any, Any, Matrix], folder: Path, view: View) -> Matrix:
     from skillopt.cli import _run
 
     work = asyncio.ensure_future(evaluation)
@@ -149,50 +227,13 @@ async def _session(evaluation: Coroutine[Any, Any, list[Evaluated]], folder: Pat
             raise (reasons[0] if reasons else Interrupted("Interrupted.")) from None
 
 
+def _remarks(found: Matrix, is_look: bool, *, named: bool) -> list[str]:
+    """What a reader must know of a look at test: that it is one, and where it is counted."""
+    said = [LOOK] if is_look else []
+    said += [one.why or f"Counted in {one.run}: this is look {one.look} at its test split." for one in found.noted]
+    return [*said, UNCOUNTED] if is_look and not named else said
+
+
 def _as_json(one: Evaluated) -> dict[str, Any]:
-    names = ("skill", "split", "repeats", "hard", "soft", "n", "invalid")
+    names = ("target", "skill", "digest", "split", "repeats", "hard", "soft", "n", "invalid")
     return {name: getattr(one, name) for name in names}
-
-
-def _show(rows: Sequence[Mapping[str, Any]], compared: Sequence[Versus], folder: Path, *, simulated: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from skillopt.cli import _words as words
-
-    console = Console(highlight=False)
-    table = Table(show_edge=False, pad_edge=False, title="Simulated" if simulated else None, title_justify="left")
-    table.add_column("skill", overflow="fold")
-    table.add_column("split")
-    for name in ("hard", "soft", "n", "invalid"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        figures = (words.score(row["hard"]), words.score(row["soft"]), str(row["n"]), str(row["invalid"]))
-        table.add_row(Text(row["skill"]), row["split"], *figures)
-    console.print(table)
-    for one in compared:
-        console.print(Text("\n".join(_said(one))), soft_wrap=True)
-    if any(row["split"] == "test" for row in rows):
-        console.print(Text(LOOK, style="yellow"), soft_wrap=True)
-    console.print(Text(f"Rows: {folder / 'results.jsonl'}"), soft_wrap=True)
-
-
-def _said(one: Versus) -> Iterator[str]:
-    """A comparison in a few lines, no more sure of itself than it is."""
-    from skillopt.cli import _words as words
-
-    yield ""
-    draws = f", {one.repeats} draws each" if one.repeats > 1 else ""
-    head = f"{one.skill} against {one.against} on {one.split} ({one.metric}"
-    found = one.comparison
-    if found is None:
-        yield f"{head}{draws}): {words.NOT_MEASURED}. {one.why}."
-        return
-    low, high = found.interval
-    yield f"{head}, {words.count(found.n, 'task')}{draws}): {found.before:.3f} to {found.after:.3f}, {found.delta:+.3f}"
-    chance = "" if found.p < 0.05 else "; this difference can be chance" if found.delta else ""
-    yield f"  95 % interval {low:+.3f} to {high:+.3f}, p = {found.p:.2g} ({found.test}){chance}"
-    for word, tasks in (("fixed", found.fixed), ("broken", found.broken), ("left out, not measurable", one.left_out)):
-        if tasks or word != "left out, not measurable":
-            yield f"  {len(tasks)} {word}{': ' if tasks else ''}{', '.join(tasks)}"

@@ -22,7 +22,12 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 def explain(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    step: Annotated[str, typer.Argument(help="A step's number, or 'epoch-N' for the slow update of epoch N.")],
+    step: Annotated[
+        str,
+        typer.Argument(
+            help="A step's number, or 'epoch-N' for the slow update of epoch N; 'N/bundle', 'N/half-1' where a bundle was halved."
+        ),
+    ],
     json: Json = False,
 ) -> None:
     """Recompute the gate's verdict on a step from the stored rows and show the evidence. Ends with 1 if it differs from the record."""
@@ -51,13 +56,15 @@ def _show(evidence: Evidence) -> None:
     console.print(Text(f"{evidence.name}: {words.outcome(judged.action)}", style="bold"), soft_wrap=True)
     console.print(Text(f"recorded   {judged.why}"), soft_wrap=True)
     console.print(Text(f"recomputed {evidence.recomputed}: {evidence.reason}"), soft_wrap=True)
+    if evidence.others:
+        console.print(Text(f"The same step also has {'; '.join(evidence.others)}."), soft_wrap=True)
     if evidence.rows:
         n = evidence.total
         console.print(
             Text(
                 f"I, the incumbent's sum: {float(evidence.bar):g} of {n} ({float(evidence.bar / n):.4f}).  "
                 f"U, the candidate's sum with rows not read counted in full: {float(evidence.upper):g} ({float(evidence.upper / n):.4f}).  "
-                f"Metric: {judged.metric}."
+                f"Metric: {judged.metric}. Policy: {evidence.policy}."
             ),
             soft_wrap=True,
         )

@@ -40,7 +40,7 @@ def report(
     view = open_run(run)
     target = run / "report.html" if out is None else out
     _check(target)
-    facts = _facts(view)
+    facts = facts_of(view)
     beside = target.with_suffix(".md")
     _write(target, page(facts))
     _write(beside, summary(facts))
@@ -50,9 +50,11 @@ def report(
         typer.echo(f"{target}\n{beside}")
 
 
-def _facts(view: RunView) -> Facts:
+def facts_of(view: RunView) -> Facts:
+    """All that the files of a run tell; raises where it has not begun."""
     from skillopt.report import fold
     from skillopt.store.database import Database
+    from skillopt.store.looks import read_looks
     from skillopt.store.run import DATABASE
 
     if view.started is None:
@@ -63,7 +65,14 @@ def _facts(view: RunView) -> Facts:
     finally:
         database.shut()
     files = {name: _read(view.folder / f"{name}.json") for name in ("config", "summary")}
-    return fold(view.events, config=files["config"], summary=files["summary"], entries=entries, status=view.status)
+    return fold(
+        view.events,
+        config=files["config"],
+        summary=files["summary"],
+        entries=entries,
+        status=view.status,
+        looks_by_eval=len(read_looks(view.folder)),
+    )
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
-"""`skillopt runs`: what was trained here, and how it stands."""
+"""`skillopt runs`: what was trained here, how it stands, and how several runs compare."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,35 +23,59 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(help="A run, or a folder with runs somewhere below it.")] = Path("outputs"), json: Json = False
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FOLDER...", help="Runs, or folders with runs below them; 'outputs' when left out. Two or more are compared."
+        ),
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Compare all runs that are found, side by side.")] = False,
+    json: Json = False,
 ) -> None:
-    """List runs: benchmark, models, how far, scores, spending. Reads only; a run at work is not disturbed."""
-    from skillopt.cli import _report
+    """List runs, or compare them side by side: scores, spending, and the settings in which they differ. Reads only."""
+    from skillopt.cli import _report, _side_by_side
+
+    places = folders or [Path("outputs")]
+    found = [run for run in _below(places) if run.started is not None]  # a folder of `eval` is no training run
+    if compare or len(places) > 1:
+        told = _side_by_side.compare(found)
+        if json:
+            _report.print_json(told.as_json())
+        else:
+            _side_by_side.show(told)
+    elif json:
+        _report.print_json({"runs": [_row(run) for run in found]})
+    elif not found:
+        typer.echo(f"No runs in {places[0]}.")
+    else:
+        for run in found:
+            _show(_row(run))
+
+
+def _below(places: Sequence[Path]) -> list[RunView]:
+    """The runs in and below some folders, each once."""
     from skillopt.cli._folder import is_run, open_run
 
-    if not folder.is_dir():
-        raise UsageError(f"There is no folder {folder}. Name one that holds runs: skillopt runs FOLDER.")
-    homes = sorted({path.parent for path in folder.rglob("events.jsonl") if is_run(path.parent)})
-    found = []
-    for home in homes:
-        try:
-            found.append(_row(open_run(home)))
-        except SkillOptError as error:  # one damaged folder must not hide the others
-            typer.echo(f"{home}: {error}", err=True)
-    found = [row for row in found if row]
-    if json:
-        _report.print_json({"runs": found})
-    elif not found:
-        typer.echo(f"No runs in {folder}.")
-    else:
-        for row in found:
-            _show(row)
+    found: dict[Path, RunView] = {}
+    for place in places:
+        if not place.is_dir():
+            raise UsageError(f"There is no folder {place}. Name one that holds runs: skillopt runs FOLDER.")
+        homes = sorted({path.parent for path in place.rglob("events.jsonl") if is_run(path.parent)})
+        if len(places) > 1 and not homes:
+            raise UsageError(f"{place} holds no run, and there is none below it.")
+        for home in homes:
+            try:
+                found.setdefault(home.resolve(), open_run(home))
+            except SkillOptError as error:  # one damaged folder must not hide the others
+                typer.echo(f"{home}: {error}", err=True)
+    return list(found.values())
 
 
 def _row(run: RunView) -> dict[str, Any]:
-    """One run in figures; nothing for a folder of `eval`, which is no training run."""
-    if run.started is None:
-        return {}
+    """One run in figures."""
+    from skillopt.api import looks_of
+
+    assert run.started is not None
     state = run.state or {}
     calls, tokens, usd = run.spending()
     return {
@@ -66,6 +90,7 @@ def _row(run: RunView) -> dict[str, Any]:
         "baseline": state.get("baseline_score"),
         "best": state.get("best_score"),
         "test": run.test,
+        "looks": looks_of(run.folder),
         "calls": calls,
         "tokens": tokens,
         "usd": usd,
@@ -89,4 +114,5 @@ def _show(row: Mapping[str, Any]) -> None:
     console.print(Text(f"  {row['benchmark']} · target {row['target']} · optimizer {row['optimizer']}"), soft_wrap=True)
     val = f"val {words.score(row['baseline'])} -> {words.score(row['best'])}"
     test = f"test {words.score(row['test'].get('seed'))} -> {words.score(row['test'].get('best'))}" if row["test"] else "test not measured"
-    console.print(Text(f"  {val} · {test} · {words.spent(row['calls'], row['tokens'], row['usd'])}"), soft_wrap=True)
+    looks = f" ({row['looks']} looks)" if row["looks"] > 1 else ""
+    console.print(Text(f"  {val} · {test}{looks} · {words.spent(row['calls'], row['tokens'], row['usd'])}"), soft_wrap=True)

@@ -114,16 +114,7 @@ LATER: Mapping[str, tuple[Any, ...]] = {
 """Public keys of parts that are not here yet, with the values that ask for nothing: those (and a blank) load silently, others are an error.
 A benchmark that has such an `env` key of its own comes first."""
 
-LATER_VALUES: Mapping[str, tuple[Any, ...]] = {
-    "gate.policy": ("confirm", "no_regression", "paired", "size_capped"),
-    "optimizer.lr_scheduler": ("autonomous",),
-    "optimizer.lr_control_mode": ("autonomous", "none"),
-    "optimizer.skill_update_mode": (
-        *("rewrite_from_suggestions", "rewrite", "suggestions", "rewrite_suggestions"),
-        *("full_rewrite_minibatch", "full_rewrite", "minibatch_full_rewrite", "skill_rewrite_minibatch"),
-    ),
-    "optimizer.slow_update_gate_with_selection": (False,),
-}
+LATER_VALUES: Mapping[str, tuple[Any, ...]] = {}
 """Values of live keys that are known and not supported yet."""
 
 VARIABLES: Mapping[str, str] = {

@@ -221,7 +221,10 @@ class Config(Section):
         Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs - and paths, whose content the caller compares.
         """
         return {
-            "model": {role: self._role_identity(role) for role in ROLES},
+            "model": {
+                **{role: self._role_identity(role) for role in ROLES},
+                **self.model.model_dump(mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}),
+            },
             "train": self.train.model_dump(mode="json"),
             "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
@@ -70,7 +71,9 @@ class Evaluator:
         max_tokens: int,
         emit: Sink,
         scrub: Callable[[str], str] = str,
+        working: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        """`working` is entered for as long as a rollout is run and scored, so that others can know that it is."""
         self.workers = workers
         self.slots = Slots(workers)
         self.emit = emit
@@ -79,6 +82,7 @@ class Evaluator:
         self._model = model
         self._benchmark = benchmark
         self._max_tokens = max_tokens
+        self._working = working
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         self._hashed: dict[str, tuple[str, str]] = {}
         settings = [dict(model.fingerprint), harness.name, harness.version, benchmark.prompts["rollout"], max_tokens]
@@ -120,8 +124,9 @@ class Evaluator:
             return self._arrived(stage, known, resumed=True)
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
         try:
-            trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
-            score = await self._score(row.task, key, attempt, trajectory)
+            with self._working():
+                trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
+                score = await self._score(row.task, key, attempt, trajectory)
         except Fault as fault:
             detail = self._scrub(fault.detail)
             return self._arrived(stage, Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=detail))

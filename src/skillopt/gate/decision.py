@@ -1,8 +1,9 @@
-"""The gate's arithmetic, exact and pure: what a row is worth, in which order rows are read, and when the verdict is fixed."""
+"""The gate's arithmetic, exact and pure: what a row is worth, in which order rows are read, and what a policy is told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias
 
@@ -12,6 +13,11 @@ Metric = Literal["hard", "soft", "mixed"]
 RowId: TypeAlias = tuple[str, int]
 """Task id and draw."""
 Ruling = Literal["accept", "reject", "inconclusive"]
+Clause = Literal["score", "regression", "chance", "length", "confirmation", "lost rows", "indecisive"]
+"""The part of a policy that fixed its ruling; an accept names what the policy asks for beyond a better score."""
+
+SHORTEST_CAP = 4_000
+"""Characters that `size_capped` leaves to every skill, however short its seed."""
 
 
 def value(score: Score, metric: Metric, weight: float) -> Fraction:
@@ -30,49 +36,82 @@ def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:
     return sorted(incumbent, key=lambda row: (incumbent[row], row))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the policies are told by the user. `max_chars` and `confirm_draws` have a meaning of their own at 0."""
+
+    alpha: float = 0.05
+    max_chars: int = 0
+    confirm_draws: int = 0
+    seed_chars: int = 0
+    """Length of the seed's rendered text."""
+
+    @property
+    def cap(self) -> int:
+        """Most characters a skill may have: as told, else twice the seed and never below 4,000."""
+        return self.max_chars or max(SHORTEST_CAP, 2 * self.seed_chars)
+
+    def further_draws(self, draws: int) -> int:
+        """How often `confirm` draws a task again that was drawn `draws` times: as told, else as often as the first time."""
+        return self.confirm_draws or draws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is known of a decision before the candidate's first row: its rows in reading order, and the incumbent's value on each."""
+
+    rows: tuple[RowId, ...]
+    bar: tuple[Fraction, ...]
+    first: int
+    """How many rows the first reading takes; the rest is asked for only if the policy wants it then."""
+    limits: Limits
+    chars: int = 0
+    """Length of the candidate's rendered text."""
+    incumbent_chars: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        incumbent: Mapping[RowId, Fraction],
+        *,
+        further: int = 0,
+        limits: Limits | None = None,
+        chars: int = 0,
+        incumbent_chars: int = 0,
+    ) -> Case:
+        """Put the incumbent's rows in order. The last `further` draws of every task are kept for a second reading.
+
+        With such draws a row's bar is the mean of all draws of its task: the incumbent was chosen for its first ones, which flatter it.
+        """
+        bars = _task_means(incumbent) if further else incumbent
+        first_draws = 1 + max((draw for _, draw in incumbent), default=0) - further
+        first = reading_order({row: bar for row, bar in bars.items() if row[1] < first_draws})
+        rest = reading_order({row: bar for row, bar in bars.items() if row[1] >= first_draws})
+        order = (*first, *rest)
+        bar = tuple(bars[row] for row in order)
+        return cls(rows=order, bar=bar, first=len(first), limits=limits or Limits(), chars=chars, incumbent_chars=incumbent_chars)
+
+
 class Reader(Protocol):
     """A policy at work: told the candidate's rows in reading order, None for one that stays missing, until the ruling is fixed."""
 
     ruling: Ruling | None
+    decided_by: Clause | None
+    why: str
+    """The ruling in words, for people and the optimizer."""
+    bar: Fraction
+    """I: the incumbent's sum on the `total` rows of this reading."""
+    upper: Fraction
+    """U: the candidate's sum on them with every missing and unread row counted in full."""
+    total: int
 
     def read(self, row: Fraction | None) -> Ruling | None:
         """Take in the next row; the ruling, or None while it is open."""
         ...
 
 
-class Strict:
-    """The paper's rule: strictly better or not at all.
-
-    With I the incumbent's sum and U the candidate's sum with every missing and unread row counted in full: reject iff U <= I, accept iff
-    every row is there and the sum > I, else inconclusive. A reject is fixed on the shortest prefix on which U <= I.
-    """
-
-    def __init__(self, incumbent: Sequence[Fraction]) -> None:
-        self.bar = sum(incumbent, Fraction(0))
-        self.upper = Fraction(len(incumbent))
-        self.ruling: Ruling | None = "reject" if self.upper <= self.bar else None  # nothing can beat a perfect incumbent
-        self._left = len(incumbent)
-        self._missing = False
-
-    def read(self, row: Fraction | None) -> Ruling | None:
-        self._left -= 1
-        self._missing = self._missing or row is None
-        self.upper -= 0 if row is None else 1 - row
-        if self.ruling is None and self.upper <= self.bar:
-            self.ruling = "reject"
-        if self.ruling is None and self._left == 0:
-            self.ruling = "inconclusive" if self._missing else "accept"
-        return self.ruling
-
-
-POLICIES: Mapping[str, Callable[[Sequence[Fraction]], Reader]] = {"strict": Strict}
-
-
-def decide(policy: str, incumbent: Sequence[Fraction], candidate: Sequence[Fraction | None]) -> tuple[Ruling | None, int]:
-    """The ruling on a prefix of rows in reading order, or None while it is open, and how many of them fixed it."""
-    reader = POLICIES[policy](incumbent)
-    for read, row in enumerate(candidate):
-        if reader.ruling is not None:
-            return reader.ruling, read
-        reader.read(row)
-    return reader.ruling, len(candidate)
+def _task_means(values: Mapping[RowId, Fraction]) -> dict[RowId, Fraction]:
+    by_task: dict[str, list[Fraction]] = {}
+    for (task, _), each in values.items():
+        by_task.setdefault(task, []).append(each)
+    return {row: sum(by_task[row[0]], Fraction(0)) / len(by_task[row[0]]) for row in values}

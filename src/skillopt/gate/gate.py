@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluate.runner import MOST_LOST, Breaker, Evaluator, Row, stage_closed
 from skillopt.events import Judged, StageOpened
-from skillopt.gate.decision import POLICIES, Metric, RowId, Ruling, reading_order, value
+from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
+from skillopt.gate.policies import policy as policy_named
+from skillopt.gate.strict import Strict
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
@@ -28,6 +32,7 @@ class Measured:
     skill: str
     """Rendered text."""
     values: Mapping[RowId, Fraction]
+    """All its draws, also those that only a confirmation reads: its score is the mean of them all."""
     hard: float
     soft: float
 
@@ -52,11 +57,21 @@ class Verdict:
     bound: float | None
     rows: tuple[Rollout, ...]
     rows_total: int
+    """Rows of the reading that decided: with `confirm`, the first draws or all."""
     verified: bool
+    decided_by: str = ""
+    """The part of the policy that fixed it; empty where nothing was measured."""
+    skill: str = ""
+    """Digest of the candidate's rendered text, where it came to measuring."""
 
 
 class Gate:
-    """The one door through which the skill changes."""
+    """The one door through which the skill changes.
+
+    `rows` is what an incumbent is measured on. With the policy `confirm` that is more than a candidate is read on at first: every task has
+    further draws, which the seed gets with the baseline and a candidate when its first draws would be accepted. So every incumbent has
+    the same draws, whenever a run was stopped. While the gate is off no policy decides; verdicts say what `strict` would have done.
+    """
 
     def __init__(
         self,
@@ -67,14 +82,23 @@ class Gate:
         weight: float,
         is_on: bool = True,
         policy: str = "strict",
+        alpha: float = 0.05,
+        max_chars: int = 0,
+        confirm_draws: int = 0,
+        seed_chars: int = 0,
     ) -> None:
         self.evaluator = evaluator
-        self.rows = {(row.task.id, row.draw): row for row in rows}
+        self.is_on = is_on
+        self.policy = policy if is_on else "strict"
+        self.limits = Limits(alpha=alpha, max_chars=max_chars, confirm_draws=confirm_draws, seed_chars=seed_chars)
+        self._reader = policy_named(policy) if is_on else Strict
+        draws = 1 + max((row.draw for row in rows), default=0)
+        self._further = self.limits.further_draws(draws) if self.policy == "confirm" else 0
+        again = [replace(row, draw=draws + number) for row in rows if row.draw == 0 for number in range(self._further)]
+        self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
         self.metric: Metric = metric or "hard"
         self._is_settled = metric is not None
         self.weight = weight
-        self.is_on = is_on
-        self.policy = policy
         self.verified = self._is_verified()
 
     def leave_out(self, tasks: Sequence[str]) -> None:
@@ -117,23 +141,47 @@ class Gate:
 
     def without_measuring(self, action: Action, why: str, incumbent: float | None, place: str) -> Verdict:
         """A verdict that needs no rows: nothing changed, or there is no candidate to measure."""
-        verdict = self._verdict(action, why, incumbent, None, (), None)
+        verdict = Verdict(
+            action=action,
+            why=why,
+            incumbent=incumbent,
+            candidate=None,
+            bound=None,
+            rows=(),
+            rows_total=len(self.rows),
+            verified=self.verified,
+        )
         self.evaluator.emit(self.event(place, verdict))
         return verdict
 
-    async def judge(self, skill: str, incumbent: Measured, place: str) -> Verdict:
-        """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the verdict is fixed."""
-        order = reading_order(incumbent.values)
-        breaker = Breaker(STAGE, len(order))
-        self.evaluator.emit(StageOpened(place=place, stage=STAGE, total=len(order)))
+    async def judge(self, skill: str, incumbent: Measured, place: str, *, in_full: bool = False) -> Verdict:
+        """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the verdict is fixed.
+
+        With `in_full`, and while the gate is off, every row is measured whatever the verdict.
+        """
+        case = Case.of(incumbent.values, further=self._further, limits=self.limits, chars=len(skill), incumbent_chars=len(incumbent.skill))
+        reader = self._reader(case)
         outcomes: list[Rollout] = []
-        reader = POLICIES[self.policy]([incumbent.values[row] for row in order])
+        for reading in (case.rows[: case.first], case.rows[case.first :]):
+            is_wanted = reader.ruling is None or in_full or not self.is_on
+            if reading and is_wanted:
+                await self._read(skill, reading, place, reader, outcomes, to_the_end=in_full or not self.is_on)
+        read = [self.rows[row] for row in case.rows[: len(outcomes)]]
+        self.evaluator.close_invalid(skill, f"{place}/{STAGE}", zip(read, outcomes, strict=True))
+        return self._close(skill, incumbent, place, tuple(outcomes), reader)
+
+    async def _read(
+        self, skill: str, reading: Sequence[RowId], place: str, reader: Reader, outcomes: list[Rollout], *, to_the_end: bool
+    ) -> None:
+        """Measure the rows of one reading until the ruling is fixed; they are added to `outcomes` in order."""
+        breaker = Breaker(STAGE, len(reading))
+        self.evaluator.emit(StageOpened(place=place, stage=STAGE, total=len(reading)))
+        unsent = iter(reading)
         ahead: deque[asyncio.Task[Rollout]] = deque()
         try:
-            while reader.ruling is None or not self.is_on:
-                while len(ahead) < self.evaluator.workers and len(outcomes) + len(ahead) < len(order):
-                    row = self.rows[order[len(outcomes) + len(ahead)]]
-                    ahead.append(asyncio.ensure_future(self._row(skill, row, place, breaker)))
+            while reader.ruling is None or to_the_end:
+                for row in islice(unsent, self.evaluator.workers - len(ahead)):
+                    ahead.append(asyncio.ensure_future(self._row(skill, self.rows[row], place, breaker)))
                 if not ahead:
                     break
                 outcomes.append(await ahead.popleft())
@@ -143,9 +191,6 @@ class Gate:
             for task in ahead:
                 task.cancel()  # withdraws what was not sent; what was sent arrives and is stored, in no record
                 task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        read = [self.rows[row] for row in order[: len(outcomes)]]
-        self.evaluator.close_invalid(skill, f"{place}/{STAGE}", zip(read, outcomes, strict=True))
-        return self._close(skill, incumbent, place, tuple(outcomes), reader.ruling)
 
     async def _row(self, skill: str, row: Row, place: str, breaker: Breaker) -> Rollout:
         outcome = await self.evaluator.measure(skill, row, stage=STAGE, place=place)
@@ -154,23 +199,28 @@ class Gate:
         breaker.note(outcome)
         return outcome
 
-    def _close(self, skill: str, incumbent: Measured, place: str, outcomes: tuple[Rollout, ...], ruling: Ruling | None) -> Verdict:
-        total = len(incumbent.values)
-        complete = len(outcomes) == total and not any(isinstance(outcome, Invalid) for outcome in outcomes)
+    def _close(self, skill: str, incumbent: Measured, place: str, outcomes: tuple[Rollout, ...], reader: Reader) -> Verdict:
+        lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
+        complete = len(outcomes) == len(incumbent.values) and not lost
         candidate = self.measured(skill, outcomes) if complete else None
-        bound = None
-        if ruling == "accept" and candidate is not None:
-            why = f"{candidate.score:.4f} > {incumbent.score:.4f} on all {total} rows"
-        elif ruling == "reject":
-            missing = total - len(outcomes)
-            upper = sum((1 if (v := self._value(one)) is None else v for one in outcomes), Fraction(missing))
-            bound = float(upper / total)
-            why = f"not better than {incumbent.score:.4f}: at most {bound:.4f} after {len(outcomes)} of {total} rows"
-        else:
-            lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
-            why = f"{len(lost)} rows could not be measured and could decide: {', '.join(lost)}"
+        bound, why = None, reader.why
+        if reader.ruling == "reject" and reader.decided_by != "length":
+            bound = float(reader.upper / reader.total) if candidate is None else candidate.score
+        elif reader.ruling == "inconclusive":
+            why = f"{reader.why}: {', '.join(lost)}"
         self.evaluator.emit(stage_closed(place, STAGE, outcomes))
-        verdict = self._verdict(ruling or "inconclusive", why, incumbent.score, candidate, outcomes, bound)
+        verdict = Verdict(
+            action=reader.ruling or "inconclusive",
+            why=why,
+            incumbent=incumbent.score,
+            candidate=candidate,
+            bound=bound,
+            rows=outcomes,
+            rows_total=max(reader.total, len(outcomes)),
+            verified=self.verified,
+            decided_by=reader.decided_by or "",
+            skill=digest(skill),
+        )
         self.evaluator.emit(self.event(place, verdict))
         return verdict
 
@@ -188,24 +238,18 @@ class Gate:
             rows_total=verdict.rows_total,
             verified=verdict.verified,
             why=verdict.why,
+            policy=self.policy,
+            decided_by=verdict.decided_by,
+            skill=verdict.skill,
         )
 
     def _value(self, outcome: Rollout) -> Fraction | None:
         return value(outcome.score, self.metric, self.weight) if isinstance(outcome, Scored) else None
 
-    def _verdict(
-        self, action: Action, why: str, incumbent: float | None, candidate: Measured | None, rows: tuple[Rollout, ...], bound: float | None
-    ) -> Verdict:
-        return Verdict(
-            action=action,
-            why=why,
-            incumbent=incumbent,
-            candidate=candidate,
-            bound=bound,
-            rows=rows,
-            rows_total=len(self.rows),
-            verified=self.verified,
-        )
+
+def digest(skill: str) -> str:
+    """The name of a rendered text in the log."""
+    return hashlib.sha256(skill.encode()).hexdigest()
 
 
 def _gives_partial_credit(outcomes: Sequence[Rollout]) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models._model import ModelSpec
-from skillopt.models._wire import Wire, clean_text, count, fingerprint
+from skillopt.models._structured import Form, Structure, is_strict, schema_name
+from skillopt.models._wire import Refusal, Wire, clean_text, count, fingerprint
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 _FINISH: Mapping[str, Finish] = {
@@ -22,18 +23,48 @@ _FINISH: Mapping[str, Finish] = {
 
 
 class ChatModel:
-    """A model behind `POST /chat/completions`. `cap_field` is the name this vendor gives the output cap."""
+    """A model behind `POST .../chat/completions`.
 
-    def __init__(self, spec: ModelSpec, *, base_url: str, cap_field: CapField) -> None:
+    `cap_field` is the name this vendor gives the output cap, `extra` what it wants in every body besides, and `thinks_in_text` says that
+    its thinking may come inside the text, between `<think>` and `</think>`.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        wire: Wire,
+        *,
+        cap_field: CapField,
+        path: str = "/chat/completions",
+        structure: Structure | None = None,
+        extra: Mapping[str, Any] | None = None,
+        thinks_in_text: bool = False,
+        options: Iterable[str] = (),
+    ) -> None:
         self._spec = spec
+        self._wire = wire
         self._cap_field = cap_field
-        self._wire = Wire(spec, sdk="openai", base_url=base_url)
-        self.endpoint = self._wire.endpoint
-        self.fingerprint: Mapping[str, Any] = fingerprint(spec)
+        self._path = path
+        self._structure = structure or Structure(spec)
+        self._extra = dict(extra or {})
+        self._thinks_in_text = thinks_in_text
+        self.endpoint = wire.endpoint
+        self.fingerprint: Mapping[str, Any] = fingerprint(spec, options)
+
+    @property
+    def changes(self) -> int:
+        """How often a form of structured output was given up; see `Changing`."""
+        return self._structure.changes
 
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
-        answer = await self._wire.post("/chat/completions", self.body(request), request)
+        form = self._structure.form(request)
+        try:
+            answer = await self._wire.post(self._path, self.body(request, form), request)
+        except Refusal as error:
+            self._structure.refused(form, error.status, error.said)
+            raise
+        self.check(answer)
         choices = answer.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             raise self._wire.malformed("it has no choices")
@@ -46,6 +77,8 @@ class ChatModel:
         if "content" not in message and not calls and not is_refusal:
             raise self._wire.malformed("its message has no content")
         text = self._text(message.get("content"))
+        if self._thinks_in_text:
+            text = without_thinking(text)
         finish = _FINISH.get(str(choices[0].get("finish_reason")), "other")
         if is_refusal:
             finish, text = "refusal", text or str(refusal)
@@ -63,19 +96,29 @@ class ChatModel:
         """Close the connections."""
         await self._wire.close()
 
-    def body(self, request: Request) -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, and the knobs that are set."""
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Raise what this vendor reports inside a success status; most report nothing there."""
+
+    def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
+        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply must have."""
         body: dict[str, Any] = {
             "model": self._spec.name,
             "messages": [self._message(message) for message in request.messages],
             self._cap_field: request.max_tokens,
             **self._spec.sampling(),
+            **self._extra,
         }
         if request.tools:
             body["tools"] = [
                 {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}}
                 for tool in request.tools
             ]
+        if form == "schema" and request.schema is not None:
+            schema = dict(request.schema)
+            named = {"name": schema_name(schema), "schema": schema, "strict": is_strict(schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        elif form == "json":
+            body["response_format"] = {"type": "json_object"}
         return body
 
     def _message(self, message: Message) -> dict[str, Any]:
@@ -120,6 +163,17 @@ class ChatModel:
                 arguments = json.dumps(arguments)
             calls.append(ToolCall(id=call["id"], name=function["name"], arguments=clean_text(arguments)))
         return tuple(calls)
+
+
+def without_thinking(text: str) -> str:
+    """The text after a model's thinking; a reply cut inside its thinking has said nothing.
+
+    Newer templates put the opening tag into the prompt, so a closing one without it ends the thinking too.
+    """
+    thought, end, said = text.partition("</think>")
+    if end and thought.count("<think>") <= 1 and (text.lstrip().startswith("<think>") or "<think>" not in thought):
+        return said.lstrip()
+    return "" if text.lstrip().startswith("<think>") and not end else text
 
 
 def _usage(usage: Any) -> Usage | None:

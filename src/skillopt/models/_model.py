@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from skillopt.messages import Reply, Request
 
 DEFAULT_MAX_TOKENS = 16384
+UNBOUNDED = 1_000_000
+"""As many calls at once as there are."""
 
 
 class Model(Protocol):
@@ -26,6 +28,13 @@ class Model(Protocol):
     async def complete(self, request: Request) -> Reply: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A model that knows itself how many calls it takes at once, whatever number of workers is configured."""
+
+    concurrency: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

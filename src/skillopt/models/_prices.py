@@ -42,7 +42,8 @@ class Price:
 def price_of(provider: str, model: str, *, base_url: str | None = None, on: Date | None = None) -> Price | None:
     """The published price of a model, today or on a day; None is unknown, and is not zero.
 
-    Models on this machine, simulated ones and endpoints whose vendor is not known by its address have none: config may declare one.
+    Simulated models, servers on this machine and endpoints whose vendor is not known by its address have none: config may declare one.
+    A model that runs inside this process costs nothing, and that is known.
     """
     return _look_up(provider, model, base_url, on or datetime.now(timezone.utc).date())
 
@@ -59,6 +60,8 @@ def cost(usage: Usage, price: Price) -> Fraction:
 
 @cache
 def _look_up(provider: str, model: str, base_url: str | None, on: Date) -> Price | None:
+    if provider == "local":
+        return Price(input=Fraction(0), output=Fraction(0), cached=Fraction(0), source="runs in this process", date=on)
     if base_url is not None and is_loopback(base_url):
         return None
     if provider == "azure":

@@ -63,6 +63,11 @@ class Recorded:
                 return flight.result()
             # it was being withdrawn for want of anybody waiting when this caller came: ask again
 
+    @property
+    def in_flight(self) -> int:
+        """How many questions are on their way, wherever they wait."""
+        return len(self._flights)
+
     async def drain(self) -> None:
         """Wait until everything that was sent has arrived and is stored."""
         while self._flights:

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 from skillopt.errors import ConfigError, Kind, ModelError, suggest
@@ -25,6 +25,31 @@ _PORTS = {"http": 80, "https": 443}
 _CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 
 
+class Refusal(ModelError):
+    """A request answered with an HTTP error status; `said` is the body, for whoever may ask in another way."""
+
+    def __init__(self, error: ModelError, status: int, said: str) -> None:
+        super().__init__(error.kind, error.detail, retry_after=error.retry_after, refused=True)
+        self.status = status
+        self.said = said
+
+
+class Login(Protocol):
+    """A credential that is not simply the API key as a bearer token."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """The headers of the next request; raises `ModelError("auth")` where there is no login."""
+        ...
+
+    def heard(self, status: int) -> None:
+        """Told how a request with these headers was answered."""
+        ...
+
+    def secrets(self) -> Iterable[str]:
+        """What must not be seen in an error text."""
+        ...
+
+
 class Wire:
     """One provider endpoint: posts a JSON body, gives back the JSON object, raises `ModelError` for everything else.
 
@@ -33,8 +58,18 @@ class Wire:
     reaches the wire: what may be sent, and where to, is what config put in the spec.
     """
 
-    def __init__(self, spec: ModelSpec, *, sdk: Literal["openai", "anthropic"], base_url: str) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        *,
+        sdk: Literal["openai", "anthropic"],
+        base_url: str,
+        login: Login | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> None:
         self._spec = spec
+        self._login = login
+        self._query = dict(query or {})
         self._sdk_name = sdk
         self._base_url = base_url
         parts = _checked_url(spec.provider, base_url)
@@ -52,18 +87,19 @@ class Wire:
         if self._client is None:
             self._open()
         sdk = self._sdk
+        options = {"headers": await self._headers(request), "params": self._query}
         try:
-            text = await asyncio.wait_for(
-                self._client.post(path, cast_to=str, body=body, options={"headers": self._headers(request)}), self._spec.timeout
-            )
+            text = await asyncio.wait_for(self._client.post(path, cast_to=str, body=body, options=options), self._spec.timeout)
         except asyncio.TimeoutError:
             raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
         except sdk.APIStatusError as error:
+            self._tell(error.status_code)
             raise self._refusal(error.status_code, error.response.headers, error.response.text) from None
         except self._failures as error:
             raise self._broken(error) from None
         except UnicodeEncodeError as error:
             raise self.error("contract", f"the request holds text that is not valid Unicode ({error.reason})") from None
+        self._tell(200)
         return self._object(text)
 
     async def close(self) -> None:
@@ -74,7 +110,8 @@ class Wire:
 
     def error(self, kind: Kind, message: str, *, retry_after: float | None = None, refused: bool = False) -> ModelError:
         """An error of this endpoint, without secrets and of bounded length (redacted before it is cut)."""
-        clean = " ".join(redact_patterns(self._scrubber.scrub(clean_text(message))).split())
+        scrubber = self._scrubber if self._login is None else Scrubber([self._spec.api_key or "", *self._login.secrets()])
+        clean = " ".join(redact_patterns(scrubber.scrub(clean_text(message))).split())
         detail = f"{self._spec.provider}:{self._spec.name} at {self.endpoint}: {clean}"
         if len(detail) > MAX_DETAIL:
             detail = detail[: MAX_DETAIL - 1] + "…"
@@ -112,10 +149,16 @@ class Wire:
         # aiohttp and OS errors that a transport of some version lets through unmapped are outages like the mapped ones.
         self._failures = (sdk.APIError, aiohttp.ClientError, OSError)
 
-    def _headers(self, request: Request) -> dict[str, Any]:
+    def _tell(self, status: int) -> None:
+        if self._login is not None:
+            self._login.heard(status)
+
+    async def _headers(self, request: Request) -> dict[str, Any]:
         headers: dict[str, Any] = {}
-        if self._spec.api_key is None:
+        if self._spec.api_key is None or self._login is not None:
             headers["Authorization"] = headers["X-Api-Key"] = self._sdk.Omit()
+        if self._login is not None:
+            headers |= await self._login.headers()
         if self._is_loopback:
             headers[PLACE_HEADER] = f"{quote(request.place, safe='/:,=@+()[] ')};draw={request.draw}"
         return headers
@@ -139,7 +182,7 @@ class Wire:
             raise self.malformed(f"an error under a success status: {_message(value, text)}")
         return value
 
-    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> ModelError:
+    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -150,7 +193,7 @@ class Wire:
             message = f"HTTP {status}, the quota or credit of this key is used up: {_message(value, text)}"
         if 300 <= status < 400:
             message = f"HTTP {status}, a redirect to {headers.get('location', 'nowhere')}; set the base URL to the final address"
-        return self.error(kind, message, retry_after=retry_after(headers, time.time()), refused=True)
+        return Refusal(self.error(kind, message, retry_after=retry_after(headers, time.time()), refused=True), status, text)
 
     def _broken(self, error: BaseException) -> ModelError:
         # The transports call every broken connection a connect timeout; only the chain of causes tells a real one.
@@ -231,9 +274,15 @@ def clean_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def fingerprint(spec: ModelSpec) -> dict[str, Any]:
-    """Provider, model and the sampling parameters that are set; neither host nor key."""
-    return {"provider": spec.provider, "model": spec.name, **spec.sampling()}
+def fingerprint(spec: ModelSpec, options: Iterable[str] = ()) -> dict[str, Any]:
+    """Provider, model, the sampling parameters that are set and those of the named options that are; neither host nor key.
+
+    How structured output is asked for is in it where the user chose a way, and never what `auto` came to.
+    """
+    chosen = {name: spec.options[name] for name in options if spec.options.get(name) is not None}
+    if spec.structured_output != "auto":
+        chosen["structured_output"] = spec.structured_output
+    return {"provider": spec.provider, "model": spec.name, **spec.sampling(), **chosen}
 
 
 def _checked_url(provider: str, url: str) -> SplitResult:

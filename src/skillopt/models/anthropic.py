@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from skillopt.errors import ConfigError
+from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models._model import Model, ModelSpec
-from skillopt.models._wire import Wire, clean_text, count, fingerprint, require_key, require_known_options
+from skillopt.models._structured import Form, Structure, closed
+from skillopt.models._wire import Refusal, Wire, clean_text, count, fingerprint, require_key, require_known_options
 
 BASE_URL = "https://api.anthropic.com"
 _FINISH: Mapping[str, Finish] = {
@@ -22,6 +24,15 @@ _FINISH: Mapping[str, Finish] = {
 }
 
 
+EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
+# Models up to Claude 4.5 think within a budget they are given; later ones decide for themselves how much (`adaptive`) and take an effort.
+_BUDGETED = re.compile(r"claude-(?:3-7-sonnet|(?:opus|sonnet)-4(?:-[015])?|haiku-4-5)(?=$|-20\d\d|-latest|-v\d|@)")
+_SHARE = {"low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.9, "max": 0.95}
+"""Of the output cap, which holds thinking and answer together."""
+_LEAST_BUDGET = 1024
+_CACHED: Mapping[str, Any] = {"type": "ephemeral"}
+
+
 class AnthropicModel:
     """A model behind `POST /v1/messages`."""
 
@@ -29,12 +40,23 @@ class AnthropicModel:
         self._spec = spec
         # The API's path starts with /v1, and people give base URLs with and without it.
         self._wire = Wire(spec, sdk="anthropic", base_url=(spec.base_url or BASE_URL).rstrip("/").removesuffix("/v1"))
+        self._structure = Structure(spec, ("schema", "off"))
         self.endpoint = self._wire.endpoint
         self.fingerprint: Mapping[str, Any] = fingerprint(spec)
 
+    @property
+    def changes(self) -> int:
+        """How often a form of structured output was given up; see `Changing`."""
+        return self._structure.changes
+
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
-        answer = await self._wire.post("/v1/messages", self.body(request), request)
+        form = self._structure.form(request)
+        try:
+            answer = await self._wire.post("/v1/messages", self.body(request, form), request)
+        except Refusal as refusal:
+            self._structure.refused(form, refusal.status, refusal.said)
+            raise
         blocks = answer.get("content")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
             raise self._wire.malformed("it has no content")
@@ -61,27 +83,65 @@ class AnthropicModel:
         """Close the connections."""
         await self._wire.close()
 
-    def body(self, request: Request) -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, and the knobs that are set."""
-        body: dict[str, Any] = {
-            "model": self._spec.name,
-            "max_tokens": request.max_tokens,
-            "messages": self._turns(request.messages),
-        }
+    def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
+        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply must have."""
+        spec = self._spec
+        body: dict[str, Any] = {"model": spec.name, "max_tokens": request.max_tokens, "messages": self._turns(request.messages)}
         system = [message.content for message in request.messages if message.role == "system" and message.content]
         if system:
-            body["system"] = "\n\n".join(system)
-        if self._spec.temperature is not None:
-            body["temperature"] = self._spec.temperature
-        if self._spec.top_p is not None:
-            body["top_p"] = self._spec.top_p
-        if self._spec.reasoning_effort is not None:
-            body["output_config"] = {"effort": self._spec.reasoning_effort}
+            # The part that all questions of a stage share; a prompt too short for the cache is taken as it is.
+            body["system"] = [{"type": "text", "text": "\n\n".join(system), "cache_control": dict(_CACHED)}]
+        if any(message.role == "tool" for message in request.messages):
+            body["cache_control"] = dict(_CACHED)  # marks the last block: the next turn of this conversation starts with all of it
+        if spec.temperature is not None:
+            body["temperature"] = spec.temperature
+        if spec.top_p is not None:
+            body["top_p"] = spec.top_p
+        output = self._think(body, request)
+        if form == "schema" and (schema := self._schema(request)) is not None:
+            output["format"] = {"type": "json_schema", "schema": schema}
+        if output:
+            body["output_config"] = output
         if request.tools:
             body["tools"] = [
                 {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)} for tool in request.tools
             ]
         return body
+
+    def _think(self, body: dict[str, Any], request: Request) -> dict[str, Any]:
+        """Put thinking into the body as the effort says; returns what of it belongs into `output_config`."""
+        effort = self._spec.reasoning_effort
+        if effort is None:
+            return {}
+        if effort == "none":
+            body["thinking"] = {"type": "disabled"}
+            return {}
+        if _BUDGETED.search(self._spec.name) is None:
+            body["thinking"] = {"type": "adaptive"}
+            return {"effort": effort}
+        # With tools these models want their own thinking back in the next turn, which our messages do not carry: they do not think then.
+        if not request.tools:
+            budget = max(_LEAST_BUDGET, int(request.max_tokens * _SHARE[effort]))
+            if budget >= request.max_tokens:
+                raise self._wire.error(
+                    "contract",
+                    f"thinking takes at least {_LEAST_BUDGET} tokens and the output cap is {request.max_tokens}: raise the cap "
+                    "(max_completion_tokens) or unset reasoning_effort",
+                    refused=True,
+                )
+            body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        return {}
+
+    def _schema(self, request: Request) -> dict[str, Any] | None:
+        """The request's schema as this API takes one; under `auto` a schema that it cannot take is left to the prompt."""
+        schema = closed(request.schema or {})
+        if schema is None and not self._structure.is_auto:
+            raise self._wire.error(
+                "contract",
+                "the reply's schema allows any value somewhere, which this API cannot enforce: set structured_output to auto or off",
+                refused=True,
+            )
+        return schema
 
     def _turns(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
         """User and assistant turns that alternate: neighbours of one side are one turn, and a message that says nothing is left out."""
@@ -123,6 +183,11 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     require_key(spec, "ANTHROPIC_API_KEY")
     if spec.seed is not None:
         raise ConfigError(f"anthropic:{spec.name}: the Anthropic API has no seed. Unset it.")
+    if spec.reasoning_effort is not None and spec.reasoning_effort not in EFFORTS:
+        raise ConfigError(
+            f"anthropic:{spec.name}: no reasoning effort {spec.reasoning_effort!r} in the Anthropic API. "
+            f"{suggest(spec.reasoning_effort, EFFORTS)}"
+        )
     return AnthropicModel(spec)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skillopt.errors import ConfigError
 from skillopt.models._chat import ChatModel
 from skillopt.models._model import Model, ModelSpec
-from skillopt.models._wire import require_known_options
+from skillopt.models._wire import Wire, require_known_options
 
 
 def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
@@ -13,4 +13,4 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     require_known_options(spec)
     if spec.base_url is None:
         raise ConfigError(f"compatible:{spec.name} needs an address. Write compatible:{spec.name}@http://host/v1 or set the base URL.")
-    return ChatModel(spec, base_url=spec.base_url, cap_field="max_tokens")
+    return ChatModel(spec, Wire(spec, sdk="openai", base_url=spec.base_url), cap_field="max_tokens")

@@ -14,25 +14,45 @@ from skillopt.messages import Message, Reply, Request
 from skillopt.models._model import Model
 from skillopt.optimizer._replies import Unusable, read
 from skillopt.optimizer.tally import Tally
+from skillopt.tasks.template import fill
 
 R = TypeVar("R", bound=BaseModel)
-STAGES = ("analyst_failure", "analyst_success", "merge", "ranking", "repair", "slow_update", "meta_skill")
+STAGES = (
+    *("analyst_failure", "analyst_success", "merge", "ranking", "repair", "rewrite", "lr_autonomous", "appendix_consolidate"),
+    *("slow_update", "meta_skill"),
+)
 
 
 class Asker:
     """The optimizer model with its prompts: a question has a stage, a place and a shape."""
 
-    def __init__(self, model: Model, *, prompts: Mapping[str, str], max_tokens: int, context_window: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        prompts: Mapping[str, str],
+        max_tokens: int,
+        context_window: int,
+        words: Mapping[str, str] | None = None,
+        suffixes: Mapping[str, str] | None = None,
+        caps: Mapping[str, int] | None = None,
+        models: Mapping[str, Model] | None = None,
+    ) -> None:
+        """`words` fill the prompts' placeholders, `suffixes` go behind them; `caps` and `models` are those of stages with their own."""
         self._model = model
-        self._prompts = {stage: prompts.get(stage) or _packaged(stage) for stage in STAGES}
+        self._prompts = {stage: fill(prompts.get(stage) or packaged(stage), words or {}) for stage in STAGES}
+        for stage, suffix in (suffixes or {}).items():
+            self._prompts[stage] = f"{self._prompts[stage].rstrip()}\n\n{suffix.strip()}\n"
         self._max_tokens = max_tokens
         self._window = context_window
+        self._caps = dict(caps or {})
+        self._models = dict(models or {})
         self.tallies: dict[str, Tally] = defaultdict(Tally)
 
     def room(self, fixed: str, stage: str) -> int:
         """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the safe side."""
         used = len(self._prompts[stage]) + len(fixed) + 2_000
-        return max(2_000, (self._window - self._max_tokens) * 3 - used)
+        return max(2_000, (self._window - self._cap(stage)) * 3 - used)
 
     async def ask(self, stage: str, root: str, index: str, user: str, shape: type[R]) -> R | Unusable:
         """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no step is burnt."""
@@ -51,19 +71,23 @@ class Asker:
 
     async def _send(self, stage: str, place: str, messages: tuple[Message, ...], shape: type[BaseModel]) -> Reply:
         request = Request(
-            messages=messages, max_tokens=self._max_tokens, role="optimizer", stage=stage, place=place, schema=shape.model_json_schema()
+            messages=messages, max_tokens=self._cap(stage), role="optimizer", stage=stage, place=place, schema=shape.model_json_schema()
         )
         try:
-            return await self._model.complete(request)
+            return await self._models.get(stage, self._model).complete(request)
         except Fault as fault:
             raise ProviderDown(
                 f"The optimizer could not be asked ({stage} at {place}): {fault}. "
                 "No step is lost: run the same command again when the cause is gone."
             ) from fault
 
+    def _cap(self, stage: str) -> int:
+        return self._caps.get(stage, self._max_tokens)
 
-def _packaged(stage: str) -> str:
-    return files("skillopt.optimizer").joinpath("prompts").joinpath(f"{stage}.md").read_text(encoding="utf-8")
+
+def packaged(name: str) -> str:
+    """A prompt of ours by its name."""
+    return files("skillopt.optimizer").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
 def _clip(text: str, most: int = 4_000) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skillopt.skill.edits import Edit
+from skillopt.skill.edits import Proposal
 from skillopt.tasks.rollout import Scored
 from skillopt.tasks.task import Task
 
@@ -35,8 +35,8 @@ def memory_section(memory: Sequence[Mapping[str, Any]]) -> str:
     return section("What earlier steps tried", "\n".join(lines))
 
 
-def edits_section(title: str, edits: Sequence[Edit]) -> str:
-    """Edits as the JSON objects they are, one a line, numbered from 0."""
+def proposals_section(title: str, edits: Sequence[Proposal]) -> str:
+    """Proposals as the JSON objects they are, in order."""
     return section(title, "```json\n" + json.dumps([edit.as_json() for edit in edits], ensure_ascii=False, indent=1) + "\n```")
 
 

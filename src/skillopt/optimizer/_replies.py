@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from skillopt.messages import Reply
+
+
+def _items(properties: Mapping[str, Any], *, required: Sequence[str]) -> WithJsonSchema:
+    """The schema that providers are shown of a list whose items are read one by one, leniently."""
+    item = {"type": "object", "properties": dict(properties), "required": list(required)}
+    return WithJsonSchema({"type": "array", "items": item})
+
+
+def _notes(value: object) -> object:
+    """Notes come as a text, a list of texts, or objects with `note` or `content`."""
+    if isinstance(value, (str, Mapping)):
+        value = [value]
+    if not isinstance(value, list):
+        return value
+    return [one.get("note") or one.get("content") or "" if isinstance(one, Mapping) else one for one in value]
+
+
+Notes: TypeAlias = Annotated[list[str], BeforeValidator(_notes)]
 
 
 class _Reply(BaseModel):
@@ -21,36 +40,101 @@ class FailurePattern(_Reply):
     description: str = ""
 
 
-class PatchReply(_Reply):
+class Payload(_Reply):
+    """A list of proposals with the reasoning behind them; each update mode has its own key for the list."""
+
+    KEY: ClassVar[str]
     reasoning: str = ""
-    edits: list[Any]
+
+    @property
+    def items(self) -> list[Any]:
+        """The proposals as they came; each is read on its own, so that one bad item does not spoil the others."""
+        return list(getattr(self, self.KEY))
 
 
-class FailureAnalysis(_Reply):
+class Edits(Payload):
+    KEY = "edits"
+    edits: Annotated[
+        list[Any],
+        _items(
+            {"op": {"enum": ["append", "insert_after", "replace", "delete"]}, "target": {"type": "string"}, "content": {"type": "string"}},
+            required=["op"],
+        ),
+    ]
+
+
+class Suggestions(Payload):
+    KEY = "revise_suggestions"
+    revise_suggestions: Annotated[
+        list[Any],
+        _items(
+            {
+                "type": {"enum": ["add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify"]},
+                "title": {"type": "string"},
+                "motivation": {"type": "string"},
+                "instruction": {"type": "string"},
+                "priority_hint": {"enum": ["high", "medium", "low"]},
+            },
+            required=["type", "title", "instruction"],
+        ),
+    ]
+
+
+class Candidates(Payload):
+    KEY = "skill_candidates"
+    skill_candidates: Annotated[
+        list[Any],
+        _items(
+            {
+                "title": {"type": "string"},
+                "change_summary": {"type": "array", "items": {"type": "string"}},
+                "new_skill": {"type": "string"},
+            },
+            required=["new_skill"],
+        ),
+    ]
+
+
+class Analysis(_Reply):
+    """What an analyst answers; the shape of `patch` is the update mode's."""
+
     batch_size: int = 0
+    patch: Payload
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for the appendix, where they were asked for."""
+        return list(getattr(self, "appendix_notes", None) or [])
+
+
+class FailureAnalysis(Analysis):
     failure_summary: list[FailurePattern] = Field(default_factory=list)
-    patch: PatchReply
 
 
-class SuccessAnalysis(_Reply):
-    batch_size: int = 0
+class SuccessAnalysis(Analysis):
     success_patterns: list[str] = Field(default_factory=list)
-    patch: PatchReply
 
 
-class Merge(_Reply):
+class Consolidated(_Reply):
+    appendix_notes: Notes
+
+
+class LearningRate(_Reply):
+    learning_rate: int = Field(ge=0)
     reasoning: str = ""
-    edits: list[Any]
+    confidence: str = ""
+    risk_notes: list[str] = Field(default_factory=list)
+
+
+class Rewrite(_Reply):
+    reasoning: str = ""
+    change_summary: list[str] = Field(default_factory=list)
+    new_skill: str
 
 
 class Ranking(_Reply):
     reasoning: str = ""
     selected_indices: list[int]
-
-
-class Repair(_Reply):
-    reasoning: str = ""
-    edits: list[Any]
 
 
 class SlowUpdate(_Reply):

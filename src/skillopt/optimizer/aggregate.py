@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from skillopt.events import Aggregated, Sink
 from skillopt.optimizer._ask import Asker
-from skillopt.optimizer._render import edits_section, section, skill_section
-from skillopt.optimizer._replies import Merge, Unusable
+from skillopt.optimizer._render import proposals_section, section, skill_section
+from skillopt.optimizer._replies import Unusable
+from skillopt.optimizer.forms import Form
 from skillopt.optimizer.reflect import Reflection
-from skillopt.skill.edits import Edit, Outcome, parse_edit
+from skillopt.skill.edits import Outcome, Proposal
 from skillopt.together import together
 
 
@@ -18,7 +19,7 @@ from skillopt.together import together
 class Merged:
     """The edits that go on, and those that ended here with their state."""
 
-    edits: tuple[Edit, ...]
+    edits: tuple[Proposal, ...]
     ended: tuple[Outcome, ...]
     calls: int
 
@@ -26,8 +27,9 @@ class Merged:
 class Aggregator:
     """Merges `merge_batch_size` patches a call, level by level; failures and successes side by side, then both together."""
 
-    def __init__(self, asker: Asker, *, merge_batch_size: int, emit: Sink) -> None:
+    def __init__(self, asker: Asker, form: Form, *, merge_batch_size: int, emit: Sink) -> None:
         self._asker = asker
+        self._form = form
         self._size = max(2, merge_batch_size)
         self._emit = emit
 
@@ -46,7 +48,7 @@ class Aggregator:
         self._emit(Aggregated(id=f"{place}/aggregate", place=place, merges=result.calls, edits=[edit.as_json() for edit in result.edits]))
         return result
 
-    async def _reduce(self, place: str, kind: str, fixed: str, patches: Sequence[tuple[Edit, ...]]) -> Merged:
+    async def _reduce(self, place: str, kind: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]) -> Merged:
         ended: list[Outcome] = []
         calls = 0
         level = list(patches)
@@ -60,32 +62,32 @@ class Aggregator:
             depth += 1
         return Merged(edits=level[0] if level else (), ended=tuple(ended), calls=calls)
 
-    async def _merge(self, place: str, index: str, fixed: str, patches: Sequence[tuple[Edit, ...]]) -> Merged:
+    async def _merge(self, place: str, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]) -> Merged:
         if len(patches) == 1:
             return Merged(edits=patches[0], ended=(), calls=0)
         unique, ended = _without_copies([edit for patch in patches for edit in patch])
         if len(unique) == 1:
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
-        user = fixed + edits_section(f"Edits proposed by {len(patches)} analysts", unique)
-        reply = await self._asker.ask("merge", place, index, user, Merge)
+        user = fixed + proposals_section(f"{self._form.noun.capitalize()}s proposed by {len(patches)} analysts", unique)
+        reply = await self._asker.ask("merge", place, index, user, self._form.payload)
         if isinstance(reply, Unusable):  # the inputs stay what they are; selection clips them
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)
         ended += [Outcome(edit=edit, state="merged", reason=f"into {place}/merge/{index}") for edit in unique]
-        outputs = [parse_edit(edit, f"{place}/merge/{index}#{at}") for at, edit in enumerate(reply.edits)]
+        outputs = [self._form.read(item, f"{place}/merge/{index}#{at}") for at, item in enumerate(reply.items)]
         return Merged(edits=self._usable(tuple(outputs), ended), ended=tuple(ended), calls=1)
 
-    def _usable(self, edits: tuple[Edit, ...], ended: list[Outcome]) -> tuple[Edit, ...]:
+    def _usable(self, edits: tuple[Proposal, ...], ended: list[Outcome]) -> tuple[Proposal, ...]:
         ended += [Outcome(edit=edit, state="invalid", reason=edit.problem) for edit in edits if edit.problem]
         return tuple(edit for edit in edits if not edit.problem)
 
 
-def _without_copies(edits: Sequence[Edit]) -> tuple[list[Edit], list[Outcome]]:
-    seen: set[tuple[str, str, str]] = set()
-    unique: list[Edit] = []
+def _without_copies(edits: Sequence[Proposal]) -> tuple[list[Proposal], list[Outcome]]:
+    seen: set[tuple[str, ...]] = set()
+    unique: list[Proposal] = []
     ended: list[Outcome] = []
     for edit in edits:
         if edit.identity in seen:
-            ended.append(Outcome(edit=edit, state="duplicate", reason="the same edit was proposed before"))
+            ended.append(Outcome(edit=edit, state="duplicate", reason="the same was proposed before"))
         else:
             seen.add(edit.identity)
             unique.append(edit)

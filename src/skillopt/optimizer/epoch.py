@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import section, trajectory
@@ -18,6 +18,7 @@ from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
 
 Category = Literal["regressed", "persistent_fail", "improved", "stable_success"]
+PairPolicy = Literal["mixed", "changed", "unchanged"]
 _ORDER: tuple[Category, ...] = ("regressed", "persistent_fail", "improved", "stable_success")
 _TITLES = {
     "regressed": "Regressed: right before, wrong now",
@@ -47,6 +48,23 @@ def pairs_of(tasks: Sequence[Task], before: Sequence[Rollout], after: Sequence[R
     """The tasks that both skills were measured on."""
     rows = zip(tasks, before, after, strict=True)
     return [Pair(task=task, before=old, after=new) for task, old, new in rows if isinstance(old, Scored) and isinstance(new, Scored)]
+
+
+def kept_pairs(pairs: Sequence[Pair], policy: PairPolicy) -> list[Pair]:
+    """The pairs a policy keeps: all, those whose outcome changed, or those whose outcome stayed."""
+    if policy == "mixed":
+        return list(pairs)
+    return [pair for pair in pairs if (pair.category in ("improved", "regressed")) == (policy == "changed")]
+
+
+def slim(pair: Pair) -> dict[str, Any]:
+    """A pair as the run's files show it."""
+
+    def arm(row: Scored) -> dict[str, Any]:
+        told = row.trajectory
+        return {"hard": row.score.hard, "soft": row.score.soft, "predicted_answer": told.answer[:2_000], "fail_reason": told.failure or ""}
+
+    return {"id": pair.task.id, "category": pair.category, "prev": arm(pair.before), "curr": arm(pair.after)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

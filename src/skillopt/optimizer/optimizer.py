@@ -1,20 +1,49 @@
-"""The optimizer as the training loop sees it: reflect, aggregate, select, and the two voices of the longer view."""
+"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the two voices of the longer view."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 from skillopt.evaluate.runner import Evaluation
 from skillopt.events import Sink
 from skillopt.models._model import Model
-from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._ask import Asker, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged
+from skillopt.optimizer.appendix import Archivist
 from skillopt.optimizer.epoch import Advice, Historian, Pair
-from skillopt.optimizer.reflect import Reflection, Reflector
+from skillopt.optimizer.forms import FORMS, Mode
+from skillopt.optimizer.pace import Pacer
+from skillopt.optimizer.reflect import Reflection, Reflector, Side
 from skillopt.optimizer.select import Selection, Selector
 from skillopt.optimizer.tally import Tally
+from skillopt.optimizer.update import Update, Updater
 from skillopt.skill.document import Document
+from skillopt.tasks.rollout import means
+from skillopt.tasks.template import fill
+
+Control = Literal["fixed", "autonomous", "none"]
+PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking"})
+"""Stages for which a benchmark's own prompt speaks of edits: other update modes use the generic ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillAware:
+    """Skill-aware reflection: who may write notes, and above how many of them the appendix is condensed (0 is never)."""
+
+    source: Literal["both", "failure_only"] = "both"
+    consolidate_above: int = 0
+
+    @property
+    def notes_from(self) -> tuple[Side, ...]:
+        return ("failure",) if self.source == "failure_only" else ("failure", "success")
+
+    def suffixes(self) -> dict[str, str]:
+        """What the analysts are told on top of their prompts."""
+        notes = "" if self.source == "failure_only" else packaged("skill_aware_notes")
+        success = fill(packaged("skill_aware_success"), {"notes": notes and f"\n\n{notes.strip()}"})
+        return {"analyst_failure": packaged("skill_aware_failure"), "analyst_success": success}
 
 
 class Lesson(Protocol):
@@ -44,7 +73,7 @@ class Occasion(Protocol):
 
 
 class Optimizer:
-    """Stages 2 to 4 of a step, in patch mode."""
+    """Stages 2 to 5 of a step, in one of the update modes."""
 
     def __init__(
         self,
@@ -58,24 +87,67 @@ class Optimizer:
         limit: int,
         failure_only: bool,
         emit: Sink,
+        mode: Mode = "patch",
+        control: Control = "fixed",
+        skill_aware: SkillAware | None = None,
+        rewrite_max_tokens: int = 64_000,
+        rewriter: Model | None = None,
     ) -> None:
-        self._asker = Asker(model, prompts=prompts, max_tokens=max_tokens, context_window=context_window)
-        self._reflector = Reflector(self._asker, minibatch_size=minibatch_size, limit=limit, failure_only=failure_only, emit=emit)
-        self._aggregator = Aggregator(self._asker, merge_batch_size=merge_batch_size, emit=emit)
-        self._selector = Selector(self._asker, emit=emit)
+        """`limit` is what one analyst may propose; `rewriter` writes whole skills where that takes another effort than the rest."""
+        form = FORMS[mode]
+        aware = None if mode == "full_rewrite_minibatch" else skill_aware
+        writes_skills = ("rewrite",) if mode != "full_rewrite_minibatch" else ("rewrite", "analyst_failure", "analyst_success", "merge")
+        self._asker = Asker(
+            model,
+            prompts=prompts if mode == "patch" else {stage: text for stage, text in prompts.items() if stage not in PATCH_PROMPTS},
+            max_tokens=max_tokens,
+            context_window=context_window,
+            words=form.words(),
+            suffixes={} if aware is None else aware.suffixes(),
+            caps=dict.fromkeys(writes_skills, rewrite_max_tokens),
+            models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
+        )
+        self._control = "none" if mode == "full_rewrite_minibatch" else control
+        self._pacer = Pacer(self._asker)
+        self._reflector = Reflector(
+            self._asker,
+            form,
+            minibatch_size=minibatch_size,
+            limit=None if self._control == "none" else limit,
+            failure_only=failure_only,
+            emit=emit,
+            notes_from=() if aware is None else aware.notes_from,
+        )
+        self._aggregator = Aggregator(self._asker, form, merge_batch_size=merge_batch_size, emit=emit)
+        self._selector = Selector(self._asker, form, emit=emit)
+        self._updater = Updater(self._asker, form, None if aware is None else Archivist(self._asker, threshold=aware.consolidate_above))
         self._historian = Historian(self._asker)
 
+    @property
+    def control(self) -> Control:
+        """Who sets the limit of a step."""
+        return self._control
+
     async def reflect(self, lesson: Lesson, occasion: Occasion, rollouts: Evaluation) -> Reflection:
-        """Stage 2: edits proposed by analysts, minibatch by minibatch, while rollouts still come in."""
+        """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in."""
         return await self._reflector.reflect(occasion.place, occasion.seed, lesson.skill.text, lesson.memory, lesson.meta_skill, rollouts)
 
     async def aggregate(self, lesson: Lesson, occasion: Occasion, reflection: Reflection) -> Merged:
-        """Stage 3: one list of edits."""
+        """Stage 3: one list of proposals."""
         return await self._aggregator.aggregate(occasion.place, lesson.skill.text, lesson.meta_skill, reflection)
 
-    async def select(self, lesson: Lesson, occasion: Occasion, merged: Merged) -> Selection:
-        """Stage 4: no more of them than the occasion's limit, with targets that are found."""
-        return await self._selector.select(occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, merged, occasion.limit)
+    async def select(self, lesson: Lesson, occasion: Occasion, reflection: Reflection, merged: Merged) -> Selection:
+        """Stage 4: no more of them than the limit: the schedule's, the optimizer's own, or none at all."""
+        limit, decision = occasion.limit if self._control == "fixed" else None, None
+        if self._control == "autonomous":
+            standing = means(reflection.rollouts)
+            decision = await self._pacer.decide(occasion.place, lesson.skill.text, lesson.memory, lesson.meta_skill, standing, merged.edits)
+            limit = decision["learning_rate"]
+        return await self._selector.select(occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, merged, limit, decision)
+
+    async def update(self, lesson: Lesson, occasion: Occasion, reflection: Reflection, selection: Selection) -> Update:
+        """Stage 5: the candidate."""
+        return await self._updater.update(occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, selection, reflection.notes())
 
     async def slow_update(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair]) -> Advice:
         """What the target should be told from now on."""

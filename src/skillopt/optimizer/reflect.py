@@ -13,7 +13,8 @@ from skillopt.events import PatchFact, Reflected, Sink
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import memory_section, rollouts_section, section, skill_section
 from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusable
-from skillopt.skill.edits import Edit, parse_edit
+from skillopt.optimizer.forms import Form
+from skillopt.skill.edits import Proposal
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
 from skillopt.together import together
@@ -28,8 +29,10 @@ class Minibatch:
     kind: Side
     index: int
     tasks: tuple[str, ...]
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Proposal, ...] = ()
     summary: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Reminders for the appendix, where skill-aware reflection is on."""
     dropped: str | None = None
 
 
@@ -45,8 +48,12 @@ class Reflection:
         """More than half of the analysts gave nothing that can be read."""
         return sum(one.dropped is not None for one in self.minibatches) * 2 > len(self.minibatches)
 
-    def edits(self, kind: Side) -> list[tuple[Edit, ...]]:
+    def edits(self, kind: Side) -> list[tuple[Proposal, ...]]:
         return [one.edits for one in self.minibatches if one.kind == kind and one.edits]
+
+    def notes(self) -> list[str]:
+        """Every note of the step, in planned order."""
+        return [note for one in self.minibatches for note in one.notes]
 
     def troubles(self) -> list[str]:
         """Why minibatches were dropped, each reason once."""
@@ -61,10 +68,23 @@ class Reflection:
 class Reflector:
     """Starts each analyst as soon as the rollouts of its minibatch are in."""
 
-    def __init__(self, asker: Asker, *, minibatch_size: int, limit: int, failure_only: bool, emit: Sink) -> None:
+    def __init__(
+        self,
+        asker: Asker,
+        form: Form,
+        *,
+        minibatch_size: int,
+        limit: int | None,
+        failure_only: bool,
+        emit: Sink,
+        notes_from: Sequence[Side] = (),
+    ) -> None:
+        """`limit` is the most proposals one analyst may make, None is no limit; `notes_from` are the analysts who may write notes."""
         self._asker = asker
+        self._form = form
+        self._notes_from = frozenset(notes_from)
         self._size = minibatch_size
-        self._limit = limit
+        self._limit = limit if form.limited else 1
         self._failure_only = failure_only
         self._emit = emit
 
@@ -113,22 +133,34 @@ class Reflector:
 
     async def _analyse(self, place: str, kind: Side, index: int, fixed: str, chunk: list[tuple[Task, Scored]]) -> Minibatch:
         stage = f"analyst_{kind}"
-        limit = section("Limit", f"Propose at most {self._limit} edits. You are shown {len(chunk)} rollouts.")
+        limit = section("Limit", f"{self._told()} You are shown {len(chunk)} rollouts.")
         evidence = rollouts_section(f"Rollouts ({kind})", chunk, self._asker.room(fixed + limit, stage))
         tasks = tuple(task.id for task, _ in chunk)
-        shape: type[FailureAnalysis] | type[SuccessAnalysis] = FailureAnalysis if kind == "failure" else SuccessAnalysis
-        reply: FailureAnalysis | SuccessAnalysis | Unusable = await self._asker.ask(
-            stage, place, str(index), fixed + limit + evidence, shape
-        )
+        shape = self._form.shape(kind, notes=kind in self._notes_from)
+        reply = await self._asker.ask(stage, place, str(index), fixed + limit + evidence, shape)
         if isinstance(reply, Unusable):
             return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply))
-        told = [pattern.model_dump() for pattern in reply.failure_summary] if isinstance(reply, FailureAnalysis) else reply.success_patterns
+        told: list[Any] = []
+        if isinstance(reply, FailureAnalysis):
+            told = [pattern.model_dump() for pattern in reply.failure_summary]
+        elif isinstance(reply, SuccessAnalysis):
+            told = list(reply.success_patterns)
         support = {"support_count": max(1, len(chunk)), "source_type": kind}
         edits = tuple(
-            parse_edit({**support, **edit} if isinstance(edit, dict) else edit, f"{place}/{stage}/{index}#{at}")
-            for at, edit in enumerate(reply.patch.edits[: self._limit])
+            self._form.read({**support, **edit} if isinstance(edit, dict) else edit, f"{place}/{stage}/{index}#{at}")
+            for at, edit in enumerate(reply.patch.items[: self._limit])
         )
-        return Minibatch(kind=kind, index=index, tasks=tasks, edits=edits, summary=tuple(told))
+        notes = tuple(note.strip() for note in reply.notes if note.strip()) if kind in self._notes_from else ()
+        return Minibatch(kind=kind, index=index, tasks=tasks, edits=edits, summary=tuple(told), notes=notes)
+
+    def _told(self) -> str:
+        if not self._form.limited:
+            return f"Write exactly one {self._form.noun}."
+        return (
+            f"Propose as many {self._form.noun}s as are needed."
+            if self._limit is None
+            else f"Propose at most {self._limit} {self._form.noun}s."
+        )
 
 
 async def _unless_failed(arriving: asyncio.Future[Rollout], analysts: Sequence[asyncio.Task[Minibatch]]) -> Rollout:
@@ -156,5 +188,6 @@ def _fact(one: Minibatch) -> PatchFact:
         tasks=list(one.tasks),
         edits=[edit.as_json() for edit in one.edits],
         summary=list(one.summary),
+        notes=list(one.notes),
         dropped=one.dropped,
     )

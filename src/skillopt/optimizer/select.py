@@ -1,4 +1,4 @@
-"""Stage 4, clip: no more edits than the learning rate allows, and a second chance for those whose target was misquoted."""
+"""Stage 4, clip: no more proposals than the learning rate allows, and a second chance for edits whose target was misquoted."""
 
 from __future__ import annotations
 
@@ -8,53 +8,73 @@ from typing import Any
 
 from skillopt.events import Selected, Sink
 from skillopt.optimizer._ask import Asker
-from skillopt.optimizer._render import edits_section, memory_section, section, skill_section
-from skillopt.optimizer._replies import Ranking, Repair, Unusable
+from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer._replies import Edits, Ranking, Unusable
 from skillopt.optimizer.aggregate import Merged
+from skillopt.optimizer.forms import Form
 from skillopt.skill.document import Document
-from skillopt.skill.edits import Edit, Outcome, apply, parse_edit
+from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The patch to apply, and every edit of the step that ended before it."""
+    """The proposals to take up, and everything of the step that ended before it."""
 
-    patch: tuple[Edit, ...]
+    patch: tuple[Proposal, ...]
     ended: tuple[Outcome, ...]
     offered: int
-    """How many edits there were to choose from."""
+    """How many proposals there were to choose from."""
+    limit: int | None
+    """How many of them might be taken; None is all."""
+    decision: Mapping[str, Any] | None = None
+    """How the optimizer model chose the limit, where it did."""
 
 
 class Selector:
-    """Asks for a ranking only when there are more edits than the limit, for a repair only when a target is not found."""
+    """Asks for a ranking only when there are more proposals than the limit, for a repair only when a target is not found."""
 
-    def __init__(self, asker: Asker, *, emit: Sink) -> None:
+    def __init__(self, asker: Asker, form: Form, *, emit: Sink) -> None:
         self._asker = asker
+        self._form = form
         self._emit = emit
 
     async def select(
-        self, place: str, skill: Document, memory: Sequence[Mapping[str, Any]], meta_skill: str, merged: Merged, limit: int
+        self,
+        place: str,
+        skill: Document,
+        memory: Sequence[Mapping[str, Any]],
+        meta_skill: str,
+        merged: Merged,
+        limit: int | None,
+        decision: Mapping[str, Any] | None = None,
     ) -> Selection:
-        """At most `limit` edits that can be looked up in the skill."""
+        """At most `limit` proposals; edits among them can be looked up in the skill. Of whole skills the first one is taken."""
         ended = list(merged.ended)
-        chosen = merged.edits
-        if len(chosen) > limit:
-            chosen = await self._rank(place, skill, memory, meta_skill, merged.edits, limit)
+        limit = limit if self._form.limited else 1
+        chosen, ranked = merged.edits, False
+        if limit is not None and len(chosen) > limit:
+            ranked = self._form.limited and limit > 0
+            chosen = await self._rank(place, skill, memory, meta_skill, merged.edits, limit) if ranked else merged.edits[:limit]
             kept = {edit.id for edit in chosen}
             ended += [Outcome(edit=edit, state="over_limit", reason=f"limit {limit}") for edit in merged.edits if edit.id not in kept]
-        patch = await self._repair(place, skill, chosen, ended)
-        shown = [edit.as_json() for edit in patch]
-        self._emit(Selected(id=f"{place}/select", place=place, limit=limit, ranked=len(merged.edits) > limit, edits=shown))
-        return Selection(patch=patch, ended=tuple(ended), offered=len(merged.edits))
+        if self._form.mode == "patch":
+            chosen = await self._repair(place, skill, [edit for edit in chosen if isinstance(edit, Edit)], ended)
+        shown = [edit.as_json() for edit in chosen]
+        self._emit(
+            Selected(
+                id=f"{place}/select", place=place, limit=limit, ranked=ranked, edits=shown, decision=dict(decision) if decision else None
+            )
+        )
+        return Selection(patch=chosen, ended=tuple(ended), offered=len(merged.edits), limit=limit, decision=decision)
 
     async def _rank(
-        self, place: str, skill: Document, memory: Sequence[Mapping[str, Any]], meta_skill: str, edits: tuple[Edit, ...], limit: int
-    ) -> tuple[Edit, ...]:
+        self, place: str, skill: Document, memory: Sequence[Mapping[str, Any]], meta_skill: str, edits: tuple[Proposal, ...], limit: int
+    ) -> tuple[Proposal, ...]:
         user = (
             skill_section(skill.text)
             + section("Advice from earlier epochs", meta_skill)
             + memory_section(memory)
-            + edits_section(f"{len(edits)} edits, numbered from 0", edits)
+            + proposals_section(f"{len(edits)} {self._form.noun}s, numbered from 0", edits)
             + section("Limit", f"Choose at most {limit}.")
         )
         reply = await self._asker.ask("ranking", place, "0", user, Ranking)
@@ -63,15 +83,15 @@ class Selector:
         wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))
         return tuple(edits[index] for index in wanted[:limit])
 
-    async def _repair(self, place: str, skill: Document, chosen: tuple[Edit, ...], ended: list[Outcome]) -> tuple[Edit, ...]:
+    async def _repair(self, place: str, skill: Document, chosen: Sequence[Edit], ended: list[Outcome]) -> tuple[Proposal, ...]:
         lost = [outcome for outcome in apply(chosen, skill).outcomes if outcome.state == "unmatched"]
         if not lost:
-            return chosen
-        user = skill_section(skill.text) + edits_section("Edits whose target was not found", [outcome.edit for outcome in lost])
-        reply = await self._asker.ask("repair", place, "0", user, Repair)
-        repaired: list[Edit] = []
+            return tuple(chosen)
+        user = skill_section(skill.text) + proposals_section("Edits whose target was not found", [outcome.edit for outcome in lost])
+        reply = await self._asker.ask("repair", place, "0", user, Edits)
+        repaired: list[Proposal] = []
         if not isinstance(reply, Unusable):
-            repaired = [parse_edit(edit, f"{place}/repair/0#{at}") for at, edit in enumerate(reply.edits[: len(lost)])]
+            repaired = [self._form.read(edit, f"{place}/repair/0#{at}") for at, edit in enumerate(reply.items[: len(lost)])]
         ended += lost
         gone = {outcome.edit.id for outcome in lost}
         return (*(edit for edit in chosen if edit.id not in gone), *repaired)

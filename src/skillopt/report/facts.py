@@ -47,6 +47,7 @@ def fold(
     summary: Mapping[str, Any] | None = None,
     entries: Iterable[Entry] = (),
     status: str = "stopped",
+    looks_by_eval: int = 0,
 ) -> Facts:
     """Everything a report says of a run. `config` and `summary` are its files, where they are there; `entries` is its spending."""
     started = next((event for event in events if isinstance(event, RunStarted)), None)
@@ -73,6 +74,8 @@ def fold(
         versions=folder.versions,
         tasks=list(dict.fromkeys(task for version in folder.versions for task in version.cells)),
         test=test,
+        looks=looks_by_eval + sum(isinstance(event, TestMeasured) for event in events),
+        looks_by_eval=looks_by_eval,
         paid=paid_by_role_and_stage(entries),
         config=_settings(config or {}),
         claim="" if summary is None else str(summary.get("claim", "")),
@@ -153,6 +156,7 @@ class _Folder:
             limit=record.get("edit_budget"),
             edits=[_edit(one) for one in (updated.outcomes if updated is not None else ())],
             studies=[_study(patch) for one in self._open if isinstance(one, Reflected) for patch in one.patches],
+            halves=[(half["action"], half["why"], half["rows"]) for half in record.get("salvage", {}).get("halves", ())],
             **self._verdict(judged, event.state),
         )
 
@@ -175,7 +179,9 @@ class _Folder:
         )
 
     def _judged(self) -> Judged | None:
-        return next((one for one in self._open if isinstance(one, Judged)), None)
+        """The verdict that counts: the first, or that of the half which was accepted after the whole was not."""
+        verdicts = [one for one in self._open if isinstance(one, Judged)]
+        return next((one for one in verdicts[1:] if one.action == "accept"), verdicts[0] if verdicts else None)
 
     def _verdict(self, judged: Judged | None, after: Mapping[str, Any]) -> dict[str, Any]:
         rows = [(one, row) for one in self._open if isinstance(one, StageClosed) for row in one.rows if row.invalid is not None]
@@ -193,7 +199,9 @@ class _Folder:
         }
 
     def _version(self, short: str, name: str, action: str) -> Version | None:
-        closed = next((one for one in self._open if isinstance(one, StageClosed) and one.stage == STAGE), None)
+        judged = self._judged()
+        stages = [one for one in self._open if isinstance(one, StageClosed) and one.stage == STAGE]
+        closed = next((one for one in stages if judged is None or one.place == judged.place), None)
         if closed is None:
             return None
         by_task: dict[str, list[RowFact]] = {}
@@ -284,8 +292,9 @@ def _remarks(
         yield f"Test was not measured: {facts.test.why}."
     elif facts.test.left_out:
         yield f"Left out of the test, not measurable: {', '.join(facts.test.left_out)}."
-    if facts.test.look > 1:
-        yield f"The test split was looked at {facts.test.look} times."
+    if facts.looks > 1 or facts.looks_by_eval:
+        by_eval = f", {facts.looks_by_eval} of them by 'skillopt eval'" if facts.looks_by_eval else ""
+        yield f"The test split was looked at {facts.looks} {'time' if facts.looks == 1 else 'times'}{by_eval}."
     is_current = summary is not None and (summary.get("total_steps"), summary.get("test", {}).get("look", 0)) == (
         len(facts.steps),
         facts.test.look,

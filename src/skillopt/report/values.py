@@ -65,6 +65,8 @@ class Change:
     studies: Sequence[Study] = ()
     invalid: Sequence[tuple[str, str, str]] = ()
     """Rows that could not be measured: task, kind, detail."""
+    halves: Sequence[tuple[str, str, int]] = ()
+    """What became of the halves of a rejected candidate: verdict, reason, and the rows it cost."""
     text: str = ""
     """The guidance a slow update proposed."""
     diff: str = ""
@@ -142,6 +144,9 @@ class Facts:
     tasks: Sequence[str] = ()
     """The val tasks in planned order."""
     test: Test = field(default_factory=Test)
+    looks: int = 0
+    """How often the test split was looked at, `looks_by_eval` of them by evaluations that are noted in the run's folder."""
+    looks_by_eval: int = 0
     paid: Sequence[Paid] = ()
     seed_skill: str = ""
     best_skill: str = ""

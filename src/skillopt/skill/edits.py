@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from skillopt.errors import suggest
 from skillopt.skill.assembly import Change, rebuild
@@ -16,6 +16,30 @@ from skillopt.skill.document import Document, problem_with, to_lf
 
 OPS: tuple[str, ...] = ("append", "insert_after", "replace", "delete")
 State = Literal["applied", "unmatched", "ambiguous", "protected", "conflict", "duplicate", "merged", "over_limit", "invalid"]
+
+
+class Proposal(Protocol):
+    """Something an optimizer proposed: an edit, a suggestion, a whole skill. Each has an id and ends in exactly one state."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def problem(self) -> str:
+        """Why it could not be read; empty when it could."""
+        ...
+
+    @property
+    def evidence(self) -> Mapping[str, Any]: ...
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What makes two proposals exact copies of each other."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object prompts and records show."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +75,9 @@ Patch: TypeAlias = tuple[Edit, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The one state an edit ended in, with the reason in words (empty when applied)."""
+    """The one state a proposal ended in, with the reason in words (empty when applied)."""
 
-    edit: Edit
+    edit: Proposal
     state: State
     reason: str = ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,14 +74,19 @@ class Exports:
             self._step(event.record)
         elif event.kind == "epoch":
             self._epoch(event.record["epoch"])
-        self._json("history.json", step_records(self._history))
+        records = step_records(self._history)
+        self._json("history.json", records)
+        if any("lr_decision" in record for record in records):
+            told = [{"step": record["step"], **record["lr_decision"]} for record in records if "lr_decision" in record]
+            self._text("lr_history.jsonl", "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in told))
         self._json("runtime_state.json", _runtime(state))
 
     def _step(self, record: Mapping[str, Any]) -> None:
         home = f"steps/step_{record['step']:04d}"
         for event in self._open:
+            at = home + _half(event)
             if isinstance(event, StageClosed):
-                self._rows(f"{home}/{'rollout' if event.stage == 'rollout' else 'selection_eval'}", event.rows)
+                self._rows(f"{at}/{'rollout' if event.stage == 'rollout' else 'selection_eval'}", event.rows)
             elif isinstance(event, Reflected):
                 for patch in event.patches:
                     name = f"minibatch_{'fail' if patch.kind == 'failure' else 'succ'}_{patch.index:03d}.json"
@@ -89,11 +95,17 @@ class Exports:
                 self._json(f"{home}/merged_patch.json", {"edits": event.edits, "merge_calls": event.merges})
             elif isinstance(event, Selected):
                 self._json(f"{home}/ranked_edits.json", {"edits": event.edits, "limit": event.limit, "ranked": event.ranked})
+                if event.decision is not None:
+                    self._json(f"{home}/lr_decision.json", event.decision)
             elif isinstance(event, Updated):
-                self._text(f"{home}/candidate_skill.md", event.skill)
-                self._json(f"{home}/edit_apply_report.json", event.outcomes)
+                self._text(f"{at}/candidate_skill.md", event.skill)
+                self._json(f"{at}/edit_apply_report.json", event.outcomes)
+                if event.rewrite is not None:
+                    self._json(f"{at}/rewrite_result.json", event.rewrite)
+                if event.notes is not None:
+                    self._json(f"{at}/appendix_notes.json", event.notes)
             elif isinstance(event, Judged):
-                self._json(f"{home}/verdict.json", event.model_dump(mode="json", exclude={"time", "id", "type"}))
+                self._json(f"{at}/verdict.json", event.model_dump(mode="json", exclude={"time", "id", "type"}))
         self._json(f"{home}/step_record.json", record)
 
     def _epoch(self, epoch: int) -> None:
@@ -101,11 +113,14 @@ class Exports:
         for event in self._open:
             if isinstance(event, EpochEnded):
                 self._json(f"{home}/slow_result.json", event.slow_update)
+                if event.pairs:
+                    self._json(f"{home}/comparison_pairs.json", event.pairs)
                 self._json(f"meta_skill/epoch_{epoch:02d}/meta_skill_result.json", event.meta_skill)
             elif isinstance(event, StageClosed):
-                part = event.place.rpartition("/")[2]
+                before, _, part = event.place.rpartition("/")
                 folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(part, "selection_eval")
-                self._rows(f"{home}/{folder}", event.rows)
+                more = before.rpartition("/")[2]
+                self._rows(f"{home}/{folder}" + (f"/topup/{more}" if more.startswith("more-") else ""), event.rows)
 
     def _rows(self, name: str, rows: Sequence[RowFact]) -> None:
         lines = [row.model_dump_json(exclude_none=True) for row in rows]
@@ -138,6 +153,12 @@ class Exports:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+def _half(event: Event) -> str:
+    """The folder of a half that was tried on its own, below its step's."""
+    last = str(getattr(event, "place", "")).rpartition("/")[2]
+    return f"/{last.replace('-', '_')}" if last.startswith("half-") else ""
 
 
 def _runtime(state: Mapping[str, Any]) -> dict[str, Any]:

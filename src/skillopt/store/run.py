@@ -17,6 +17,7 @@ from skillopt.events import Checkpoint, Event, RunStarted, Sink, TestMeasured, p
 from skillopt.files import lock
 from skillopt.redact import Scrubber
 from skillopt.store.database import Database
+from skillopt.store.looks import read_looks
 
 EVENTS = "events.jsonl"
 DATABASE = "run.db"
@@ -105,8 +106,12 @@ class Run:
         return step_records(self.history)
 
     def looks(self, other_than: str) -> int:
-        """How often the test split was opened, not counting the look of that id."""
-        return sum(isinstance(event, TestMeasured) and event.id != other_than for event in self.history)
+        """How often the test split was opened, by this run or by `eval`, before the look of that id."""
+        opened = [event for event in self.history if isinstance(event, TestMeasured)]
+        for event in opened:
+            if event.id == other_than:
+                return event.look - 1  # looks since then do not make it a later one
+        return len(opened) + len(read_looks(self.folder))
 
     def _remember(self, event: Event) -> None:
         if event.id is not None:

@@ -1,9 +1,11 @@
 """Public doubles: models that cost nothing, and a real HTTP provider on loopback that can be told to misbehave."""
 
-from skillopt.models.world import World, WorldRules
+from skillopt.models._world_rules import WorldRules
+from skillopt.models.world import World
 from skillopt.testing._answers import Answer, Call
 from skillopt.testing._doubles import FunctionModel, ScriptedModel, world_answers
-from skillopt.testing._loopback import Logged, LoopbackProvider, Misbehaviour, seeded_latency
+from skillopt.testing._loopback import Logged, LoopbackProvider, seeded_latency
+from skillopt.testing._misbehaviour import Misbehaviour
 
 __all__ = [
     "Answer",

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from skillopt.messages import Message, Reply, Request, Role, Usage
-from skillopt.models.world import World, WorldRules
+from skillopt.models._world_rules import WorldRules
+from skillopt.models.world import World
 from skillopt.testing._answers import Call
+from skillopt.testing._asked import turns
 
 
 class FunctionModel:
@@ -48,9 +50,7 @@ def world_answers(rules: WorldRules | None = None) -> Callable[[Call], str]:
         place = call.place or ""
         role: Role = "target" if place.startswith("rollout/") else "optimizer"
         stage = "rollout" if role == "target" else place.rsplit("/", 3)[1]
-        said = [Message(role=one["role"], content=one["content"]) for one in call.body["messages"]]
-        if call.api == "messages":
-            said.insert(0, Message(role="system", content=str(call.body.get("system", ""))))
+        said = [Message(role=speaker, content=text) for speaker, text in turns(call.api, call.body)]
         return world.answer(Request(messages=tuple(said), max_tokens=1, role=role, stage=stage, place=place, draw=call.draw or 0))
 
     return answer

@@ -1,4 +1,26 @@
-"""A real HTTP provider on this machine for tests: answers as a function of the call, counts like a provider, misbehaves when told to."""
+"""A real HTTP provider on this machine for tests: answers as a function of the call, counts like a provider, misbehaves when told to.
+
+As the model of our own providers it is strict: a field it does not know is refused by name, and nothing is streamed.
+
+    async with LoopbackProvider(lambda call: "4") as provider:
+        model = compatible.PLUGIN(ModelSpec(provider="compatible", name="m", base_url=provider.base_url))
+
+As the model of an agent CLI it is `lenient`: unknown fields pass, `stream: true` is answered with server-sent events, and the probes that
+CLIs send (`HEAD /`, `GET`, `count_tokens`) are answered and not logged. The function scripts tool calls by what it sees in the call:
+
+    def answer(call: Call) -> str | Answer:
+        if not call.results:                                       # texts of the tool results so far
+            return Answer(tool_calls=(ToolCall(id="t1", name="Bash", arguments='{"command": "cat task.md"}'),))
+        return f"The file says {call.results[-1]}"
+
+    with LoopbackProvider.in_thread(answer, lenient=True) as provider:
+        claude   ANTHROPIC_BASE_URL=provider.url                   POST /v1/messages, after HEAD /
+        codex    model_providers.s.base_url=provider.base_url      POST /v1/responses
+        copilot  COPILOT_PROVIDER_BASE_URL=provider.base_url       POST /v1/chat/completions (opencode, qwen: likewise)
+
+`call.tools` names the tools on offer, `call.text` is everything the model would read, `call.body` the request itself, `provider.log` what
+arrived in which order. A call of a tool that the request declares as free text (`type: custom`) is written as such, its arguments the text.
+"""
 
 from __future__ import annotations
 
@@ -7,65 +29,24 @@ import contextlib
 import hashlib
 import json
 import random
-import socket
-import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
-from urllib.parse import unquote
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from skillopt.testing._answers import Answer, Call, counted, rendered
-from skillopt.testing._strict import Api, BadRequest, check, texts
-
-PLACE_HEADER = "x-skillopt-place"
-_PATHS: Mapping[str, Api] = {"/v1/chat/completions": "chat", "/v1/messages": "messages"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Misbehaviour:
-    """What goes wrong with a call; made by the class methods."""
-
-    kind: Literal["status", "reset", "garbage", "half", "hang", "odd"]
-    code: int = 200
-    retry_after: float | str | None = None
-    body: Any = None
-    seconds: float = 0.0
-
-    @classmethod
-    def status(cls, code: int, *, retry_after: float | str | None = None, body: Any = None) -> Misbehaviour:
-        """Refuse with an HTTP status; `retry_after` in seconds or as an HTTP date, `body` an object or a text."""
-        return cls(kind="status", code=code, retry_after=retry_after, body=body)
-
-    @classmethod
-    def reset(cls) -> Misbehaviour:
-        """Reset the TCP connection without an answer."""
-        return cls(kind="reset")
-
-    @classmethod
-    def garbage(cls) -> Misbehaviour:
-        """200 with a body that is no JSON."""
-        return cls(kind="garbage")
-
-    @classmethod
-    def half(cls) -> Misbehaviour:
-        """200 with the first half of the body, then a closed connection."""
-        return cls(kind="half")
-
-    @classmethod
-    def hang(cls, seconds: float = 3600.0) -> Misbehaviour:
-        """Answer correctly, but only after so many seconds."""
-        return cls(kind="hang", seconds=seconds)
-
-    @classmethod
-    def odd(cls) -> Misbehaviour:
-        """200 with a JSON object that has no answer in it."""
-        return cls(kind="odd")
+from skillopt.testing._answers import Answer, Call, counted
+from skillopt.testing._asked import Api, texts
+from skillopt.testing._bodies import rendered
+from skillopt.testing._fields import BadRequest
+from skillopt.testing._http import PLACE_HEADER, api_of, keys, place, probed, reset, send
+from skillopt.testing._misbehaviour import Misbehaviour
+from skillopt.testing._streams import streamed
+from skillopt.testing._strict import check, check_roughly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +74,12 @@ Behaving: TypeAlias = Callable[[Call], "Misbehaviour | None"]
 
 
 class LoopbackProvider:
-    """Speaks `POST /v1/chat/completions` and `POST /v1/messages` on 127.0.0.1.
+    """Speaks Chat Completions, Responses and Messages on 127.0.0.1, the first also at Azure's and Gemini's paths.
 
     In the running loop: `async with LoopbackProvider(answer) as provider`; in a thread of its own, for subprocesses and plain code:
     `with LoopbackProvider.in_thread(answer) as provider`. A body that a strict API would refuse is answered with 400 and the field's name.
     An error inside `answer`, `behave` or `latency` is answered with 500 and raised where the provider is closed.
+    `extensions` names fields beyond Chat Completions that this server knows, as a vendor's would (`chat_template_kwargs`, `thinking`).
     """
 
     def __init__(
@@ -108,12 +90,16 @@ class LoopbackProvider:
         latency: Callable[[Call], float] | None = None,
         api_key: str | None = None,
         log_file: Path | None = None,
+        lenient: bool = False,
+        extensions: Collection[str] = (),
     ) -> None:
         self._answer = answer
         self._behave = behave
         self._latency = latency
         self._api_key = api_key
         self._log_file = log_file
+        self._lenient = lenient
+        self._extensions = extensions
         self._lock = threading.Lock()
         self._log: list[Logged] = []
         self._attempts: Counter[tuple[str | None, int | None]] = Counter()
@@ -125,7 +111,7 @@ class LoopbackProvider:
 
     @property
     def base_url(self) -> str:
-        """Base URL for Chat Completions."""
+        """Base URL for Chat Completions and Responses."""
         return f"{self.url}/v1"
 
     @property
@@ -196,6 +182,8 @@ class LoopbackProvider:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         raw = await request.content.read()  # not request.read(): that refuses bodies over a megabyte
+        if self._lenient and (probe := probed(request, raw)) is not None:
+            return probe
         entry = self._arrived(request, raw)
         try:
             return await self._respond(request, raw, entry)
@@ -206,13 +194,13 @@ class LoopbackProvider:
             self._left(entry)
 
     def _arrived(self, request: web.BaseRequest, raw: bytes) -> Logged:
-        place, draw = _place(request.headers.get(PLACE_HEADER))
+        at, draw = place(request.headers.get(PLACE_HEADER))
         with self._lock:
             self._in_flight += 1
             entry = Logged(
                 index=len(self._log),
-                api=_PATHS.get(request.path, request.path),
-                place=place,
+                api=api_of(request.path) or request.path,
+                place=at,
                 draw=draw,
                 digest=hashlib.sha256(raw).hexdigest(),
                 started=time.monotonic(),
@@ -242,17 +230,17 @@ class LoopbackProvider:
         return web.Response(status=status, body=json.dumps(dict(body)).encode(), content_type="application/json", headers=headers)
 
     async def _respond(self, request: web.BaseRequest, raw: bytes, entry: Logged) -> web.StreamResponse:
-        api = _PATHS.get(request.path)
+        api = api_of(request.path)
         if request.method != "POST" or api is None:
             return self._refuse(entry, 404, f"there is no {request.method} {request.path}")
-        if self._api_key is not None and self._api_key not in _keys(request):
+        if self._api_key is not None and self._api_key not in keys(request):
             return self._refuse(entry, 401, "incorrect API key provided")
         try:
             body = json.loads(raw)
-            check(api, body)
+            check_roughly(api, body) if self._lenient else check(api, body, self._extensions)
         except (ValueError, BadRequest) as error:
             return self._refuse(entry, 400, str(error))
-        call = self._call(api, body, entry, request.headers)
+        call = self._call(api, body, entry, request)
         wrong = self._behave(call) if self._behave is not None else None
         if wrong is not None and wrong.kind == "status":
             return self._refuse(entry, wrong.code, wrong.body, wrong.retry_after)
@@ -261,18 +249,22 @@ class LoopbackProvider:
         # Billed from here on, whatever becomes of the answer on its way.
         self._note(entry, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
         await asyncio.sleep(self._seconds(call, answer, wrong))
-        content = json.dumps(rendered(call, answer)).encode()
+        written = rendered(call, answer)
+        streams = body.get("stream") is True
+        content = streamed(api, written, body) if streams else json.dumps(written).encode()
         kind = wrong.kind if wrong is not None else None
         self._note(entry, status=0 if kind == "reset" else 200)
         if kind == "reset":
-            _reset(request)
+            reset(request)
             return web.Response()
         if kind == "half":
-            return await _half(request, content)
+            return await send(request, content, streams, part=len(content) // 2)
         if kind == "garbage":
             content = b"<html>upstream went away"
         if kind == "odd":
             content = json.dumps({"id": "odd", "object": "something.else", "model": body["model"]}).encode()
+        if streams and kind not in ("garbage", "odd"):
+            return await send(request, content, streams)
         return web.Response(body=content, content_type="application/json")
 
     def _seconds(self, call: Call, answer: Answer, wrong: Misbehaviour | None) -> float:
@@ -281,7 +273,7 @@ class LoopbackProvider:
             return hang + answer.latency
         return hang + (self._latency(call) if self._latency is not None else 0.0)
 
-    def _call(self, api: Api, body: Mapping[str, Any], entry: Logged, headers: Mapping[str, str]) -> Call:
+    def _call(self, api: Api, body: Mapping[str, Any], entry: Logged, request: web.BaseRequest) -> Call:
         key = (entry.place, entry.draw)
         self._attempts[key] += 1
         return Call(
@@ -292,7 +284,8 @@ class LoopbackProvider:
             place=entry.place,
             draw=entry.draw,
             text="\n".join(texts(api, body)),
-            headers=headers,
+            headers=request.headers,
+            path=request.path_qs,
         )
 
 
@@ -303,31 +296,3 @@ def seeded_latency(seed: int, low: float, high: float) -> Callable[[Call], float
         return random.Random(f"{seed}/{call.place}/{call.draw}").uniform(low, high)
 
     return latency
-
-
-def _place(header: str | None) -> tuple[str | None, int | None]:
-    if header is None:
-        return None, None
-    place, _, draw = header.rpartition(";draw=")
-    return unquote(place), int(draw)
-
-
-def _keys(request: web.BaseRequest) -> tuple[str, ...]:
-    return request.headers.get("authorization", "").removeprefix("Bearer "), request.headers.get("x-api-key", "")
-
-
-def _reset(request: web.BaseRequest) -> None:
-    if request.transport is not None:
-        # Linger 0 makes the kernel send RST instead of a clean end.
-        request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        request.transport.abort()
-
-
-async def _half(request: web.BaseRequest, content: bytes) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"content-type": "application/json"})
-    response.content_length = len(content)
-    await response.prepare(request)
-    await response.write(content[: len(content) // 2])
-    if request.transport is not None:
-        request.transport.close()
-    return response

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from skillopt.events import Updated
 from skillopt.gate.gate import STAGE, Gate, Verdict
+from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
-from skillopt.optimizer.tally import Tally
+from skillopt.optimizer.update import Update
 from skillopt.skill.document import Document
-from skillopt.skill.edits import Applied, Outcome
+from skillopt.skill.edits import Outcome, Proposal
 from skillopt.tasks.rollout import Invalid, Scored, means
 from skillopt.train.plan import Batch
 from skillopt.train.state import State
@@ -28,10 +29,19 @@ class StepBook:
         self._batch = batch
         self._clock = clock
         self._timing: dict[str, float] = {}
-        self._candidate: Document | None = None
+        self._selection: Selection | None = None
+        self._update: Update | None = None
+        """The candidate the verdict is about: the bundle, or the half of it that was accepted."""
+        self._bundle: Update | None = None
         self._outcomes: tuple[Outcome, ...] = ()
-        self._merged = 0
-        self._selected = 0
+        self._halves: list[tuple[Update, Verdict]] = []
+        self._rejected: Verdict | None = None
+        """The bundle's verdict, once its halves are tried."""
+
+    @property
+    def place(self) -> str:
+        """The step's place in the run."""
+        return self._batch.place
 
     async def note(self, stage: str, work: Awaitable[T]) -> T:
         """Wait for a stage and write down how long it took."""
@@ -40,43 +50,58 @@ class StepBook:
         self._timing[stage] = self._clock() - since
         return result
 
-    def updated(self, selection: Selection, applied: Applied) -> Updated:
-        """The candidate, and the one state in which every proposed edit ended."""
-        self._candidate = applied.document
-        self._outcomes = (*selection.ended, *applied.outcomes)
-        self._merged, self._selected = selection.offered, len(selection.patch)
-        place = self._batch.place
-        ended = [{"id": one.edit.id, "state": one.state, "reason": one.reason, "edit": one.edit.as_json()} for one in self._outcomes]
-        return Updated(id=f"{place}/update", place=place, candidate=applied.document.digest, skill=applied.document.text, outcomes=ended)
+    def updated(self, selection: Selection, update: Update) -> Updated:
+        """The candidate, and the one state in which every proposal ended."""
+        self._selection, self._update, self._bundle = selection, update, update
+        self._outcomes = (*selection.ended, *update.outcomes)
+        return _event(update, self.place, self._outcomes)
 
-    def close(self, state: State, reflection: Reflection, verdict: Verdict, gate: Gate, tally: Tally) -> tuple[State, dict[str, Any]]:
-        """The state after the verdict, and the step's record. A step that was lost has no candidate: its edits end over the limit."""
-        batch = self._batch
-        candidate = self._candidate
-        if candidate is None:
+    def halved(self, half: Update, place: str, bundle: Verdict) -> Updated:
+        """Half of a candidate that was rejected, on its own; what became of every proposal was said with the whole."""
+        self._rejected = bundle
+        return _event(half, place, ())
+
+    def tried(self, half: Update, verdict: Verdict) -> bool:
+        """Note a half and its verdict; True when it is the one to keep."""
+        self._halves.append((half, verdict))
+        if verdict.action == "accept":
+            self._update = half
+        return verdict.action == "accept"
+
+    def close(
+        self, state: State, reflection: Reflection, verdict: Verdict, gate: Gate, optimizer: Optimizer
+    ) -> tuple[State, dict[str, Any]]:
+        """The state after the verdict, and the step's record. A step that was lost has no candidate: its proposals end over the limit."""
+        batch, update = self._batch, self._update
+        if update is None:
             proposed = [edit for one in reflection.minibatches for edit in one.edits]
             why = "the step is inconclusive, its limit is 0"
             self._outcomes = tuple(Outcome(edit=edit, state="over_limit", reason=why) for edit in proposed)
             candidate, after = state.skill, state
             action: str = verdict.action
         else:
-            origin = f"step_{batch.step:04d}"
+            candidate, origin = update.document, f"step_{batch.step:04d}"
             after, action = state.adopt(candidate, verdict, step=batch.step, origin=origin, forced=not gate.is_on)
-        word = "skip_no_patches" if action == "unchanged" and not self._outcomes else action
-        if word in ("accept", "accept_new_best", "force_accept", "reject"):
-            after = after.remember(self._memory(word, verdict, reflection))
+        word = self._word(action)
+        for entry in self._memories(word, verdict, reflection):
+            after = after.remember(entry)
         after = replace(after, step=batch.step, reopen=None)
-        for stage, rows in (("rollout", reflection.rollouts), (STAGE, verdict.rows)):
+        tally = optimizer.tally(batch.place)
+        judged = [row for one in self._verdicts(verdict) for row in one.rows]
+        for stage, rows in (("rollout", reflection.rollouts), (STAGE, judged)):
             for row in rows:
                 if isinstance(row, Scored):
                     tally.add(stage, row.trajectory.calls, row.trajectory.usage)
         record = {
-            **self._about(batch),
+            **self._about(batch, optimizer),
             "timing": {f"{name}_s": round(seconds, 3) for name, seconds in self._timing.items()},
             "tokens": tally.as_json(),
             **_about_rollouts(reflection),
             **self._about_edits(candidate),
+            **self._about_notes(reflection),
             **_about_verdict(verdict, gate),
+            "selection_rows_all": len(judged),
+            **self._about_salvage(),
             "action": word,
             "current_score": after.score,
             "best_score": after.best_score,
@@ -88,33 +113,99 @@ class StepBook:
         }
         return after, record
 
-    def _memory(self, word: str, verdict: Verdict, reflection: Reflection) -> dict[str, Any]:
-        applied = [one.edit.as_json() for one in self._outcomes if one.state == "applied"]
-        edits = [{key: edit[key] for key in ("op", "target", "content") if key in edit} for edit in applied]
-        said = {"reject": "rejected", "force_accept": "taken without a gate"}.get(word, "accepted")
-        return {"step": self._batch.step, "action": said, "why": verdict.why, "edits": edits, "patterns": reflection.patterns()[:5]}
+    def _word(self, action: str) -> str:
+        """The public word for what the step came to."""
+        if action != "unchanged":
+            return action
+        if self._update is not None and self._update.failed:
+            return "skip_no_rewrite"
+        return action if self._outcomes else "skip_no_patches"
 
-    def _about(self, batch: Batch) -> dict[str, Any]:
-        return {
+    def _verdicts(self, last: Verdict) -> list[Verdict]:
+        """Every verdict of the step."""
+        return [last if self._rejected is None else self._rejected, *(verdict for _, verdict in self._halves)]
+
+    def _memories(self, word: str, verdict: Verdict, reflection: Reflection) -> list[dict[str, Any]]:
+        """What later analysts are told of this step; of a bundle that was saved in part, also which part was not."""
+        if word not in ("accept", "accept_new_best", "force_accept", "reject") or self._update is None or self._bundle is None:
+            return []
+        said = {"reject": "rejected", "force_accept": "taken without a gate"}.get(word, "accepted")
+        about = {"step": self._batch.step, "patterns": reflection.patterns()[:5]}
+        entries = [{**about, "action": said, "why": verdict.why, "edits": _essentials(self._update.applied)}]
+        if self._update is not self._bundle:
+            kept = {edit.id for edit in self._update.applied}
+            rest = [edit for edit in self._bundle.applied if edit.id not in kept]
+            why = "together with the edits that were then accepted alone, it was not better"
+            entries.insert(0, {"step": self._batch.step, "action": "rejected", "why": why, "edits": _essentials(rest)})
+        return entries
+
+    def _about(self, batch: Batch, optimizer: Optimizer) -> dict[str, Any]:
+        limit = batch.limit if self._selection is None else self._selection.limit
+        decision = None if self._selection is None else self._selection.decision
+        about = {
             "step": batch.step,
             "epoch": batch.epoch,
             "step_in_epoch": batch.step_in_epoch,
-            "edit_budget": batch.limit,
-            "lr_control_mode": "fixed",
+            "edit_budget": limit,
+            "lr_control_mode": optimizer.control,
         }
+        return about if decision is None else {**about, "lr_decision": dict(decision)}
 
     def _about_edits(self, candidate: Document) -> dict[str, Any]:
         states = Counter(outcome.state for outcome in self._outcomes)
         total, applied, errors = len(self._outcomes), states["applied"], states["invalid"]
-        return {
-            "n_edits_merged": self._merged,
-            "n_edits_ranked": self._selected,
+        selection = self._selection
+        rewrite = None if self._update is None else self._update.rewrite
+        about = {
+            "n_edits_merged": 0 if selection is None else selection.offered,
+            "n_edits_ranked": 0 if selection is None else len(selection.patch),
             "support_counts": [one.edit.evidence.get("support_count") for one in self._outcomes if one.state == "applied"],
             "candidate_hash": candidate.digest[:16],
             "candidate_skill_len": len(candidate.rendered),
             "edit_states": dict(sorted(states.items())),
             "edit_apply_summary": {"total": total, "applied": applied, "skipped": total - applied - errors, "errors": errors},
         }
+        return about if rewrite is None else {**about, "rewrite_change_summary": rewrite.get("change_summary", [])}
+
+    def _about_notes(self, reflection: Reflection) -> dict[str, Any]:
+        appendix = None if self._bundle is None else self._bundle.appendix
+        notes = reflection.notes()
+        if not notes and appendix is None:
+            return {}
+        return {
+            "n_execution_lapse_notes": len(notes),
+            "n_appendix_notes_added": 0 if appendix is None else appendix.added,
+            "n_appendix_notes_total": 0 if appendix is None else len(appendix.notes),
+            "n_appendix_notes_consolidated": appendix is not None and appendix.consolidated,
+        }
+
+    def _about_salvage(self) -> dict[str, Any]:
+        if not self._halves:
+            return {}
+        halves = [
+            {"edits": [edit.id for edit in half.applied], "action": verdict.action, "why": verdict.why, "rows": len(verdict.rows)}
+            for half, verdict in self._halves
+        ]
+        return {"salvage": {"halves": halves, "rows": sum(one["rows"] for one in halves)}}
+
+
+def _event(update: Update, place: str, outcomes: tuple[Outcome, ...]) -> Updated:
+    ended = [{"id": one.edit.id, "state": one.state, "reason": one.reason, "edit": one.edit.as_json()} for one in outcomes]
+    return Updated(
+        id=f"{place}/update",
+        place=place,
+        candidate=update.document.digest,
+        skill=update.document.text,
+        outcomes=ended,
+        rewrite=None if update.rewrite is None else dict(update.rewrite),
+        notes=None if update.appendix is None else list(update.appendix.notes),
+    )
+
+
+def _essentials(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
+    """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it says has changed."""
+    keys = ("op", "target", "content", "type", "title", "instruction", "change_summary")
+    return [{key: said[key] for key in keys if key in said} for said in (proposal.as_json() for proposal in proposals)]
 
 
 def _about_rollouts(reflection: Reflection) -> dict[str, Any]:

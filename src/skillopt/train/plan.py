@@ -91,8 +91,9 @@ class Plan:
         take = max(progress.takes.get(step, 0) for step in range(last - self.steps_per_epoch + 1, last + 1))
         return f"e{epoch}/end" + (f".{take}" if take else "")
 
-    def slow_sample(self, epoch: int) -> list[Task]:
-        """The training tasks on which the slow update compares two skills."""
+    def slow_samples_of(self, epoch: int) -> Iterator[list[Task]]:
+        """The training tasks on which the slow update compares two skills, sample by sample: all of them in one seeded order."""
         order = list(self.train)
         random.Random(self.seed + epoch * 2000).shuffle(order)
-        return order[: self.slow_samples]
+        for at in range(0, len(order), self.slow_samples):
+            yield order[at : at + self.slow_samples]

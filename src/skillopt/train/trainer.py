@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,11 +11,12 @@ from skillopt.errors import BudgetSpent, UnusableReplies
 from skillopt.evaluate.runner import Evaluator, rows_of, stage_closed
 from skillopt.events import Checkpoint, CheckpointKind, EpochEnded, Event, Notice
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.optimizer.epoch import Advice, Pair, pairs_of
+from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, kept_pairs, pairs_of, slim
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
+from skillopt.optimizer.update import Update, halves
 from skillopt.skill.document import Document
-from skillopt.skill.edits import apply
+from skillopt.tasks.task import Task
 from skillopt.together import together
 from skillopt.train.book import StepBook
 from skillopt.train.exam import Exam, Report
@@ -63,6 +64,9 @@ class Trainer:
         log: Log,
         use_slow_update: bool = True,
         use_meta_skill: bool = True,
+        gates_slow_update: bool = True,
+        pair_policy: PairPolicy = "mixed",
+        salvages: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.evaluator = evaluator
@@ -73,6 +77,9 @@ class Trainer:
         self.log = log
         self.use_slow_update = use_slow_update
         self.use_meta_skill = use_meta_skill
+        self.gates_slow_update = gates_slow_update
+        self.pair_policy = pair_policy
+        self.salvages = salvages
         self._clock = clock
         self._measured: dict[str, Measured] = {}
 
@@ -113,22 +120,39 @@ class Trainer:
         if reflection.is_inconclusive:
             return self.lose(state, batch, reflection, book)
         merged = await book.note("aggregate", self.optimizer.aggregate(state, batch, reflection))  # 3 aggregate  reduce
-        selection = await book.note("select", self.optimizer.select(state, batch, merged))  # 4 select     clip to the learning rate
-        applied = apply(selection.patch, state.skill)  # 5 update
-        self.log.emit(book.updated(selection, applied))
-        verdict = await book.note("evaluate", self.consider(state, applied.document, place=batch.place))  # 6 gate
-        after, record = book.close(state, reflection, verdict, self.gate, self.optimizer.tally(batch.place))
+        selection = await book.note("select", self.optimizer.select(state, batch, reflection, merged))  # 4 select     clip
+        update = await book.note("update", self.optimizer.update(state, batch, reflection, selection))  # 5 update
+        self.log.emit(book.updated(selection, update))
+        verdict = await book.note("evaluate", self.consider(state, update.document, place=batch.place))  # 6 gate
+        if verdict.action == "reject" and self.salvages:
+            verdict = await book.note("salvage", self.salvage(state, update, verdict, book))
+        after, record = book.close(state, reflection, verdict, self.gate, self.optimizer)
         return self.checkpoint("step", after, record, place=batch.place)
 
-    async def consider(self, state: State, candidate: Document, *, place: str) -> Verdict:
+    async def salvage(self, state: State, update: Update, verdict: Verdict, book: StepBook) -> Verdict:
+        """A rejected bundle of several edits may hold a good half: each half is tried once, until one is accepted.
+
+        When the first half is accepted the second is not tried on top of it: both together are the bundle, and that was not even better
+        than the skill before.
+        """
+        for number, half in enumerate(halves(update, state.skill), 1):
+            place = f"{book.place}/half-{number}"
+            self.log.emit(book.halved(half, place, verdict))
+            second = await self.consider(state, half.document, place=place)
+            if book.tried(half, second):
+                return second
+        return verdict
+
+    async def consider(self, state: State, candidate: Document, *, place: str, in_full: bool = False) -> Verdict:
         """The gate: every change to the skill passes here, measured against the skill it would replace.
 
-        While the gate is off the best skill is the incumbent: the current one may never have been measured in full.
+        While the gate is off the best skill is the incumbent: the current one may never have been measured in full. `in_full` measures
+        a candidate to the end that will be taken whatever the verdict.
         """
         if candidate.rendered == state.skill.rendered:
             return self.gate.without_measuring("unchanged", "the candidate reads the same as the current skill", state.score, place)
         incumbent = self.measured(state.skill if self.gate.is_on else state.best)
-        verdict = await self.gate.judge(candidate.rendered, incumbent, place)
+        verdict = await self.gate.judge(candidate.rendered, incumbent, place, in_full=in_full)
         if verdict.candidate is not None:
             self._measured[candidate.rendered] = verdict.candidate
         return verdict
@@ -140,6 +164,7 @@ class Trainer:
         wants_meta = self.use_meta_skill and epoch < self.plan.epochs  # the last epoch's advice would have no reader
         older = state.epoch_skill
         after, slow, meta = state, {"action": _skipped(state, wants_slow)}, {"action": _skipped(state, wants_meta)}
+        pairs: list[Pair] = []
         if older is not None and older.rendered != state.skill.rendered and (wants_slow or wants_meta):
             pairs = await self.look_back(older, state.skill, epoch, place)
             guidance, advice = await together(
@@ -152,12 +177,25 @@ class Trainer:
                 after = replace(after, meta_skill=advice.text or after.meta_skill)
                 meta = {"action": "write_meta_skill" if advice.text else "no_content", "why": advice.why, "meta_skill_content": advice.text}
         after = replace(after, epoch=epoch, epoch_skill=after.skill)
-        self.log.emit(EpochEnded(id=f"{place}/ended", epoch=epoch, slow_update=slow, meta_skill=meta))
+        compared = [slim(pair) for pair in pairs]
+        self.log.emit(EpochEnded(id=f"{place}/ended", epoch=epoch, slow_update=slow, meta_skill=meta, pairs=compared))
         return self.checkpoint("epoch", after, {"epoch": epoch, "tokens": self.optimizer.tally(place).as_json()}, place=place)
 
     async def look_back(self, older: Document, newer: Document, epoch: int, place: str) -> list[Pair]:
-        """The same training tasks with both skills, side by side; most were measured before and cost nothing."""
-        tasks = self.plan.slow_sample(epoch)
+        """The same training tasks with both skills, side by side; most were measured before and cost nothing.
+
+        Where only changed outcomes are wanted, further tasks are looked at, a sample at a time, until there are enough of them.
+        """
+        kept: list[Pair] = []
+        for number, tasks in enumerate(self.plan.slow_samples_of(epoch)):
+            pairs = await self.compare(older, newer, tasks, place if number == 0 else f"{place}/more-{number}")
+            kept += kept_pairs(pairs, self.pair_policy)
+            if self.pair_policy != "changed" or len(kept) >= self.plan.slow_samples:
+                break
+        return kept[: self.plan.slow_samples]
+
+    async def compare(self, older: Document, newer: Document, tasks: Sequence[Task], place: str) -> list[Pair]:
+        """One sample of tasks with both skills."""
         arms = [
             self.evaluator.start(skill.rendered, rows_of(tasks), stage="rollout", place=f"{place}/{name}")
             for name, skill in (("older", older), ("newer", newer))
@@ -168,14 +206,25 @@ class Trainer:
         return pairs_of(tasks, before, after)
 
     async def take_guidance(self, state: State, guidance: Advice, epoch: int, place: str) -> tuple[State, dict[str, Any]]:
-        """The slow update: guidance in its protected region, if the gate agrees."""
+        """The slow update: guidance in its protected region, if the gate agrees.
+
+        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement: a score is never assumed.
+        """
         if not guidance.text:
             return state, {"action": "no_content", "why": guidance.why}
         candidate = state.skill.with_region("slow_update", guidance.text)
-        verdict = await self.consider(state, candidate, place=place)
-        origin = f"slow_update_epoch_{epoch:02d}"
-        after, action = state.adopt(candidate, verdict, step=state.step, origin=origin, forced=not self.gate.is_on)
-        told = {"action": action, "why": verdict.why, "slow_update_content": guidance.text, "candidate_hash": candidate.digest[:16]}
+        verdict = await self.consider(state, candidate, place=place, in_full=not self.gates_slow_update)
+        forced = not self.gate.is_on or (not self.gates_slow_update and verdict.candidate is not None)
+        after, action = state.adopt(candidate, verdict, step=state.step, origin=f"slow_update_epoch_{epoch:02d}", forced=forced)
+        measured = verdict.candidate
+        told = {
+            "action": action,
+            "why": verdict.why,
+            "slow_update_content": guidance.text,
+            "candidate_hash": candidate.digest[:16],
+            "selection_hard": None if measured is None else measured.hard,
+            "selection_soft": None if measured is None else measured.soft,
+        }
         return after, told
 
     def enough(self, state: State) -> str:
@@ -199,7 +248,7 @@ class Trainer:
         """Test what there is; each look at the split is counted."""
         position = f"test/{state.epoch}.{state.step}" + "".join(f".{take}" for take in state.takes.values())
         skills = {"seed": state.seed, "best": state.best}
-        if not self.gate.is_on:
+        if not self.gate.is_on or state.skill.rendered != state.best.rendered:
             skills["final"] = state.skill
         return await self.exam.measure(skills, position, look=self.log.looks(position) + 1)
 
@@ -255,7 +304,7 @@ class Trainer:
         dropped, asked = sum(one.dropped is not None for one in reflection.minibatches), len(reflection.minibatches)
         why = f"{dropped} of {asked} reflections were unreadable"
         verdict = self.gate.without_measuring("inconclusive", why, state.score, batch.place)
-        after, record = book.close(state, reflection, verdict, self.gate, self.optimizer.tally(batch.place))
+        after, record = book.close(state, reflection, verdict, self.gate, self.optimizer)
         return self.checkpoint("step", replace(after, reopen=state.as_json()), record, place=batch.place)
 
 

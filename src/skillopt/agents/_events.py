@@ -1,0 +1,152 @@
+"""Reads what a CLI printed, and decides of what a failed one is a sign: a dead login, a limit, an outage, a broken contract."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import Fault, Kind
+from skillopt.messages import Message, ToolCall, Usage
+from skillopt.process import Finished
+from skillopt.redact import redact_patterns
+
+_SHOWN = 500
+# What CLIs say, in the order in which it is believed. A status number counts only where a status is spoken of.
+_SIGNS: tuple[tuple[Kind, str], ...] = (
+    ("contract", r"unknown (?:option|argument|flag|command)|unexpected argument|unrecognized (?:option|argument|configuration)"),
+    ("contract", r"invalid value .* for|error: option .* invalid|unknown configuration"),
+    (
+        "auth",
+        r"not logged in|(?:please|must|need to) (?:run /?)?(?:log ?in|sign in|authenticate)|run .{0,30}\blogin\b|authentication (?:failed|required|error)"
+        r"|authentication_failed|no authentication information|invalid (?:api|x-api) ?-?key|incorrect api key|unauthorized|oauth token|token (?:has )?expired"
+        r"|missing environment variable|credit balance|billing|insufficient.?quota|subscription",
+    ),
+    ("auth", r"(?:status|error|http)\D{0,12}40[13]\b"),
+    ("rate_limit", r"rate.?limit|too many requests|usage limit|quota|(?:status|error|http)\D{0,12}429\b"),
+    ("contract", r"(?:status|error|http)\D{0,12}(?:400|404|413|422)\b|model_not_found|invalid_request|model .{0,80}(?:not exist|not found)"),
+    (
+        "unavailable",
+        r"overloaded|high demand|server.?error|unable to connect|connection (?:failed|refused|reset|error)|error sending request|network"
+        r"|stream disconnected|(?:status|error|http)\D{0,12}5\d\d\b|econnre|enotfound|fetch failed",
+    ),
+)
+# A login that is gone, told as if it were the answer.
+_LOGGED_OUT = re.compile(r"\W{0,4}(?:not logged in|invalid api key|please (?:run /login|log ?in)|authentication (?:failed|required))", re.IGNORECASE)
+
+
+def events(stdout: bytes) -> list[dict[str, Any]]:
+    """The JSON objects among the lines; anything else a CLI prints between them is left out."""
+    found = []
+    for line in stdout.decode("utf-8", "replace").split("\n"):
+        text = line.strip()
+        if not text.startswith("{"):
+            continue
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def kind_of(text: str) -> Kind | None:
+    """Of what a message of a CLI is a sign, or None where it says nothing we know."""
+    for kind, pattern in _SIGNS:
+        if re.search(pattern, text, re.IGNORECASE):
+            return kind
+    return None
+
+
+def fault(name: str, text: str, *, otherwise: Kind, kind: Kind | None = None) -> Fault:
+    """The fault that a CLI's own error message shows, with a remedy where there is one."""
+    kind = kind or kind_of(text) or otherwise
+    return Fault(kind, f"{name}: {shown(text)}{_REMEDIES.get(kind, '')}")
+
+
+def no_result(name: str, done: Finished) -> Fault:
+    """Why there is nothing to read: the CLI refused its arguments, lost its login, crashed, or printed what nobody can read."""
+    said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+    if done.cut:
+        return Fault("parse", f"{name}: it printed more than can be kept, and the end of it was lost")
+    if done.code != 0:
+        text = f"ended with code {done.code}: {said or 'it said nothing'}"
+        return fault(name, text, otherwise="spawn")
+    kind = kind_of(said) if _LOGGED_OUT.match(said) else None
+    return fault(name, f"printed no result that can be read: {said or 'nothing at all'}", otherwise="parse", kind=kind or "parse")
+
+
+def refuse_login_text(name: str, answer: str) -> None:
+    """An answer that is only the CLI's own complaint about its login is no answer."""
+    if len(answer) < 200 and _LOGGED_OUT.match(answer):
+        raise fault(name, answer, otherwise="auth", kind="auth")
+
+
+def shown(text: str) -> str:
+    """A message as it may stand in an error: one line, without credentials, not too long."""
+    line = " ".join(redact_patterns(text).split())
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."
+
+
+def jsonl_files(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
+    """The records of every transcript that a CLI left below a folder."""
+    for file in sorted(folder.glob(pattern)):
+        yield from events(file.read_bytes())
+
+
+def tool_message(call: str, content: str) -> Message:
+    """What a tool answered."""
+    return Message(role="tool", content=content, tool_call_id=call)
+
+
+def call_message(text: str, calls: Iterable[tuple[str, str, Any]]) -> Message:
+    """What the model said together with the calls (id, name, arguments) it asked for."""
+    asked = tuple(
+        ToolCall(id=number, name=name, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False))
+        for number, name, arguments in calls
+    )
+    return Message(role="assistant", content=text, tool_calls=asked)
+
+
+def read_skill_files(messages: Iterable[Message], folder: str, name: str) -> list[str]:
+    """Files of the installed skill that tool calls name, relative to the skill: what the agent read by itself."""
+    pattern = re.compile(rf"{re.escape(folder)}/{re.escape(name)}/([\w./-]+)")
+    found: list[str] = []
+    for message in messages:
+        for call in message.tool_calls:
+            found += [match.rstrip(".") for match in pattern.findall(call.arguments.replace("\\\\", "/"))]
+    return found
+
+
+def unique(items: Iterable[str]) -> tuple[str, ...]:
+    """The items in order, each once."""
+    return tuple(dict.fromkeys(items))
+
+
+def count(value: Any) -> int | None:
+    """A token count as reported, or None where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def usage_of(data: Any, *, names: Mapping[str, str], more_input: tuple[str, ...] = ()) -> Usage | None:
+    """Usage from a CLI's own field names; `more_input` are counts that its input figure leaves out."""
+    if not isinstance(data, dict):
+        return None
+    given, output = count(data.get(names["input"])), count(data.get(names["output"]))
+    if given is None or output is None:
+        return None
+    return Usage(
+        input_tokens=given + sum(count(data.get(name)) or 0 for name in more_input),
+        output_tokens=output,
+        cached_tokens=count(data.get(names.get("cached", ""))),
+        reasoning_tokens=count(data.get(names.get("reasoning", ""))),
+    )
+
+
+_REMEDIES: Mapping[str, str] = {
+    "auth": " (log in, or set a key or token for it; see docs/agents.md)",
+    "contract": " (the CLI or the endpoint does not take what it was given; check its version with the table in docs/agents.md)",
+}

@@ -1,0 +1,69 @@
+"""Decides what a CLI can see: folders of its own outside the run folder, and an environment with nothing of ours in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from skillopt.agents._agent import Access, Place
+from skillopt.process import minimal_env
+
+_OUTSIDE = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+)
+"""What it takes to reach a provider through a company's network; not passed where the provider is on this machine."""
+_LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
+
+
+@contextlib.contextmanager
+def fresh_place() -> Iterator[Place]:
+    """Folders for one run of a CLI, private and empty, gone afterwards."""
+    root = Path(tempfile.mkdtemp(prefix="skillopt-agent-")).resolve()
+    place = Place(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
+    try:
+        for folder in (place.home, place.workspace, place.temp):
+            folder.mkdir()
+        yield place
+    finally:
+        remove(root)
+
+
+def environment(place: Place, access: Access, extra: Mapping[str, str], *, own_home: bool = False) -> dict[str, str]:
+    """The whole environment of a CLI: what a program needs to start, a home of its own, and what is passed on purpose."""
+    env = minimal_env()
+    if not own_home:
+        env |= {"HOME": str(place.home), "TMPDIR": str(place.temp)}
+        if sys.platform == "win32":
+            env |= {name: str(place.home) for name in ("USERPROFILE", "APPDATA", "LOCALAPPDATA")}
+            env |= {"TEMP": str(place.temp), "TMP": str(place.temp)}
+    if not (access.base_url or "").startswith(_LOOPBACK):
+        env |= {name: os.environ[name] for name in _OUTSIDE if name in os.environ}
+    return env | dict(extra)
+
+
+@contextlib.contextmanager
+def bare_env() -> Iterator[dict[str, str]]:
+    """An environment to ask a CLI its version in, so that even that touches nothing of the user's."""
+    with fresh_place() as place:
+        yield environment(place, Access(provider="", model="", base_url=_LOOPBACK[0]), {})
+
+
+def remove(root: Path) -> None:
+    """Remove a tree, also what an agent made read-only in it."""
+
+    def again(function: Callable[..., Any], path: str, _error: Any) -> None:
+        for each in (Path(path).parent, Path(path)):
+            with contextlib.suppress(OSError):
+                each.chmod(stat.S_IRWXU)
+        with contextlib.suppress(OSError):
+            function(path)
+
+    shutil.rmtree(root, onerror=again)

@@ -1,0 +1,132 @@
+"""Decides what the rows of an evaluation say: a skill's means, and how two skills compare in pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from skillopt.evaluate.compare import Comparison, compare
+from skillopt.evaluate.runner import MOST_LOST
+from skillopt.events import RowFact
+from skillopt.tasks.task import Split
+
+Compared: TypeAlias = Literal["hard", "soft"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """One skill with one target on one split. The task is the unit: of several draws its mean counts."""
+
+    target: str
+    target_digest: str
+    """Of all that can change what the target does."""
+    skill: str
+    digest: str
+    """Of the text that the target gets: the same under every name."""
+    split: Split
+    repeats: int
+    hard: float | None
+    soft: float | None
+    n: int
+    """Tasks with a measurement."""
+    invalid: int
+    """Rows without one."""
+    rows: tuple[RowFact, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versus:
+    """One skill against another with the same target, on the tasks of a split that both were measured on."""
+
+    target: str
+    skill: str
+    against: str
+    split: Split
+    repeats: int
+    metric: Compared
+    comparison: Comparison | None
+    """From `against` to `skill`; None where too much was lost."""
+    why: str = ""
+    """Why there is no comparison."""
+    left_out: tuple[str, ...] = ()
+    """Tasks without a measurement on either side."""
+
+
+def evaluated(
+    *, target: str, target_digest: str, skill: str, digest: str, split: Split, repeats: int, rows: tuple[RowFact, ...]
+) -> Evaluated:
+    """An evaluation of these rows."""
+    hard, soft = (list(_by_task(rows, metric).values()) for metric in ("hard", "soft"))
+    return Evaluated(
+        target=target,
+        target_digest=target_digest,
+        skill=skill,
+        digest=digest,
+        split=split,
+        repeats=repeats,
+        hard=_mean(hard),
+        soft=_mean(soft),
+        n=len(hard),
+        invalid=sum(row.invalid is not None for row in rows),
+        rows=rows,
+    )
+
+
+def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | None) -> list[Versus]:
+    """Every other skill against that one, target by target and split by split: on hard, and on soft too where the scorer gives partial
+    credit.
+
+    `graded` None means that the scores themselves tell. A task with an invalid row on either side is left out by name; with more than
+    10 % of them there is no comparison. Where `against` itself is missing there is nothing to compare with.
+    """
+    rivals = {(one.target_digest, one.split): one for one in results if one.skill == against}
+    if graded is None:
+        graded = any(row.soft is not None and 0 < row.soft < 1 for one in results for row in one.rows)
+    metrics: tuple[Compared, ...] = ("hard", "soft") if graded else ("hard",)
+    return [
+        _versus(one, rivals[one.target_digest, one.split], metric)
+        for one in results
+        if one.skill != against and (one.target_digest, one.split) in rivals
+        for metric in metrics
+    ]
+
+
+def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
+    names = {row.task for row in one.rows}
+    lost = sorted({row.task for row in (*one.rows, *rival.rows) if row.invalid is not None})
+    why, comparison = "", None
+    if Fraction(len(lost), len(names)) > MOST_LOST:
+        why = f"{len(lost)} of {len(names)} {one.split} tasks could not be measured: {', '.join(lost)}"
+    else:
+        before, after = (
+            {task: value for task, value in _by_task(arm.rows, metric).items() if task not in set(lost)} for arm in (rival, one)
+        )
+        comparison = compare(before, after)
+    return Versus(
+        target=one.target,
+        skill=one.skill,
+        against=rival.skill,
+        split=one.split,
+        repeats=one.repeats,
+        metric=metric,
+        comparison=comparison,
+        why=why,
+        left_out=tuple(lost),
+    )
+
+
+def _by_task(rows: Iterable[RowFact], metric: Compared) -> dict[str, float]:
+    """Each task's mean over the draws that were measured."""
+    draws: dict[str, list[float]] = {}
+    for row in rows:
+        value = row.hard if metric == "hard" else row.soft
+        if value is not None:
+            draws.setdefault(row.task, []).append(value)
+    return {task: math.fsum(values) / len(values) for task, values in draws.items()}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,152 @@
+"""One llama.cpp server inside this process: when it is loaded, which thread waits for it, and when a call is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import importlib.util
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from skillopt.errors import ConfigError, ModelError
+
+MAGIC = b"GGUF"
+SAMPLES = 256
+BLOCK = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """What a server is loaded with; equal builds share one server."""
+
+    path: Path
+    n_ctx: int
+    """Tokens one call may have, prompt and reply together."""
+    threads: int
+    parallel: int
+
+
+class Llama:
+    """A loaded model. Its calls wait in threads of its own, `parallel` at a time, so that the event loop never does."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self._server: Any = None
+        self._loading = threading.Lock()
+        self._pool = ThreadPoolExecutor(build.parallel, thread_name_prefix="skillopt-local")
+
+    @classmethod
+    def shared(cls, build: Build) -> Llama:
+        """The server of this build: the one that somebody in this process still holds, or a new one."""
+        with _TABLE:
+            llama = _RUNNING.get(build)
+            if llama is None:
+                llama = _RUNNING[build] = cls(build)
+            return llama
+
+    async def chat(self, body: Mapping[str, Any], timeout: float) -> list[Mapping[str, Any]]:
+        """Send a body and return the chunks of its answer. The seconds count from when its turn comes, not while it stands in line."""
+        call = _Call(body=body, timeout=timeout)
+        try:
+            return await asyncio.wrap_future(self._pool.submit(call.run, self._loaded))
+        except asyncio.CancelledError:
+            call.give_up()
+            raise
+
+    def _loaded(self) -> Any:
+        with self._loading:
+            if self._server is None:
+                self._server = _load(self._build)
+            return self._server
+
+    def __del__(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
+# Who asks for an equal model while it is loaded gets the same one: two roles of a run, or two runs of one process, load it once.
+_RUNNING: WeakValueDictionary[Build, Llama] = WeakValueDictionary()
+_TABLE = threading.Lock()
+
+
+class _Call:
+    """One call in its thread. Between two tokens it looks whether it should go on."""
+
+    def __init__(self, *, body: Mapping[str, Any], timeout: float) -> None:
+        self._body = body
+        self._timeout = timeout
+        self._deadline = 0.0
+        self._given_up = False
+        self._chunks: list[Mapping[str, Any]] = []
+
+    def run(self, loaded: Callable[[], Any]) -> list[Mapping[str, Any]]:
+        server = loaded()
+        self._deadline = time.monotonic() + self._timeout
+        server.handle_chat_completions({**self._body, "stream": True, "stream_options": {"include_usage": True}}, self._heard)
+        if self._late() and not (self._chunks and self._chunks[-1].get("usage")):  # usage is the last thing that is said
+            raise ModelError("timeout", f"no complete answer within {self._timeout:g} s")
+        return self._chunks
+
+    def give_up(self) -> None:
+        self._given_up = True
+
+    def _heard(self, chunk: Mapping[str, Any]) -> bool:
+        """Take a chunk; true stops the generation."""
+        self._chunks.append(chunk)
+        return self._given_up or self._late()
+
+    def _late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+
+def require_xllamacpp() -> None:
+    """Refuse to go on without the library, before anything is loaded or paid."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise ConfigError("A local model needs xllamacpp: pip install 'skillopt[local]'")
+
+
+def require_gguf(path: Path) -> None:
+    """Refuse a file that is missing or is no GGUF model."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(MAGIC))
+    except OSError as error:
+        raise ConfigError(f"The model file {path} cannot be read: {error.strerror or error}. Name a .gguf file that is there.") from None
+    if head != MAGIC:
+        raise ConfigError(f"{path} is no GGUF model: it does not begin with {MAGIC.decode()}. Download it again, or name another file.")
+
+
+def digest(path: Path) -> str:
+    """The identity of a model file from its size and samples of its content: models have gigabytes, and reading them whole takes long."""
+    size = path.stat().st_size
+    seen = hashlib.sha256(str(size).encode())
+    with path.open("rb") as file:
+        for sample in range(SAMPLES):
+            file.seek(sample * max(0, size - BLOCK) // (SAMPLES - 1))
+            seen.update(file.read(BLOCK))
+    return seen.hexdigest()[:16]
+
+
+def _load(build: Build) -> Any:
+    xllamacpp = importlib.import_module("xllamacpp")
+    params = xllamacpp.CommonParams()
+    params.model.path = str(build.path)
+    params.n_parallel = build.parallel
+    params.n_ctx = build.n_ctx * build.parallel  # its slots share what is given
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = build.threads
+    params.verbosity = -1
+    params.warmup = False
+    params.cache_ram_mib = 0  # prompts are never cached, see local.py
+    params.hostnames = ["127.0.0.1"]
+    params.api_keys = [secrets.token_hex()]  # it also listens on a port, and nobody is to use it
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError as error:
+        raise ModelError("contract", f"the model cannot be loaded: {error} Is it damaged, or too large for this machine?") from None

@@ -1,0 +1,129 @@
+"""Stage 5, update: what was selected becomes a candidate - by edits, by one rewrite, or as a whole new skill."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
+from skillopt.optimizer._replies import Rewrite, Unusable
+from skillopt.optimizer.appendix import Appendix, Archivist
+from skillopt.optimizer.forms import Candidate, Form
+from skillopt.optimizer.select import Selection
+from skillopt.skill.document import Document
+from skillopt.skill.edits import Edit, Outcome, Proposal, apply
+from skillopt.skill.rewrite import rewritten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """A candidate, the state in which each selected proposal ended, and what else is known of it."""
+
+    document: Document
+    outcomes: tuple[Outcome, ...]
+    appendix: Appendix | None = None
+    """The new appendix, where skill-aware reflection added to it."""
+    rewrite: Mapping[str, Any] | None = None
+    """What the writer said of a rewrite."""
+    failed: bool = False
+    """True when a rewrite was wanted and there is none."""
+
+    @property
+    def applied(self) -> list[Proposal]:
+        """The proposals that are in the candidate."""
+        return [outcome.edit for outcome in self.outcomes if outcome.state == "applied"]
+
+
+def by_edits(skill: Document, patch: Sequence[Proposal], appendix: Appendix | None = None) -> Update:
+    """A candidate made of edits, and of notes if there are any."""
+    applied = apply([edit for edit in patch if isinstance(edit, Edit)], skill)
+    return _noted(Update(document=applied.document, outcomes=applied.outcomes), appendix)
+
+
+def halves(update: Update, skill: Document) -> list[Update]:
+    """The two halves of a candidate that several edits made, in order, the notes as its last part; none where there is nothing to halve."""
+    edits = [edit for edit in update.applied if isinstance(edit, Edit)]
+    parts = len(edits) + (update.appendix is not None)
+    if parts < 2 or len(edits) < len(update.applied):
+        return []
+    cut = math.ceil(parts / 2)
+    return [by_edits(skill, edits[:cut]), by_edits(skill, edits[cut:], update.appendix)]
+
+
+class Updater:
+    """Makes the candidate in the way of the update mode; protected parts are kept in every mode."""
+
+    def __init__(self, asker: Asker, form: Form, archivist: Archivist | None = None) -> None:
+        self._asker = asker
+        self._form = form
+        self._archivist = archivist
+
+    async def update(
+        self,
+        place: str,
+        skill: Document,
+        memory: Sequence[Mapping[str, Any]],
+        meta_skill: str,
+        selection: Selection,
+        notes: Sequence[str],
+    ) -> Update:
+        """The candidate of a step."""
+        appendix = await self._archivist.extend(place, skill, notes) if self._archivist is not None and notes else None
+        if appendix is not None and not appendix.added:
+            appendix = None
+        if self._form.mode == "patch":
+            return by_edits(skill, selection.patch, appendix)
+        if not selection.patch:
+            return _noted(Update(document=skill, outcomes=()), appendix)
+        if self._form.mode == "full_rewrite_minibatch":
+            return _first(skill, selection.patch)
+        return _noted(await self._rewrite(place, skill, memory, meta_skill, selection.patch), appendix)
+
+    async def _rewrite(
+        self, place: str, skill: Document, memory: Sequence[Mapping[str, Any]], meta_skill: str, patch: Sequence[Proposal]
+    ) -> Update:
+        user = (
+            skill_section(skill.text)
+            + section("Advice from earlier epochs", meta_skill)
+            + memory_section(memory)
+            + proposals_section("Suggestions to carry out", patch)
+        )
+        reply = await self._asker.ask("rewrite", place, "0", user, Rewrite)
+        if isinstance(reply, Unusable):
+            return _without(skill, patch, f"the rewrite cannot be used: {reply}")
+        document, problem = rewritten(skill, reply.new_skill)
+        said = {"reasoning": reply.reasoning, "change_summary": reply.change_summary, "new_skill": reply.new_skill}
+        if document is None:
+            return _without(skill, patch, f"the rewrite {problem}", said)
+        return Update(document=document, outcomes=tuple(Outcome(edit=one, state="applied") for one in patch), rewrite=said)
+
+
+def _first(skill: Document, patch: Sequence[Proposal]) -> Update:
+    """The first whole skill of the selection."""
+    candidate = patch[0]
+    assert isinstance(candidate, Candidate)
+    document, problem = rewritten(skill, candidate.new_skill)
+    said = candidate.as_json()
+    if document is None:
+        return _without(skill, patch, f"the new skill {problem}", said)
+    return Update(document=document, outcomes=(Outcome(edit=candidate, state="applied"),), rewrite=said)
+
+
+def _without(skill: Document, patch: Sequence[Proposal], why: str, said: Mapping[str, Any] | None = None) -> Update:
+    ended = tuple(Outcome(edit=one, state="invalid", reason=why) for one in patch)
+    return Update(document=skill, outcomes=ended, rewrite={**(said or {}), "problem": why}, failed=True)
+
+
+def _noted(update: Update, appendix: Appendix | None) -> Update:
+    if appendix is None:
+        return update
+    return Update(
+        document=update.document.with_region("appendix", appendix.text),
+        outcomes=update.outcomes,
+        appendix=appendix,
+        rewrite=update.rewrite,
+        failed=update.failed,
+    )

@@ -1,0 +1,72 @@
+"""Ends what a process left behind: its group and, where /proc tells, everything that carries its mark.
+
+Also a program of its own (`python _reaper.py`), which imports nothing of ours: it is told on stdin of the children that a trainer starts
+and ends, and when its stdin closes - because the trainer died, however it did - it ends those that are left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MARK = "SKILLOPT_PROCESS"
+"""The variable whose value a child and all it starts have in their environment."""
+_ROUNDS = 20
+
+
+def end_tree(pid: int, mark: str | None) -> None:
+    """Kill the process group `pid` and every process that carries the mark, also one that left the group."""
+    if sys.platform == "win32":
+        command = ["taskkill", "/T", "/F", "/PID", str(pid)]
+        subprocess.run(command, capture_output=True, creationflags=subprocess.CREATE_NO_WINDOW, check=False)
+        return
+    try:
+        os.killpg(pid, signal.SIGKILL)  # the session it was started in has its own pid as group id
+    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+        pass
+    if mark is None:
+        return
+    for _ in range(_ROUNDS):  # what is being killed may fork once more
+        found = marked(mark)
+        for other in found:
+            try:
+                os.kill(other, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if not found:
+            return
+        time.sleep(0.01)
+
+
+def marked(mark: str) -> list[int]:
+    """The living processes that carry a mark; none where there is no /proc."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):  # empty for a zombie
+                found.append(int(folder.name))
+        except OSError:  # gone meanwhile, or somebody else's
+            continue
+    return found
+
+
+def main() -> None:
+    """Read `+pid mark` and `-pid mark` lines until stdin closes; then end all that were not taken back."""
+    alive: dict[int, str] = {}
+    for line in sys.stdin:
+        pid, mark = line[1:].split()
+        if line[0] == "+":
+            alive[int(pid)] = mark
+        else:
+            alive.pop(int(pid), None)
+    for number, left in alive.items():
+        end_tree(number, left)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The HTTP side of the loopback provider: paths, headers, probes of agent CLIs, and how content is sent or lost."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import struct
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from skillopt.testing._asked import Api, texts
+
+PLACE_HEADER = "x-skillopt-place"
+_PATHS: Mapping[Api, re.Pattern[str]] = {
+    "chat": re.compile("(/v1|/v1beta/openai|/openai/v1|/openai/deployments/[^/]+)/chat/completions"),
+    "responses": re.compile("(/v1|/openai/v1)/responses"),
+    "messages": re.compile("/v1/messages"),
+}
+_COUNT_TOKENS = "/v1/messages/count_tokens"
+
+
+def place(header: str | None) -> tuple[str | None, int | None]:
+    """Place and draw as the header says them."""
+    if header is None:
+        return None, None
+    place, _, draw = header.rpartition(";draw=")
+    return unquote(place), int(draw)
+
+
+def api_of(path: str) -> Api | None:
+    """Which API a path belongs to."""
+    return next((api for api, pattern in _PATHS.items() if pattern.fullmatch(path)), None)
+
+
+def probed(request: web.BaseRequest, raw: bytes) -> web.Response | None:
+    """The answer to what an agent CLI asks besides the model: whether anybody is there, which models, how many tokens."""
+    if request.method == "HEAD":
+        return web.Response()
+    if request.method == "GET":
+        return web.json_response({"object": "list", "data": []})
+    if request.path == _COUNT_TOKENS:
+        return web.json_response({"input_tokens": sum(len(part) for part in texts("messages", json.loads(raw))) // 4})
+    return None
+
+
+def keys(request: web.BaseRequest) -> tuple[str, ...]:
+    """The credentials a request carries, in whichever header."""
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    return bearer, request.headers.get("x-api-key", ""), request.headers.get("api-key", "")
+
+
+def reset(request: web.BaseRequest) -> None:
+    """Reset the connection."""
+    if request.transport is not None:
+        # Linger 0 makes the kernel send RST instead of a clean end.
+        request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        request.transport.abort()
+
+
+async def send(request: web.BaseRequest, content: bytes, streams: bool, part: int | None = None) -> web.StreamResponse:
+    """Write the content, or its first `part` bytes and then close the connection."""
+    response = web.StreamResponse(headers={"content-type": "text/event-stream" if streams else "application/json"})
+    if not streams:
+        response.content_length = len(content)
+    await response.prepare(request)
+    await response.write(content[:part])
+    if part is not None and request.transport is not None:
+        request.transport.close()
+    return response

@@ -1,0 +1,47 @@
+"""What can go wrong with a call to the loopback provider."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misbehaviour:
+    """What goes wrong with a call; made by the class methods. A streamed answer goes wrong in the same ways as a plain one."""
+
+    kind: Literal["status", "reset", "garbage", "half", "hang", "odd"]
+    code: int = 200
+    retry_after: float | str | None = None
+    body: Any = None
+    seconds: float = 0.0
+
+    @classmethod
+    def status(cls, code: int, *, retry_after: float | str | None = None, body: Any = None) -> Misbehaviour:
+        """Refuse with an HTTP status; `retry_after` in seconds or as an HTTP date, `body` an object or a text."""
+        return cls(kind="status", code=code, retry_after=retry_after, body=body)
+
+    @classmethod
+    def reset(cls) -> Misbehaviour:
+        """Reset the TCP connection without an answer."""
+        return cls(kind="reset")
+
+    @classmethod
+    def garbage(cls) -> Misbehaviour:
+        """200 with a body that is no JSON."""
+        return cls(kind="garbage")
+
+    @classmethod
+    def half(cls) -> Misbehaviour:
+        """200 with the first half of the body, then a closed connection."""
+        return cls(kind="half")
+
+    @classmethod
+    def hang(cls, seconds: float = 3600.0) -> Misbehaviour:
+        """Answer correctly, but only after so many seconds."""
+        return cls(kind="hang", seconds=seconds)
+
+    @classmethod
+    def odd(cls) -> Misbehaviour:
+        """200 with a JSON object that has no answer in it."""
+        return cls(kind="odd")

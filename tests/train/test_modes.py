@@ -1,0 +1,152 @@
+"""The whole loop on the simulated world in every mode: it trains, records what it did, and nothing unmeasured gets a score."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skillopt import api
+from skillopt.build import Engine, prepare
+from skillopt.config import load
+from skillopt.events import EpochEnded, Judged, StageClosed, Updated
+from skillopt.skill.document import Document
+from skillopt.testing import LoopbackProvider, world_answers
+from train._world import SMALL, train
+
+ALL_ACCEPTED = {"accept", "accept_new_best"}
+
+
+@pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
+def test_rewriting_trains_and_protected_parts_survive_every_step(tmp_path, mode):
+    run = train(tmp_path / "run", optimizer__skill_update_mode=mode)
+    assert run.result.test is not None and run.result.test.delta > 0.1
+    checkpoints = [event for event in run.events if event.type == "checkpoint"]
+    assert all(Document(event.state["skill"]).rendered.startswith("# House rules") for event in checkpoints)
+    wrote = list((run.folder / "steps").glob("*/rewrite_result.json"))
+    assert wrote and json.loads(wrote[0].read_text())["new_skill"]
+    assert "rewrite_change_summary" in run.json("history.json")[0]
+
+
+def test_the_slow_update_region_survives_later_rewrites(tmp_path):
+    run = train(
+        tmp_path / "run", optimizer__skill_update_mode="rewrite_from_suggestions", model__target="world:noise=0,harm=0", train__num_epochs=4
+    )
+    region = ""
+    seen = 0
+    for event in run.events:
+        if isinstance(event, EpochEnded) and event.slow_update["action"] in ALL_ACCEPTED:
+            region = event.slow_update["slow_update_content"]
+        elif isinstance(event, Updated) and region:
+            assert Document(event.skill).region("slow_update") == region
+            seen += 1
+    assert seen
+
+
+async def test_a_step_without_a_usable_rewrite_is_skipped_under_its_own_name(tmp_path):
+    world = world_answers()
+
+    def answers(call):
+        return '{"new_skill": ""}' if "/rewrite/" in (call.place or "") else world(call)
+
+    async with LoopbackProvider(answers) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        given = {**SMALL, "model.target": model, "model.optimizer": model, "train.num_epochs": 1}
+        given["optimizer.skill_update_mode"] = "rewrite_from_suggestions"
+        options = [f"{name}={value}" for name, value in given.items()]
+        async with Engine(prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path)), tmp_path / "run") as engine:
+            await api.train(engine)
+    actions = [record["action"] for record in json.loads((tmp_path / "run/history.json").read_text())]
+    assert set(actions) == {"skip_no_rewrite"}
+    assert json.loads((tmp_path / "run/summary.json").read_text())["total_skips"] == len(actions)
+
+
+def test_the_optimizer_sets_the_limit_and_its_decisions_are_kept(tmp_path):
+    run = train(tmp_path / "run", optimizer__lr_control_mode="autonomous")
+    records = run.json("history.json")
+    assert {record["lr_control_mode"] for record in records} == {"autonomous"}
+    told = [json.loads(line) for line in (run.folder / "lr_history.jsonl").read_text().splitlines()]
+    assert [one["step"] for one in told] == [record["step"] for record in records]
+    for record in records:
+        assert record["edit_states"].get("applied", 0) <= record["lr_decision"]["learning_rate"] == record["edit_budget"]
+        kept = json.loads((run.folder / f"steps/step_{record['step']:04d}/lr_decision.json").read_text())
+        assert kept == record["lr_decision"]
+
+
+def test_without_control_a_step_takes_everything(tmp_path):
+    run = train(tmp_path / "run", optimizer__lr_control_mode="none", gradient__minibatch_size=2)
+    records = run.json("history.json")
+    assert {record["edit_budget"] for record in records} == {None}
+    assert all("over_limit" not in record["edit_states"] for record in records)
+    assert max(record["edit_states"].get("applied", 0) for record in records) > 4
+
+
+def test_notes_pass_the_gate_with_their_step_and_nothing_untested_enters(tmp_path):
+    run = train(tmp_path / "run", optimizer__use_skill_aware_reflection=True, optimizer__skill_aware_consolidate_threshold=3)
+    before = None
+    for event in run.events:
+        if event.type != "checkpoint" or event.kind != "step":
+            continue
+        now = Document(event.state["skill"]).region("appendix")
+        if now != before:
+            assert event.record["action"] in ALL_ACCEPTED
+        before = now
+    records = run.json("history.json")
+    assert any(record.get("n_appendix_notes_added") for record in records)
+    assert any(path.is_file() for path in (run.folder / "steps").glob("*/appendix_notes.json"))
+
+
+def test_an_ungated_slow_update_is_taken_and_measured_before_it_is_anybodys_score(tmp_path):
+    run = train(tmp_path / "run", optimizer__slow_update_gate_with_selection=False, train__num_epochs=4, model__optimizer="world:harm=1.0")
+    taken = [event for event in run.of(EpochEnded) if event.slow_update["action"] == "force_accept"]
+    assert taken
+    closed = {event.id: event for event in run.of(StageClosed)}
+    for event in taken:
+        rows = closed[f"e{event.epoch}/end/selection"].rows
+        assert len(rows) == 30 and all(row.hard is not None for row in rows)
+        assert event.slow_update["selection_hard"] == sum(row.hard for row in rows) / 30
+    checkpoints = [event for event in run.events if event.type == "checkpoint"]
+    assert all(event.state["score"] is not None for event in checkpoints)
+    assert all(event.state["best_score"] >= event.state["score"] for event in checkpoints)
+    dipped = [event for event in checkpoints if event.kind == "epoch" and event.state["score"] < event.state["best_score"]]
+    assert dipped, "with a harmful rule in every slow update, one of them must have cost something"
+    summary = run.json("summary.json")
+    if checkpoints[-1].state["skill"] != checkpoints[-1].state["best"]:
+        assert summary["final_test_hard"] is not None
+
+
+@pytest.mark.parametrize("policy", ["mixed", "changed", "unchanged"])
+def test_the_slow_update_reads_the_pairs_its_policy_keeps(tmp_path, policy):
+    run = train(tmp_path / "run", optimizer__longitudinal_pair_policy=policy, optimizer__slow_update_samples=6, train__num_epochs=4)
+    pairs = [pair for event in run.of(EpochEnded) for pair in event.pairs]
+    assert pairs
+    kinds = {pair["category"] for pair in pairs}
+    changed = {"improved", "regressed"}
+    assert (kinds <= changed) == (policy == "changed") and (kinds.isdisjoint(changed)) == (policy == "unchanged")
+    for event in run.of(EpochEnded):
+        assert len(event.pairs) <= 6
+        if event.pairs:
+            kept = json.loads((run.folder / f"slow_update/epoch_{event.epoch:02d}/comparison_pairs.json").read_text())
+            assert kept == event.pairs
+    asked = {event.place for event in run.of(StageClosed) if "/more-" in event.place}
+    assert bool(asked) == (policy == "changed")
+
+
+def test_a_rejected_bundle_is_tried_again_as_its_halves_and_the_cost_is_shown(tmp_path):
+    run = train(tmp_path / "run", model__optimizer="world:harm=0.9", train__num_epochs=4)
+    saved = [record for record in run.json("history.json") if "salvage" in record]
+    assert saved
+    kept = [record for record in saved if record["action"] in ALL_ACCEPTED]
+    assert kept, "one half of some bundle should be good"
+    for record in saved:
+        halves = record["salvage"]["halves"]
+        assert 1 <= len(halves) <= 2 and record["salvage"]["rows"] == sum(half["rows"] for half in halves)
+        assert [half["action"] for half in halves[:-1]] == ["reject"] * (len(halves) - 1)
+        assert (halves[-1]["action"] == "accept") == (record["action"] in ALL_ACCEPTED)
+        applied = record["edit_states"]["applied"]
+        assert applied >= 2 and sum(len(half["edits"]) for half in halves) <= applied
+        step = run.folder / f"steps/step_{record['step']:04d}"
+        assert (step / "half_1/candidate_skill.md").is_file() and (step / "half_1/verdict.json").is_file()
+    without = train(tmp_path / "without", model__optimizer="world:harm=0.9", train__num_epochs=4, optimizer__salvage=False)
+    assert not any("salvage" in record for record in without.json("history.json"))
+    assert not any("half-" in event.place for event in without.of(Judged))
