@@ -1,13 +1,21 @@
-"""Writes `docs/configuration.md` from the code, so that the table cannot lag: `python docs/generate.py`."""
+"""Writes `docs/configuration.md` from the code, so that the tables cannot lag: `python docs/generate.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config import describe, flags
+from skillopt.config import absent_names, describe, describe_providers, flags
+from skillopt.config.absent import find_benchmark
+from skillopt.config.backends import DEFAULT_MODELS, EITHER, backend_names, find_backend
+from skillopt.config.keys import ALIASES, DEAD, REFUSED, ROLE_VARIABLES, SHORT
+from skillopt.config.layers import settings_leaves
+from skillopt.config.provider_keys import PROVIDER_KEYS, SECOND_VARIABLES
+from skillopt.config.public import PUBLIC, WHY, differs, public_default
 from skillopt.config.show import Described
+from skillopt.config.values import MODES
 
 HEAD = """# Configuration
 
@@ -16,30 +24,134 @@ Made by `docs/generate.py`; `make docs` writes it anew and a test holds it.
 Settings come from flags, `--cfg-options key=value`, a YAML file (`--config`, with `_base_`), the environment and `.env`, in that order;
 `skillopt config show` prints every value with its origin. An unknown key is an error that names the near miss. A knob left unset sends
 nothing; the output cap is the one knob with a default. `flag` is the public name of the same setting on the command line.
+
+`public default` is what the public SkillOpt ships; an empty cell is unset, *ours* is a key that only exists here. Where our default is
+another one, the next column says why.
+
+A file may be structured (sections, as below) or flat (`batch_size: 40`, the names of the flags); within a file the structured form wins,
+and a file beats its `_base_` whatever its form. `python -m skillopt.run --config FILE` takes the short flat form, with these further names:
+"""
+PROVIDERS = """## Settings of a provider or an agent program
+
+What is set for a provider reaches every role that is on it, and no other. Keys of a provider also exist for one role
+(`model.optimizer_azure_openai_endpoint`, `model.target_qwen_chat_base_url`): such a key beats the common one, unless the common one stands
+in this run's own settings and the role's only in the environment. All of them fill the role's own settings (`model.<role>.base_url`,
+`.options`, `.agent`), which can be written directly as well, and then win.
+"""
+VARIABLES_TEXT = """## Environment variables
+
+Every key of the table above is also a variable: its last part in capitals (`AZURE_OPENAI_ENDPOINT`, `QWEN_CHAT_TEMPERATURE`,
+`CLAUDE_CODE_EXEC_PATH`), for one role with `OPTIMIZER_` or `TARGET_` in front (`TARGET_AZURE_OPENAI_API_KEY`) or after the provider's name
+(`AZURE_OPENAI_TARGET_API_KEY`). `1` and `0` are true and false. Variables are read and never written.
+
+A `.env` in the working directory is read the same way, weakest of all, with two limits because it may be somebody else's: an endpoint in it
+is used only with a key from the same file, and settings of a program that starts on this machine are not read from it.
+
+Further names:
+"""
+BACKENDS = """## Backends
+
+A bare model name (`gpt-5.5`, without `provider:`) goes to its role's backend. `model.backend` fills the roles whose own backend is unset or
+`openai_chat`. Two names mean something else than in the public system: `openai` and `anthropic` are those APIs, not agent programs.
+The names `gpt-5.4` and `gpt-5.5`, left at their default or standing in a file, give way to a backend's own default model; to insist, name
+them on the command line or write `provider:gpt-5.5`.
+"""
+SECOND = """## Second names
+
+One name of a key or value is used throughout; these are read as well.
+"""
+WITHOUT = """## Public keys that do nothing here
+
+They load; with any other value than those, a dead key gives one warning and a refused one is an error.
 """
 
 
 def page() -> str:
     """The whole page."""
     common = describe()
-    parts = [HEAD, "## Settings of every run\n", table(common)]
+    parts = [HEAD, lines(("name", "key"), ((f"`{name}`", f"`{key}`") for name, key in SHORT.items()))]
+    parts += ["## Settings of every run\n", table(common)]
+    shared = [row for row in describe_providers() if PROVIDER_KEYS[row.key].role is None or "copilot" in row.key]
+    parts += [PROVIDERS, table(shared), VARIABLES_TEXT, further_variables(), BACKENDS, backends(), SECOND, second_names()]
     for name in benchmarks.names():
         own = [row for row in describe(name) if row.key not in {shared.key for shared in common}]
         parts += [f"## Settings of `{name}`\n", table(own, name)]
+    parts += ["## Settings of benchmarks that are not installed\n", absent(), WITHOUT, without()]
     return "\n".join(parts)
 
 
 def table(rows: Sequence[Described], benchmark: str | None = None) -> str:
     """One line a key."""
-    names = {flag.key: flag.name for flag in flags(benchmark)}
-    lines = ["| key | flag | type | default | meaning |", "|---|---|---|---|---|"]
+    names = {flag.key: flag.name for flag in flags(benchmark) if not flag.hidden}
+    cells = []
     for row in rows:
         name = names.get(row.key) or names.get(row.key.removesuffix(".name"))
-        flag = f"`--{name}`" if name else ""
-        default = "" if row.default is None else f"`{row.default}`"
-        cells = (f"`{row.key}`", flag, row.type, default, row.description)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+        public = plain(public_default(row.key)) if row.key in PUBLIC else "*ours*"
+        why = WHY[row.key] if differs(row.key, row.default) else ""
+        cells.append((f"`{row.key}`", f"`--{name}`" if name else "", row.type, plain(row.default), public, why, row.description))
+    return lines(("key", "flag", "type", "default", "public default", "why ours differs", "meaning"), cells)
+
+
+def further_variables() -> str:
+    """Variables whose name does not follow from their key."""
+    return lines(("variable", "key"), ((f"`{name}`", f"`{key}`") for name, key in {**ROLE_VARIABLES, **SECOND_VARIABLES}.items()))
+
+
+def second_names() -> str:
+    """Keys and values that have more than one public name."""
+    keys = [(f"`{name}`", f"`{key}`") for name, key in ALIASES.items()]
+    values = [(f"`{key}: {word}`", f"`{key}: {name}`") for key, names in MODES.items() for name, words in names.items() for word in words]
+    return lines(("written", "means"), [*keys, ("`lr_scheduler: autonomous`", "`optimizer.lr_control_mode: autonomous`"), *values])
+
+
+def backends() -> str:
+    """What each public backend name means."""
+    cells = []
+    for name in backend_names():
+        found = find_backend(name, "backend", (), ())
+        provider = "openai or azure" if found.provider == EITHER else found.provider
+        target = provider if found.harness == "chat" else f"{found.harness}/{provider}"
+        optimizer = "" if not found.optimizer else provider
+        default = DEFAULT_MODELS.get(found.provider)
+        model = "`gpt-5.5`" if default is None else f"`{default}`" if default else "the program's own"
+        model = "none: name one" if found.provider == "compatible" else model
+        cells.append((f"`{name}`", target, optimizer, "yes" if found.fills_optimizer else "", model))
+    return lines(("backend", "as target", "as optimizer", "as `model.backend` also fills the optimizer", "default model"), cells)
+
+
+def absent() -> str:
+    """The keys of public benchmarks that are known and not installed."""
+    common = {"env.split_mode", "env.split_ratio", "env.split_seed", "env.split_dir", "env.data_path", "env.limit"}
+    cells = []
+    for name in absent_names():
+        for leaf in settings_leaves(find_benchmark(name)[0].Settings):
+            if leaf.key not in common:
+                cells.append((f"`{name}`", f"`{leaf.key}`", leaf.type_words, plain(leaf.default), leaf.description))
+    return lines(("benchmark", "key", "type", "public default", "meaning"), cells)
+
+
+def without() -> str:
+    """Dead and refused keys."""
+    cells = [
+        (f"`{key}`", "any value" if values is None else ", ".join(map(plain, values)), f"dead: {why}")
+        for key, (why, values) in DEAD.items()
+    ]
+    cells += [(f"`{key}`", ", ".join(map(plain, values)), f"refused: {why}") for key, (why, values) in REFUSED.items()]
+    return lines(("key", "loads silently with", "why"), cells)
+
+
+def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    made = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    made += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(made) + "\n"
+
+
+def plain(value: Any) -> str:
+    """A value as it would be written in a file; unset is an empty cell."""
+    if value is None or value == "":
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 if __name__ == "__main__":

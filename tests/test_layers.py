@@ -25,7 +25,7 @@ LAYERS = [
     "sleep",
     "config build api estimate doctor report export __init__",
     "cli dashboard mcp_server trackers plugins testing",
-    "__main__",
+    "__main__ run",
 ]
 LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
 # Neighbours that may be imported all the same: everything may raise, assembly goes from config over build to the rest,

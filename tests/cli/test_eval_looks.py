@@ -71,6 +71,12 @@ def test_other_tasks_are_no_look_and_fewer_of_the_same_are(skillopt: Command, tr
     assert "this is look 2" in skillopt(*words, "--test_env_num", "5").out
 
 
+def test_a_run_that_took_only_some_of_the_tasks_is_recognised(skillopt: Command) -> None:
+    words = ("train", "quickstart", "--quiet", "--num_epochs", "1", "--test_env_num", "8", "--out_root", "few", "--cfg-options", *SMALL)
+    assert skillopt(*words).code == 0
+    assert "Counted in few: this is look 2" in skillopt(*WORDS, "--skill", "few", "--split", "test").out
+
+
 def test_a_run_at_work_is_left_alone_and_that_is_said(skillopt: Command, trained: Path) -> None:
     with lock(trained / ".lock"):
         ran = skillopt(*WORDS, "--skill", str(trained), "--split", "test")

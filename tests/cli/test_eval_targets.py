@@ -40,9 +40,9 @@ def targets(*providers: LoopbackProvider) -> tuple[str, ...]:
 def test_skills_and_targets_make_a_table_of_cells(skillopt: Command, provider: LoopbackProvider, other: LoopbackProvider) -> None:
     ran = skillopt(*WORDS, *targets(provider, other), "--against", "none", "--cfg-options", *SMALL)
     assert ran.code == 0
-    head, _, *rows = ran.out.splitlines()[1:]
-    assert head.split("┃")[-2:] == [" compatible:a   ", " compatible:b  "] or ("compatible:a" in head and "compatible:b" in head)
-    assert sum(row.count("n 20, 0 invalid") for row in rows) == 4
+    head = next(line for line in ran.out.splitlines() if "skill" in line)
+    assert head.index("compatible:a") < head.index("compatible:b")
+    assert ran.out.count("n 20, 0 invalid") == 4
     for name in ("a", "b"):
         assert f"some.md against none with compatible:{name} on val (hard, 20 tasks)" in ran.out
     assert "95 % interval" in ran.out

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from skillopt.config import Resolved, load
+from skillopt.config import Resolved, RoleSpec, load, resolve_role
+from skillopt.config.role_schema import RoleName
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.registry import Registry
 
 Load = Callable[..., Resolved]
+CLIS = ["claude_cli", "codex_cli", "copilot_cli"]
+PROVIDERS = ["anthropic", "azure", "compatible", "gemini", "handoff", "local", "minimax", "openai", "qwen", "world", *CLIS]
+HARNESSES = ["chat", "claude_code", "codex", "copilot", "cursor", "opencode"]
+"""What counts as installed in these tests, whatever is."""
 
 
 class ToySettings(BaseModel):
@@ -81,10 +86,32 @@ def run(cwd: Path) -> Load:
         options: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         dotenv: bool = True,
+        providers: Sequence[str] = PROVIDERS,
+        harnesses: Sequence[str] = HARNESSES,
     ) -> Resolved:
-        return load(config, flags=flags or {}, options=options, environ=environ or {}, cwd=cwd, dotenv=dotenv, registry=ToyRegistry())
+        return load(
+            config,
+            flags=flags or {},
+            options=options,
+            environ=environ or {},
+            cwd=cwd,
+            dotenv=dotenv,
+            registry=ToyRegistry(),
+            providers=providers,
+            harnesses=harnesses,
+        )
 
     return run
+
+
+@pytest.fixture
+def role() -> Callable[[Resolved, RoleName], RoleSpec]:
+    """What a role is built from."""
+
+    def role(resolved: Resolved, name: RoleName = "target") -> RoleSpec:
+        return resolve_role(resolved.config, name, providers=PROVIDERS, harnesses=HARNESSES)
+
+    return role
 
 
 @pytest.fixture

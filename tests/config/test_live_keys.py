@@ -163,6 +163,8 @@ ROLES = [
         for part in ("input", "output", "cached")
     ),
 ]
+AWARE = {**BASE, "optimizer.use_skill_aware_reflection": True}
+REWRITING = {**BASE, "optimizer.skill_update_mode": "rewrite_from_suggestions"}
 CASES = [
     *ROLES,
     case(
@@ -191,12 +193,22 @@ CASES = [
     case("optimizer.learning_rate", 2, "requests"),
     case("optimizer.min_learning_rate", 4, "events"),
     case("optimizer.lr_scheduler", "constant", "events"),
-    case("optimizer.lr_control_mode", "none", "error"),
-    case("optimizer.skill_update_mode", "rewrite", "error"),
     case("optimizer.use_slow_update", False, "requests", LONGER),
     case("optimizer.slow_update_samples", 2, "requests", LONGER),
-    case("optimizer.slow_update_gate_with_selection", False, "error"),
-    case("optimizer.use_meta_skill", False, "requests", LONGER, env__val_cases=40, train__batch_size=6),
+    case("optimizer.use_meta_skill", False, "requests", LONGER, train__num_epochs=4),
+    case("optimizer.lr_control_mode", "none", "requests"),
+    case("optimizer.skill_update_mode", "rewrite_from_suggestions", "requests"),
+    case("optimizer.slow_update_gate_with_selection", False, "events", LONGER),
+    case("optimizer.longitudinal_pair_policy", "unchanged", "events", LONGER),
+    case("optimizer.use_skill_aware_reflection", True, "requests"),
+    case("optimizer.skill_aware_appendix_source", "failure_only", "requests", AWARE),
+    case("optimizer.skill_aware_consolidate_threshold", 1, "requests", AWARE),
+    case("optimizer.salvage", False, "events", {**BASE, "train.num_epochs": 3}),
+    case("model.rewrite_reasoning_effort", "high", "requests", REWRITING),
+    case("model.rewrite_max_completion_tokens", 5000, "requests", REWRITING),
+    case("gate.alpha", 0.9, "events", {**BASE, "gate.policy": "paired"}),
+    case("gate.max_chars", 5, "events", {**BASE, "gate.policy": "size_capped"}),
+    case("gate.confirm_draws", 3, "events", {**BASE, "gate.policy": "confirm"}),
     case("evaluation.use_gate", False, "events"),
     case("evaluation.gate_metric", "soft", "events"),
     case("evaluation.gate_mixed_weight", 0.9, "events", {**OWN, "env.scorer": "graded.py:grade"}, evaluation__gate_metric="mixed"),

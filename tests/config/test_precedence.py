@@ -97,7 +97,8 @@ def test_a_later_option_beats_an_earlier_one(run):
 def test_a_blank_in_a_public_file_leaves_the_environment_alone(run, write):
     write("c.yaml", "model:\n  azure_openai_endpoint: ''\n  reasoning_effort: ''\n")
     resolved = run("c.yaml", environ={"AZURE_OPENAI_ENDPOINT": "http://azure/v1", "AZURE_OPENAI_API_KEY": "k" * 8})
-    assert resolved.config.model.azure_openai_endpoint == "http://azure/v1"
+    assert resolved.config.model.target.base_url == "http://azure/v1"
+    assert resolved.provenance["model.target.base_url"].where == "AZURE_OPENAI_ENDPOINT"
     assert resolved.config.model.reasoning_effort is None
 
 

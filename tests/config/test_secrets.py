@@ -47,7 +47,7 @@ def test_no_credential_is_in_what_is_shown_or_printed(run, write):
     "text",
     [
         f"model:\n  target:\n    api_kye: {SECRET}\n",
-        f"model:\n  minimax_api_key: {SECRET}\n",
+        f"model:\n  minimax_api_kye: {SECRET}\n",
         f"model:\n  target:\n    api_key: [{SECRET}]\n",
         f"model:\n  azure_openai_api_key: {{a: {SECRET}}}\n",
         f"model:\n  target: {{name: 'compatible:m@http://a:{SECRET}@h/v1', base_url: 'http://b:{SECRET}@g/v1'}}\n",

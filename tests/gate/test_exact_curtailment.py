@@ -50,9 +50,9 @@ def confirm(seed: int) -> tuple[RandomCase, rules.Rule, dict[str, Any]]:
 POLICIES = {
     "strict": (strict, 2_000, 50),
     "no_regression": (no_regression, 600, 20),
-    "paired": (paired, 400, 20),
+    "paired": (paired, 300, 20),
     "size_capped": (size_capped, 400, 15),
-    "confirm": (confirm, 800, 50),
+    "confirm": (confirm, 600, 50),
 }
 
 
@@ -102,7 +102,7 @@ def assert_shortest(verdict: Verdict, case: RandomCase, rule: rules.Rule, *, fur
 @pytest.mark.parametrize("ahead", [3, 50])
 def test_the_record_does_not_depend_on_how_far_the_gate_runs_ahead(policy, ahead):
     make, _, _ = POLICIES[policy]
-    for seed in range(40):
+    for seed in range(25):
         case, _, settings = make(seed)
         reading = {**case.reading, "policy": policy, **settings}
         one, _ = judge(case.incumbent, Table(case.cells, random.Random(1)), **{**reading, "ahead": 1})
@@ -113,7 +113,7 @@ def test_the_record_does_not_depend_on_how_far_the_gate_runs_ahead(policy, ahead
 @pytest.mark.parametrize("policy", POLICIES)
 def test_in_full_every_row_is_measured_and_the_verdict_is_the_same(policy):
     make, _, _ = POLICIES[policy]
-    for seed in range(40):
+    for seed in range(25):
         case, rule, settings = make(seed)
         verdict, _ = judge(case.incumbent, case.table(), policy=policy, in_full=True, **case.reading, **settings)
         assert len(verdict.rows) == len(case.incumbent) == verdict.rows_total
@@ -122,7 +122,7 @@ def test_in_full_every_row_is_measured_and_the_verdict_is_the_same(policy):
 
 
 def test_with_the_gate_off_every_row_is_measured_and_no_policy_decides():
-    for seed in range(40):
+    for seed in range(25):
         case = random_case(seed)
         settings = {"policy": "size_capped", "max_chars": 1}
         verdict, _ = judge(case.incumbent, case.table(), is_on=False, **case.reading, **settings)

@@ -111,6 +111,7 @@ def test_an_ungated_slow_update_is_taken_and_measured_before_it_is_anybodys_scor
     dipped = [event for event in checkpoints if event.kind == "epoch" and event.state["score"] < event.state["best_score"]]
     assert dipped, "with a harmful rule in every slow update, one of them must have cost something"
     summary = run.json("summary.json")
+    assert "without a gate" in summary["claim"] and "without a gate" in summary["gate"]
     if checkpoints[-1].state["skill"] != checkpoints[-1].state["best"]:
         assert summary["final_test_hard"] is not None
 

@@ -35,6 +35,8 @@ class Place:
     home: Path
     workspace: Path
     temp: Path
+    config: Path | None = None
+    """The CLI's own configuration folder that is used in place, where the user named one; else it is a fresh one in `home`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class Work:
     skill: str | None = None
     activation: Activation = "forced"
     images: tuple[Path, ...] = ()
+    bubblewrap: bool = False
+    """Whether this machine has bubblewrap, with which a CLI may keep its own credentials from the programs it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

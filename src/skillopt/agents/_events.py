@@ -26,7 +26,10 @@ _SIGNS: tuple[tuple[Kind, str], ...] = (
     ),
     ("auth", r"(?:status|error|http)\D{0,12}40[13]\b"),
     ("rate_limit", r"rate.?limit|too many requests|usage limit|quota|(?:status|error|http)\D{0,12}429\b"),
-    ("contract", r"(?:status|error|http)\D{0,12}(?:400|404|413|422)\b|model_not_found|invalid_request|model .{0,80}(?:not exist|not found)"),
+    (
+        "contract",
+        r"(?:status|error|http)\D{0,12}(?:400|404|413|422)\b|model_not_found|invalid_request|model .{0,80}(?:not exist|not found)",
+    ),
     (
         "unavailable",
         r"overloaded|high demand|server.?error|unable to connect|connection (?:failed|refused|reset|error)|error sending request|network"
@@ -34,7 +37,9 @@ _SIGNS: tuple[tuple[Kind, str], ...] = (
     ),
 )
 # A login that is gone, told as if it were the answer.
-_LOGGED_OUT = re.compile(r"\W{0,4}(?:not logged in|invalid api key|please (?:run /login|log ?in)|authentication (?:failed|required))", re.IGNORECASE)
+_LOGGED_OUT = re.compile(
+    r"\W{0,4}(?:not logged in|invalid api key|please (?:run /login|log ?in)|authentication (?:failed|required))", re.IGNORECASE
+)
 
 
 def events(stdout: bytes) -> list[dict[str, Any]]:
@@ -91,10 +96,13 @@ def shown(text: str) -> str:
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."
 
 
-def jsonl_files(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
-    """The records of every transcript that a CLI left below a folder."""
+def transcripts(folder: Path, pattern: str, workspace: Path) -> Iterator[dict[str, Any]]:
+    """The records of every transcript below a folder that is about this workspace."""
+    about = json.dumps(str(workspace))[1:-1].encode()
     for file in sorted(folder.glob(pattern)):
-        yield from events(file.read_bytes())
+        content = file.read_bytes()
+        if about in content:
+            yield from events(content)
 
 
 def tool_message(call: str, content: str) -> Message:

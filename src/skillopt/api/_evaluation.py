@@ -13,7 +13,7 @@ from skillopt.api._looking import Noted, note_in
 from skillopt.api._results import Missing, write_results
 from skillopt.build import Job, Lab
 from skillopt.config import Config, RoleSpec, resolve_role
-from skillopt.errors import BudgetSpent, ConfigError, Interrupted, Stopped, UsageError
+from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluate.runner import Evaluation, Evaluator, fact, rows_of
 from skillopt.events import RowFact, Sink
 from skillopt.models._limits import Retry
@@ -191,13 +191,13 @@ class _Work:
                     yield target, name, split
 
     def _stopped(self) -> Stopped | None:
-        """One reason for all: an outage before a spent budget, because raising the budget would not mend it."""
+        """One reason for all: an outage before everything else, a spent budget last, because raising it would not mend the others."""
         if not self._reasons:
             return None
         said: dict[str, list[str]] = {}
         for name, reason in self._reasons.items():
             said.setdefault(str(reason), []).append(name)
-        first = min(self._reasons.values(), key=lambda reason: isinstance(reason, BudgetSpent))
+        first = min(self._reasons.values(), key=lambda reason: (not isinstance(reason, ProviderDown), isinstance(reason, BudgetSpent)))
         if len(said) == 1 and len(self._reasons) == len(self._targets):
             return first
         return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))

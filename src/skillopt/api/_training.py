@@ -53,7 +53,7 @@ async def train(engine: Engine) -> Result:
         changed=state.best.rendered != state.seed.rendered,
         simulated=job.simulated,
         verified=trainer.gate.verified,
-        gate_on=trainer.gate.is_on,
+        ungated=trainer.ungated,
     )
     figures = summary(
         state,
@@ -61,6 +61,7 @@ async def train(engine: Engine) -> Result:
         seed=trainer.measured(state.seed),
         best=trainer.measured(state.best),
         gate=trainer.gate,
+        ungated=trainer.ungated,
         report=fitted.report,
         claim=sentence,
         status=status,

@@ -160,6 +160,8 @@ class Engine(Lab):
             notes.append("Fewer than 5 val tasks: verdicts of this run are marked unverified.")
         if not evaluation.use_gate:
             notes.append("The gate is off: every candidate is taken without proof, and every report says so.")
+        elif self.trainer.ungated:
+            notes.append("Slow updates are taken without a gate and measured afterwards, and every report says so.")
         return notes
 
 

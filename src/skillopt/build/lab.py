@@ -29,6 +29,7 @@ from skillopt.models._prices import Price, price_of
 from skillopt.models._recorded import Recorded
 from skillopt.models._rounds import Attended, ByHand, Handed, Rounds
 from skillopt.models._scrubbed import Scrubbed
+from skillopt.models._structured import AskedAgain
 from skillopt.store.cache import SharedRollouts
 from skillopt.store.run import Run
 
@@ -103,7 +104,8 @@ class Lab:
         ceilings: dict[Role, int] = {"target": most or config.env.workers, "optimizer": most or config.gradient.analyst_workers}
         on_close = self.ledger.stop if self._one_stops_all else _nobody_else
         limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close))
-        stack: Model = Limited(Budgeted(Scrubbed(provider, self.job.scrubber), self.ledger, price), limiter)
+        paid = Budgeted(Scrubbed(provider, self.job.scrubber), self.ledger, price)
+        stack: Model = Limited(AskedAgain(paid, provider), limiter)
         if isinstance(provider, ByHand):  # scrubbed again, as its questions become files before they come to the provider
             stack = Scrubbed(Handed(stack, provider.desk, self._rounds), self.job.scrubber)
         recorded = Recorded(stack, self.run.database)
@@ -114,7 +116,8 @@ class Lab:
     def further_target(self, spec: RoleSpec) -> Evaluator:
         """An evaluator of another target beside the job's own: the same folder, ledger, rollouts and number of workers for all."""
         evaluator = self._evaluator(spec, self._price("target", spec, self.ledger.budget))
-        evaluator.slots = self.evaluator.slots
+        if evaluator.workers == self.evaluator.workers:  # one that is asked by hand has no limit, and takes no slot from the others
+            evaluator.slots = self.evaluator.slots
         return evaluator
 
     def stop(self, reason: Stopped) -> None:

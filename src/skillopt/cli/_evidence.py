@@ -97,13 +97,13 @@ def gather(run: RunView, step: str) -> Evidence:
     at = run.events.index(judged)
     before = _state_before(run, at)
     incumbent = Document(before["skill"] if is_gated else before["best"])
-    updated = next((event for event in run.events if isinstance(event, Updated) and event.place == judged.place), None)
+    updated = _updated(run, judged.place)
     about: dict[str, Any] = {
         "name": name,
         "judged": judged,
         "policy": policy,
         "others": [f"{_name(other.place, with_part=True)}: {other.action}" for other in of_step if other is not judged],
-        "edits": updated.outcomes if updated is not None else (),
+        "edits": _edits(run, judged.place),
     }
     closed = next((event for event in run.events if isinstance(event, StageClosed) and event.id == f"{judged.place}/selection"), None)
     if closed is None:
@@ -167,6 +167,22 @@ def _name(place: str, *, with_part: bool) -> str:
     if where.startswith("end"):
         return f"epoch-{epoch[1:]}"
     return f"step {where[1:].partition('.')[0]}" + (f"/{part}" if with_part else "")
+
+
+def _updated(run: RunView, place: str) -> Updated | None:
+    return next((event for event in run.events if isinstance(event, Updated) and event.place == place), None)
+
+
+def _edits(run: RunView, place: str) -> Sequence[Mapping[str, Any]]:
+    """The edits a verdict is about and how they ended; those of a half are told with the bundle, and the step's record says which."""
+    step, half, number = place.partition("/half-")
+    updated = _updated(run, step)
+    outcomes = () if updated is None else updated.outcomes
+    if not half:
+        return outcomes
+    records = [event.record for event in run.events if isinstance(event, Checkpoint) and event.id == f"{step}/step"]
+    ids = {one for record in records for one in record["salvage"]["halves"][int(number) - 1]["edits"]}
+    return [outcome for outcome in outcomes if outcome["id"] in ids]
 
 
 def _state_before(run: RunView, at: int) -> Mapping[str, Any]:

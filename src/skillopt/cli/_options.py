@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from skillopt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from skillopt.config import Flag
 
 _LIST_FLAG = ("--cfg-options", "--cfg_options")
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
@@ -115,35 +118,41 @@ def config_name(argument: str | None, option: str | None) -> str | None:
 
 def _flag_options(wanted: Callable[[str], bool]) -> dict[str, inspect.Parameter]:
     from skillopt.benchmarks import benchmarks
-    from skillopt.config import FLAT, flags
+    from skillopt.config import FLAT, absent_names, flags
 
     found = {flag.name: (flag, _panel(flag.key)) for flag in flags() if wanted(flag.key)}
-    for benchmark in benchmarks.names():
+    for benchmark in [*benchmarks.names(), *absent_names()]:
         try:
             own = flags(benchmark)
         except ImportError:  # a plug-in without its dependencies says so when it is used, not when another one is
             continue
         for flag in own:
-            if not wanted(flag.key) or (flag.name in found and flag.name not in _thin(found)):
+            if not wanted(flag.key) or (flag.name in found and not _is_thin(found[flag.name][0])):
                 continue
             found[flag.name] = (flag, _panel(flag.key) if flag.name in FLAT else f"Keys of {benchmark}")
-    return {name: _option(name, flag.type, flag.description, panel) for name, (flag, panel) in found.items()}
+    return {name: _option(flag, panel) for name, (flag, panel) in found.items()}
 
 
-def _thin(found: Mapping[str, tuple[Any, str]]) -> set[str]:
-    """Flags that only a benchmark can describe."""
-    return {name for name, (flag, _) in found.items() if flag.description == "A key of the benchmark."}
+def _is_thin(flag: Flag) -> bool:
+    """Whether only a benchmark can describe the flag."""
+    from skillopt.config.flags import OF_A_BENCHMARK
+
+    return flag.hidden or flag.description == OF_A_BENCHMARK
 
 
-def _option(name: str, kind: str, description: str, panel: str) -> inspect.Parameter:
-    metavar = _METAVARS.get(kind, kind.replace(" | ", "|"))
-    option = typer.Option(f"--{name}", help=description, metavar=metavar, rich_help_panel=panel, show_default=False)
+def _option(flag: Flag, panel: str) -> inspect.Parameter:
+    metavar = _METAVARS.get(flag.type, flag.type.replace(" | ", "|"))
+    option = typer.Option(
+        f"--{flag.name}", help=flag.description, metavar=metavar, rich_help_panel=panel, show_default=False, hidden=flag.hidden
+    )
     annotation = Annotated[str | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return inspect.Parameter(flag.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _panel(key: str) -> str:
-    return _PANELS.get(key.partition(".")[0], "Other")
+    from skillopt.config.provider_keys import PROVIDER_KEYS
+
+    return "Providers and agent programs" if key in PROVIDER_KEYS else _PANELS.get(key.partition(".")[0], "Other")
 
 
 def _brief(command: Callable[..., None]) -> Callable[..., None]:

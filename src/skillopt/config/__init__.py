@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from skillopt.config.absent import absent_names
 from skillopt.config.budget import parse_budget
 from skillopt.config.files import packaged_names
+from skillopt.config.flags import Flag, flags
 from skillopt.config.keys import FLAT
 from skillopt.config.load import Resolved, load
+from skillopt.config.role_schema import PriceConfig, RoleConfig
 from skillopt.config.roles import ModelString, RoleSpec, parse_model_string, resolve_role
-from skillopt.config.schema import BudgetConfig, Config, PriceConfig, RoleConfig
-from skillopt.config.show import as_json, describe, flags, render
+from skillopt.config.schema import BudgetConfig, Config
+from skillopt.config.show import as_json, describe, describe_providers, render
 from skillopt.config.source import Source
 
 __all__ = [
     "FLAT",
     "BudgetConfig",
     "Config",
+    "Flag",
     "ModelString",
     "PriceConfig",
     "Resolved",
     "RoleConfig",
     "RoleSpec",
     "Source",
+    "absent_names",
     "as_json",
     "describe",
+    "describe_providers",
     "flags",
     "load",
     "packaged_names",

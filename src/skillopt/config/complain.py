@@ -6,13 +6,17 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from skillopt.config.absent import benchmarks_with
 from skillopt.config.fields import Leaf
-from skillopt.config.keys import DEAD, FLAT, LATER, LATER_VALUES
+from skillopt.config.keys import DEAD, FLAT, REFUSED
 from skillopt.config.layers import LEAVES, SECTIONS, leaf_of, settings_leaves
-from skillopt.config.source import Entry
+from skillopt.config.provider_keys import PROVIDER_KEYS
+from skillopt.config.source import CHOSEN, Entry
+from skillopt.config.values import known_words
 from skillopt.errors import suggest
+from skillopt.registry import Registry
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -31,28 +35,47 @@ _EXPECTED = {
 }
 
 
-def check_keys(entries: Iterable[Entry], settings: type[BaseModel] | None, benchmark: str | None, problems: list[str]) -> list[str]:
+def check_keys(
+    entries: Iterable[Entry], settings: type[BaseModel] | None, benchmark: str | None, registry: Registry, problems: list[str]
+) -> list[str]:
     """Refuse keys nobody reads; returns the warnings about dead keys and about credentials on a command line."""
     warnings: list[str] = []
     for entry in entries:
         leaf = leaf_of(entry.key, settings)
         if leaf is not None:
-            if leaf.secret and entry.source.layer in ("flag", "cfg-options"):
+            if leaf.secret and entry.source.layer in ("flag", "cfg-options") and entry.value:
                 warnings.append(f"{entry.written}: a key on the command line can be read by other users; put it in the environment")
-            if _is_later(entry):
-                problems.append(f"{entry}: {entry.value!r} is known but not supported yet; use {leaf.default!r}")
         elif entry.key in DEAD:
-            warnings.append(f"{entry}: this key has no effect ({DEAD[entry.key]})")
-        elif entry.key in LATER:
-            if not _asks_for_nothing(entry.value, LATER[entry.key]):
-                problems.append(f"{entry}: this key is known but not supported yet; leave it out")
+            why, unasking = DEAD[entry.key]
+            if unasking is not None and not _asks_for_nothing(entry.value, unasking):
+                warnings.append(f"{entry}: this key has no effect ({why})")
+        elif entry.key in REFUSED:
+            why, harmless = REFUSED[entry.key]
+            if not _asks_for_nothing(entry.value, harmless):
+                elsewhere = f" (a key of {', '.join(owners)})" if (owners := _owners(entry, benchmark, registry)) else ""
+                problems.append(f"{entry}: {entry.value!r} is refused: {why}{elsewhere}")
         elif entry.key in SECTIONS:
             problems.append(f"{entry}: is a section; expected keys below it")
         elif entry.key.startswith("env.") and settings is None and benchmark is not None:
             continue  # the benchmark itself is unknown and already named; whose key this is cannot be told
         else:
-            problems.append(f"{entry}: unknown key. {_near_miss(entry, settings, benchmark)}")
+            problems.append(f"{entry}: {_unknown(entry, settings, benchmark, registry)}")
     return list(dict.fromkeys(warnings))
+
+
+def check_provider_values(merged: Mapping[str, Entry]) -> dict[str, str]:
+    """A line for each key of a provider that was written with a value of the wrong type, whether or not a role is on that provider."""
+    found: dict[str, str] = {}
+    for key, entry in merged.items():
+        if key not in PROVIDER_KEYS or entry.source.layer not in CHOSEN or entry.value in (None, ""):
+            continue
+        leaf = PROVIDER_KEYS[key].leaf
+        try:
+            if not leaf.path:
+                TypeAdapter(leaf.annotation).validate_python(entry.value, strict=True)
+        except ValidationError as error:
+            found[key] = _line(key, entry, leaf, error.errors(include_url=False, include_input=False)[0])
+    return found
 
 
 def about(error: ValidationError, merged: Mapping[str, Entry], settings: type[BaseModel] | None = None) -> list[str]:
@@ -63,17 +86,16 @@ def about(error: ValidationError, merged: Mapping[str, Entry], settings: type[Ba
         parts = [*(["env"] if settings else []), *(str(part) for part in detail["loc"])]
         ends = [end for end in range(len(parts), 0, -1) if leaf_of(".".join(parts[:end]), settings) is not None]
         key = ".".join(parts[: ends[0]] if ends else parts)
-        entry = merged.get(key)
-        if entry is None or not _is_later(entry):  # else it is said already, and better
-            lines.append(_line(key, entry, leaf_of(key, settings), detail))
+        lines.append(_line(key, merged.get(key), leaf_of(key, settings), detail))
     return list(dict.fromkeys(lines))
 
 
 def looks_secret(key: str) -> bool:
     """True for a key that holds a credential by its name, also when it is misspelt or not ours."""
     last = key.rpartition(".")[2].lower()
+    end = "_".join(last.split("_")[-2:])
     return any(word in last for word in ("api_key", "apikey", "secret", "password")) or bool(
-        difflib.get_close_matches(last, ["api_key", "azure_openai_api_key"], n=1, cutoff=0.8)
+        difflib.get_close_matches(end, ["api_key"], n=1, cutoff=0.8)
     )
 
 
@@ -86,7 +108,8 @@ def _line(key: str, entry: Entry | None, leaf: Leaf | None, detail: Any) -> str:
     shown = "the value" if (leaf is not None and leaf.secret) or looks_secret(key) else repr(entry.value)
     if leaf is not None and leaf.choices:
         choices = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in leaf.choices]
-        return f"{where}: {shown} is not one of {', '.join(choices)}. {_did_you_mean(str(entry.value), choices)}".rstrip()
+        near = _did_you_mean(str(entry.value), [*choices, *known_words(key)])
+        return f"{where}: {shown} is not one of {', '.join(choices)}. {near}".rstrip()
     if kind in _EXPECTED:
         return f"{where}: expected {_EXPECTED[kind]}, not {shown}"
     bounds = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
@@ -96,21 +119,30 @@ def _line(key: str, entry: Entry | None, leaf: Leaf | None, detail: Any) -> str:
     return f"{where}: {shown} cannot be used ({str(detail['msg']).removeprefix('Value error, ')})"
 
 
-def _is_later(entry: Entry) -> bool:
-    return any(entry.value == value and type(entry.value) is type(value) for value in LATER_VALUES.get(entry.key, ()))
-
-
 def _did_you_mean(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"Did you mean {close[0]!r}?" if close else ""
 
 
+def _unknown(entry: Entry, settings: type[BaseModel] | None, benchmark: str | None, registry: Registry) -> str:
+    owners = _owners(entry, benchmark, registry)
+    if owners:
+        return f"is a key of {', '.join(owners)}, and env.name is {benchmark}"
+    return f"unknown key. {_near_miss(entry, settings, benchmark)}"
+
+
+def _owners(entry: Entry, benchmark: str | None, registry: Registry) -> list[str]:
+    """The other benchmarks that have this key."""
+    name = entry.key.removeprefix("env.")
+    return benchmarks_with(name, registry) if name != entry.key and benchmark is not None else []
+
+
 def _near_miss(entry: Entry, settings: type[BaseModel] | None, benchmark: str | None) -> str:
     own = [leaf.key for leaf in settings_leaves(settings)] if settings else []
-    known = [*LEAVES, *own]
+    known = [*LEAVES, *PROVIDER_KEYS, *own]
     written = entry.written.lstrip("-")
     if "." not in written:
-        return suggest(written, [*FLAT, *(key.removeprefix("env.") for key in own)])
+        return suggest(written, [*FLAT, *(key.rpartition(".")[2] for key in (*PROVIDER_KEYS, *own))])
     section, _, last = written.rpartition(".")
     elsewhere = [key for key in known if key.rpartition(".")[2] == last]
     if elsewhere:

@@ -17,14 +17,15 @@ from pydantic_core import PydanticUndefined
 from skillopt.config import yaml_file
 from skillopt.errors import ConfigError
 
-PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.split_output_dir"})
+PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root"})
 """Public keys that are paths whatever type a benchmark gives them."""
-OUTPUT_KEYS = frozenset({"env.out_root", "env.split_output_dir", "cache.path"})
+OUTPUT_KEYS = frozenset({"env.out_root", "cache.path", "model.optimizer.options.folder", "model.target.options.folder"})
 """Paths that are written: they belong to the working directory, never to the folder of a config file."""
 FILE_OR_TEXT_KEYS = frozenset({"env.prompt", "env.system", "env.scorer"})
 """Keys that hold text or name a file: a template, or a scorer in a Python file."""
 
 _FILE = re.compile(r"^(?P<file>[^\n]+\.(?:md|txt)|[^\n:]+\.py)(?P<rest>(?::\w+)?)$")
+_TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _WORDS: Mapping[Any, str] = {int: "int", float: "float", bool: "bool", str: "text", Path: "path", SecretStr: "secret"}
 
 
@@ -66,13 +67,15 @@ class Leaf:
     def type_words(self) -> str:
         """The type as a person reads it."""
         if self.choices:
-            return " | ".join(_plain(choice) for choice in self.choices)
+            return " | ".join([*(["bool"] if bool in self.options else []), *map(_plain, self.choices)])
         return " | ".join(_WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option))) for option in self.options)
 
     def from_text(self, text: str) -> Any:
         """The value that a flag, an option or a variable means: text where the type is text, otherwise a YAML value."""
         if self.optional and text in ("", "null", "~"):
             return None
+        if bool in self.options and text.lower() in _TRUTHS:
+            return _TRUTHS[text.lower()]
         texts = (str, Path, SecretStr)
         if any(option in texts for option in self.options) or (self.choices and all(isinstance(choice, str) for choice in self.choices)):
             return text

@@ -12,14 +12,18 @@ from skillopt.config.budget import parse_budget
 from skillopt.config.fields import Leaf, leaves, sections
 from skillopt.config.files import BASE_KEY, Document
 from skillopt.config.keys import ALIASES, VARIABLES, dotted
+from skillopt.config.provider_keys import PROVIDER_KEYS, of_program
 from skillopt.config.schema import Config
 from skillopt.config.source import Entry, Layer, Source
+from skillopt.config.values import canonical
 from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
 
 LEAVES: Mapping[str, Leaf] = {leaf.key: leaf for leaf in leaves(Config)}
 SECTIONS: tuple[str, ...] = tuple(sections(Config))
 _NAMED = ("model.optimizer", "model.target")
+_AS_TEXT = ("flag", "cfg-options", "environment", ".env")
+"""Layers in which every value is text, to be read by its key's type."""
 
 
 def file_layer(document: Document, problems: list[str]) -> dict[str, Entry]:
@@ -71,14 +75,20 @@ def flag_layer(flags: Mapping[str, object], settings: type[BaseModel] | None, pr
     return _layer(given, problems, settings=settings)
 
 
-def variable_layer(variables: Mapping[str, str], layer: Layer, problems: list[str]) -> dict[str, Entry]:
-    """What the variables that name one key say; a blank variable says nothing."""
-    given = [
-        Entry(key=key, value=variables[name], source=Source(layer=layer, where=name), written=name)
-        for name, key in VARIABLES.items()
-        if variables.get(name)
-    ]
-    return _layer(given, problems)
+def variable_layer(variables: Mapping[str, str], layer: Layer, problems: list[str], warnings: list[str]) -> dict[str, Entry]:
+    """What the variables say; a blank one says nothing, and of two for one key the first counts.
+
+    A `.env` may be somebody else's, so it does not decide which program starts on this machine and what that may do.
+    """
+    given: dict[str, Entry] = {}
+    for name, key in VARIABLES.items():
+        if not variables.get(name) or key in given:
+            continue
+        if layer == ".env" and of_program(key):
+            warnings.append(f"{name} in .env is not used: settings of a program belong in the environment or in the configuration")
+            continue
+        given[key] = Entry(key=key, value=variables[name], source=Source(layer=layer, where=name), written=name)
+    return _layer(given.values(), problems)
 
 
 def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> dict[str, Entry]:
@@ -88,9 +98,11 @@ def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[st
 
 
 def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
-    """The key of the tree or of the benchmark, or None."""
+    """The key of the tree, of a provider or of the benchmark, or None."""
     if key in LEAVES:
         return LEAVES[key]
+    if key in PROVIDER_KEYS:
+        return PROVIDER_KEYS[key].leaf
     name = key.removeprefix("env.")
     if name != key and settings is not None and name in settings.model_fields:
         return next(leaf for leaf in _settings_leaves(settings) if leaf.key == key)
@@ -152,9 +164,12 @@ def _spell_out(entry: Entry, settings: type[BaseModel] | None) -> list[Entry]:
         # Text is the whole budget: what it does not name is unlimited, whatever a weaker layer says.
         limits = parse_budget(value).model_dump()
         return [_replaced(entry, f"budget.{name}", limit) for name, limit in limits.items()]
+    value = canonical(key, value)
     leaf = leaf_of(key, settings)
-    if leaf is not None and isinstance(value, str) and entry.source.layer in ("flag", "cfg-options"):
+    if leaf is not None and isinstance(value, str) and entry.source.layer in _AS_TEXT:
         value = leaf.from_text(value)
+    if key == "optimizer.lr_scheduler" and value == "autonomous":
+        key = "optimizer.lr_control_mode"  # the public scheduler of that name was no schedule: it left the limit to nobody
     return [_replaced(entry, key, value)]
 
 

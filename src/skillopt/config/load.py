@@ -8,11 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import complain
-from skillopt.config.environment import Connection, Variables, connect, read_dotenv, secret_variables
+from skillopt.config.absent import find_benchmark
+from skillopt.config.connect import connect
+from skillopt.config.environment import Variables, read_dotenv
 from skillopt.config.fields import OUTPUT_KEYS, file_in
 from skillopt.config.files import read_chain, resolve_path
 from skillopt.config.layers import (
@@ -25,10 +27,14 @@ from skillopt.config.layers import (
     settings_leaves,
     variable_layer,
 )
+from skillopt.config.provider_keys import PROVIDER_KEYS, PROVIDER_VARIABLES
+from skillopt.config.role_schema import ROLES
 from skillopt.config.roles import passwords_in
-from skillopt.config.schema import ROLES, Config, EnvConfig
+from skillopt.config.schema import Config, EnvConfig
 from skillopt.config.source import DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, SkillOptError
+from skillopt.harnesses import harnesses as harness_registry
+from skillopt.models import providers as provider_registry
 from skillopt.redact import Scrubber
 from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin
@@ -58,75 +64,123 @@ def load(
     cwd: Path,
     dotenv: bool = True,
     registry: Registry = benchmarks,
+    providers: Sequence[str] | None = None,
+    harnesses: Sequence[str] | None = None,
 ) -> Resolved:
     """Read and check everything; all that is wrong is said at once, one line each, and no credential is in any of it.
 
     `config` is a path or a packaged name; `flags` go by flat name or dotted key, None is not given; `options` are `a.b=c`.
+    `registry`, `providers` and `harnesses` say what is installed; unset is what really is.
     """
     cwd = cwd.absolute()
     variables: Variables = {".env": read_dotenv(cwd / ".env") if dotenv else {}, "environment": environ}
     documents = read_chain(config, cwd) if config is not None else []
     problems: list[str] = []
+    warnings: list[str] = []
     files = [file_layer(document, problems) for document in documents]
-    plugin, name = _benchmark([*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems)
+    plugin, name = _benchmark([*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems, warnings)
     settings = plugin.Settings if plugin is not None else None
     layers: Layered = [
         default_layer(plugin.defaults, name or "", problems) if plugin is not None else {},
-        variable_layer(variables[".env"], ".env", problems),
-        variable_layer(variables["environment"], "environment", problems),
+        variable_layer(variables[".env"], ".env", problems, warnings),
+        variable_layer(variables["environment"], "environment", problems, warnings),
         *files,
         option_layer(options, settings, problems),
         flag_layer(flags, settings, problems),
     ]
     secrets = _secrets(layers, variables)
+    loading = _Loading(
+        settings=settings,
+        benchmark=name,
+        registry=registry,
+        providers=provider_registry.names() if providers is None else providers,
+        harnesses=harness_registry.names() if harnesses is None else harnesses,
+        cwd=cwd,
+        problems=problems,
+        warnings=warnings,
+    )
     try:
-        return _resolve(layers, settings, name, variables, secrets, cwd, problems)
+        config_tree, provenance = loading.resolve(layers)
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
+    told = tuple(dict.fromkeys(warnings))
+    return Resolved(config=config_tree, provenance=MappingProxyType(provenance), secrets=secrets, warnings=told)
 
 
-def _resolve(
-    layers: Layered,
-    settings: type[BaseModel] | None,
-    name: str | None,
-    variables: Variables,
-    secrets: tuple[str, ...],
-    cwd: Path,
-    problems: list[str],
-) -> Resolved:
-    warnings = complain.check_keys([entry for layer in layers for entry in layer.values()], settings, name, problems)
-    merged = {key: entry for key, entry in _merge(layers).items() if leaf_of(key, settings) is not None}
-    _keep_schedule_ordered(merged, layers)
-    values = {key: _value(entry, settings, cwd, problems) for key, entry in merged.items()}
-    config = _build(values, merged, settings, problems)
-    if config is None or problems:
-        raise ConfigError("\n".join(dict.fromkeys(problems)))
-    provenance = dict.fromkeys([*LEAVES, *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT)
-    provenance |= {key: entry.source for key, entry in merged.items()}
-    for role in ROLES:
-        try:
-            connection = connect(config.model, role, lambda key: provenance[key], variables)
-        except SkillOptError as error:
-            message = str(error)
-            problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
-            continue
-        config = _connected(config, role, connection, provenance)
-        warnings += connection.warnings
-    if problems:
-        raise ConfigError("\n".join(dict.fromkeys(problems)))
-    return Resolved(config=config, provenance=MappingProxyType(provenance), secrets=secrets, warnings=tuple(dict.fromkeys(warnings)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loading:
+    """What the steps from layers to one tree need in common."""
+
+    settings: type[BaseModel] | None
+    benchmark: str | None
+    registry: Registry
+    providers: Sequence[str]
+    harnesses: Sequence[str]
+    cwd: Path
+    problems: list[str]
+    warnings: list[str]
+
+    def resolve(self, layers: Layered) -> tuple[Config, dict[str, Source]]:
+        """The tree and where each value comes from; everything that is wrong is raised at once."""
+        problems, settings = self.problems, self.settings
+        every = [entry for layer in layers for entry in layer.values()]
+        self.warnings.extend(complain.check_keys(every, settings, self.benchmark, self.registry, problems))
+        merged = {key: entry for key, entry in _merge(layers).items() if leaf_of(key, settings) is not None}
+        wrong = complain.check_provider_values(merged)
+        problems += wrong.values()
+        merged = {key: entry for key, entry in merged.items() if key not in wrong}
+        _keep_schedule_ordered(merged, layers)
+        self._force_no_limit(merged)
+        merged |= self._connected(merged)
+        merged = {key: entry for key, entry in merged.items() if key not in PROVIDER_KEYS}
+        values = {key: _value(entry, settings, self.cwd, problems) for key, entry in merged.items()}
+        config = _build(values, merged, settings, problems)
+        if config is None or problems:
+            raise ConfigError("\n".join(dict.fromkeys(problems)))
+        provenance = dict.fromkeys([*LEAVES, *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT)
+        return config, provenance | {key: entry.source for key, entry in merged.items()}
+
+    def _connected(self, merged: Mapping[str, Entry]) -> dict[str, Entry]:
+        """What the roles' settings become once their providers are known."""
+        found: dict[str, Entry] = {}
+        for role in ROLES:
+            name = merged.get(f"model.{role}.name")
+            if name is not None and not (isinstance(name.value, str) and name.value):
+                continue  # its type is complained about
+            try:
+                connected = connect(role, merged, cwd=self.cwd, providers=self.providers, harnesses=self.harnesses)
+            except SkillOptError as error:
+                message = str(error)
+                self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
+                continue
+            found |= connected.entries
+            self.warnings.extend(connected.warnings)
+        return found
+
+    def _force_no_limit(self, merged: dict[str, Entry]) -> None:
+        """Whole skills are written anew under `full_rewrite_minibatch`, so there is no number of edits to limit."""
+        mode, key = merged.get("optimizer.skill_update_mode"), "optimizer.lr_control_mode"
+        control = merged.get(key)
+        if mode is None or mode.value != "full_rewrite_minibatch" or (control is not None and control.value == "none"):
+            return
+        source = Source(layer="default", where="under full_rewrite_minibatch")
+        merged[key] = Entry(key=key, value="none", source=source, written=key)
+        self.warnings.append(f"{key} is none: under full_rewrite_minibatch there is no number of edits to limit")
 
 
-def _benchmark(layers: Layered, registry: Registry, problems: list[str]) -> tuple[BenchmarkPlugin | None, str | None]:
+def _benchmark(layers: Layered, registry: Registry, problems: list[str], warnings: list[str]) -> tuple[BenchmarkPlugin | None, str | None]:
     """The benchmark that is named, and its name; its settings decide which `env` keys exist."""
-    entry = _merge(layers).get("env.name")
+    merged = _merge(layers)
+    entry = merged.get("env.name")
     if entry is None or not isinstance(entry.value, str) or not entry.value:
         return None, None
     try:
-        plugin: BenchmarkPlugin = registry.get(entry.value)
+        plugin, installed = find_benchmark(entry.value, registry, [key.removeprefix("env.") for key in merged if key.startswith("env.")])
     except SkillOptError as error:
         problems.append(f"{entry}: {error}")
         return None, entry.value
+    if not installed:
+        warnings.append(f"{entry}: the benchmark {entry.value!r} is not installed; its settings are read, its tasks are not there")
     return plugin, entry.value
 
 
@@ -136,7 +190,8 @@ def _merge(layers: Layered) -> dict[str, Entry]:
         for key, entry in layer.items():
             below = merged.get(key)
             # Public files carry blanks ("azure_openai_endpoint: ''") that mean "from the environment".
-            if entry.value == "" and entry.source.layer == "config" and below and below.source.layer in ("environment", ".env"):
+            blank = entry.value == "" or (entry.value is None and key in PROVIDER_KEYS)
+            if blank and entry.source.layer == "config" and below and below.source.layer in ("environment", ".env"):
                 continue
             merged[key] = entry
     return merged
@@ -205,31 +260,18 @@ def _build(values: Mapping[str, Any], merged: Mapping[str, Entry], settings: typ
     return config.model_copy(update={"env": env})
 
 
-def _connected(config: Config, role: str, connection: Connection, provenance: dict[str, Source]) -> Config:
-    """The configuration with a role's full model string, endpoint and key in it."""
-    found: dict[str, Any] = {"name": str(connection.model)}
-    provenance[f"model.{role}.name"] = connection.name_source
-    if connection.base_url is not None:
-        found["base_url"] = connection.base_url.value
-        provenance[f"model.{role}.base_url"] = connection.base_url.source
-    if connection.api_key is not None:
-        found["api_key"] = SecretStr(connection.api_key.value)
-        provenance[f"model.{role}.api_key"] = connection.api_key.source
-    settings = getattr(config.model, role).model_copy(update=found)
-    return config.model_copy(update={"model": config.model.model_copy(update={role: settings})})
-
-
 def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
     """Every credential anybody gave, whether it is used or not, also under a misspelt or unsupported key."""
-    found = secret_variables(variables)
+    found: list[str] = []
     for entry in (entry for layer in layers for entry in layer.values()):
         if not isinstance(entry.value, str):
             continue
-        leaf = LEAVES.get(entry.key)
+        leaf = leaf_of(entry.key, None)
         if (leaf is not None and leaf.secret) or complain.looks_secret(entry.key):
             found.append(entry.value)
         else:
             found += passwords_in(entry.value)
     for names in variables.values():
+        found += [names[name] for name, key in PROVIDER_VARIABLES.items() if PROVIDER_KEYS[key].leaf.secret and names.get(name)]
         found += [password for name, url in names.items() if name.endswith(("BASE_URL", "ENDPOINT")) for password in passwords_in(url)]
     return tuple(dict.fromkeys(secret for secret in found if secret and secret.lower() != "none"))

@@ -4,45 +4,44 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from skillopt.config.schema import Config, PriceConfig, RoleName
+from skillopt.config.backends import CHAT, LOGIN_ONLY, OURS, OWN_LOGIN, PROGRAMS
+from skillopt.config.role_schema import PriceConfig, RoleConfig, RoleName
+from skillopt.config.schema import Config
 from skillopt.errors import ConfigError, UnknownName, suggest
 from skillopt.harnesses import harnesses as harness_registry
 from skillopt.models import providers as provider_registry
 from skillopt.models._model import ModelSpec
 from skillopt.models._wire import is_loopback
 
-CHAT = "chat"
-KEY_VARIABLES = {
+NEEDS_KEY: Mapping[str, str] = {
     "openai": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
     "azure": "AZURE_OPENAI_API_KEY",
     "compatible": "OPENAI_COMPATIBLE_API_KEY",
+    "minimax": "MINIMAX_API_KEY",
+    "gemini": "GEMINI_API_KEY",
 }
 """Providers that need a key, and the variable that holds it."""
-URL_VARIABLES = {"azure": "AZURE_OPENAI_ENDPOINT", "compatible": "OPENAI_COMPATIBLE_BASE_URL"}
+NEEDS_URL: Mapping[str, str] = {"azure": "AZURE_OPENAI_ENDPOINT", "compatible": "OPENAI_COMPATIBLE_BASE_URL"}
 """Providers that need an endpoint, and the variable that holds it."""
+NEEDS_NAME = frozenset({*NEEDS_KEY, "qwen", "local"})
+"""Providers that are no model by themselves."""
 NO_KEY = "none"
 """Written as a key, it says that an endpoint takes none."""
-EITHER = "openai_chat"
-"""The public backend that means Azure where an Azure endpoint is configured, else the OpenAI API."""
-
-_BACKENDS = {
-    **dict.fromkeys(("azure", "azure-openai", "azure_openai"), "azure"),
-    "openai": "openai",
-    EITHER: EITHER,
-    **dict.fromkeys(("openai_compatible", "openai_compatible_chat", "openai-compatible", "compat", "compatible"), "compatible"),
-    "anthropic": "anthropic",
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "azure": ("auth_mode", "api_version", "ad_scope", "managed_identity_client_id"),
+    "openai": ("api",),
+    "qwen": ("enable_thinking", "use_max_completion_tokens"),
+    "minimax": ("region", "enable_thinking"),
+    "local": ("n_ctx", "threads", "parallel"),
+    "handoff": ("folder",),
 }
-_LATER_BACKENDS = frozenset(
-    {"claude", "claude_chat", "claude_code_exec", "codex", "codex_exec", "cursor", "cursor_agent", "cursor_exec", "copilot"}
-    | {"copilot_cli", "copilot_exec", "github_copilot", "copilot_chat", "qwen", "qwen_chat", "minimax", "minimax_chat"}
-)
-_LATER_PROVIDERS = frozenset({"local", "claude-cli", "handoff"})
-_AUTH_MODES = frozenset({"openai_compatible", "compat", "openai"})
-_LATER_AUTH_MODES = frozenset({"api_key", "key", "managed_identity", "aad", "azure_ad", "azure_cli"})
+"""The options of `model.<role>.options` that each provider takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +68,20 @@ class RoleSpec:
     harness: str
     max_tokens: int
     price: PriceConfig | None
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    """What is set of the agent program that a harness drives, by the public names without their prefix: path, profile, sandbox ..."""
 
 
 def parse_model_string(
     text: str, role: RoleName, *, providers: Sequence[str] | None = None, harnesses: Sequence[str] | None = None
 ) -> ModelString:
     """Split `[harness/]provider:model[@url]`. A prefix is a provider only if it is registered, so `qwen2.5:7b` is a name."""
-    known = provider_registry.names() if providers is None else providers
+    known = [*(provider_registry.names() if providers is None else providers), *LOGIN_ONLY]
     harnesses = harness_registry.names() if harnesses is None else harnesses
     rest, harness = text.strip(), CHAT
     before, slash, after = rest.partition("/")
-    if slash and ":" not in before and (before in harnesses or _prefix(after) in {*known, *_LATER_PROVIDERS}):
+    before = before.replace("-", "_")
+    if slash and ":" not in before and (before in {*harnesses, *OWN_LOGIN} or _prefix(after) in {*known, *OURS}):
         if role == "optimizer":
             raise ConfigError(f"model.optimizer: {text!r} names a harness ({before!r}), and only the target has one; write {after!r}")
         if before not in harnesses:
@@ -93,64 +95,47 @@ def parse_model_string(
     name = rest.partition(":")[2]
     if not name and ":" in rest:
         raise ConfigError(f"model.{role}: {rest!r} names no model; write '{prefix}:MODEL'")
-    if not name and prefix in KEY_VARIABLES:
+    if not name and prefix in NEEDS_NAME:
         raise ConfigError(f"model.{role}: {rest!r} is a provider; write '{prefix}:MODEL'")
     return ModelString(harness=harness, provider=prefix, name=name or prefix, base_url=base_url)
 
 
-def backend_provider(backend: str, key: str) -> str:
-    """The provider a public backend name means, or `EITHER`."""
-    name = backend.strip().lower()
-    if name in _BACKENDS:
-        return _BACKENDS[name]
-    if name in provider_registry.names():
-        return name
-    if name in _LATER_BACKENDS:
-        raise ConfigError(f"{key}: the backend {backend!r} is not supported yet. {suggest('', sorted(set(_BACKENDS)))}")
-    raise ConfigError(f"{key}: no backend named {backend!r}. {suggest(name, sorted({*_BACKENDS, *_LATER_BACKENDS}))}")
-
-
-def azure_auth_mode(mode: str | None) -> str:
-    """Our name of a public Azure auth mode. The public default is a login that is not supported yet, so unset is an error too."""
-    name = (mode or "").strip().lower()
-    if name in _AUTH_MODES:
-        return "openai_compatible"
-    remedy = "set AZURE_OPENAI_AUTH_MODE=openai_compatible, the only one so far"
-    if not name:
-        raise ConfigError(f"model.azure_openai_auth_mode is not set; {remedy}")
-    if name in _LATER_AUTH_MODES:
-        raise ConfigError(f"model.azure_openai_auth_mode: {mode!r} is not supported yet; {remedy}")
-    raise ConfigError(f"model.azure_openai_auth_mode: no mode named {mode!r}. {suggest(name, sorted(_AUTH_MODES | _LATER_AUTH_MODES))}")
-
-
-def resolve_role(config: Config, role: RoleName) -> RoleSpec:
+def resolve_role(
+    config: Config, role: RoleName, *, providers: Sequence[str] | None = None, harnesses: Sequence[str] | None = None
+) -> RoleSpec:
     """What a role's model is built from. A missing key or endpoint is an error here, before any call."""
     settings = config.role(role)
-    parts = parse_model_string(settings.name, role)
+    parts = parse_model_string(settings.name, role, providers=providers, harnesses=harnesses)
     if parts.provider is None:
         raise ConfigError(f"model.{role}: {settings.name!r} names no provider; write 'openai:{settings.name}' or the like")
     base_url = settings.base_url or parts.base_url
-    if parts.provider in URL_VARIABLES and base_url is None:
+    if parts.provider in NEEDS_URL and base_url is None:
         hint = f", or write 'compatible:{parts.name}@http://host/v1'" if parts.provider == "compatible" else ""
-        variable = URL_VARIABLES[parts.provider]
+        variable = NEEDS_URL[parts.provider]
         raise ConfigError(f"model.{role}: '{parts}' needs an endpoint: set {variable} or model.{role}.base_url{hint}")
+    agent = _agent(settings, parts, role)
+    options = agent if parts.provider in PROGRAMS else _options(settings, parts, role)
+    api_key = _key(settings.api_key.get_secret_value() if settings.api_key else None, parts, role, base_url, options)
     return RoleSpec(
         model=ModelSpec(
             provider=parts.provider,
-            name=parts.name,
+            # A program that is named alone chooses its model itself.
+            name="" if parts.provider in PROGRAMS and parts.name == parts.provider else parts.name,
             base_url=base_url,
-            api_key=_key(settings.api_key.get_secret_value() if settings.api_key else None, parts, role, base_url),
+            api_key=api_key,
             temperature=settings.temperature,
             top_p=settings.top_p,
             seed=settings.seed,
             reasoning_effort=settings.reasoning_effort or config.model.reasoning_effort,
             timeout=settings.timeout if settings.timeout is not None else config.env.exec_timeout,
             connections=max(64, config.env.workers if role == "target" else config.gradient.analyst_workers),
-            options={"auth_mode": azure_auth_mode(config.model.azure_openai_auth_mode)} if parts.provider == "azure" else {},
+            structured_output=settings.structured_output,
+            options=options,
         ),
         harness=parts.harness,
         max_tokens=settings.max_tokens,
         price=settings.price,
+        agent=agent if parts.harness in OWN_LOGIN else {},
     )
 
 
@@ -166,17 +151,42 @@ def passwords_in(text: str) -> list[str]:
     return re.findall(r"://[^/\s:@]*:([^/\s]+)@", text)
 
 
-def _key(given: str | None, parts: ModelString, role: RoleName, base_url: str | None) -> str | None:
+def _options(settings: RoleConfig, parts: ModelString, role: RoleName) -> dict[str, Any]:
+    given = {name: str(value) if isinstance(value, Path) else value for name, value in settings.options if value is not None}
+    taken = OPTIONS.get(parts.provider or "", ())
+    for name in given:
+        if name not in taken:
+            owners = [provider for provider, names in OPTIONS.items() if name in names]
+            raise ConfigError(f"model.{role}.options.{name} is an option of {' and '.join(owners)}, and model.{role} is '{parts}'")
+    if parts.provider == "azure" and "auth_mode" not in given:
+        given["auth_mode"] = "api_key" if settings.api_key else "azure_cli"
+    return given
+
+
+def _agent(settings: RoleConfig, parts: ModelString, role: RoleName) -> dict[str, Any]:
+    given = {name: str(value) if isinstance(value, Path) else value for name, value in settings.agent if value is not None}
+    if given and program_of(parts) is None:
+        raise ConfigError(f"model.{role}.agent.{next(iter(given))} is a setting of an agent program, and model.{role} is '{parts}'")
+    return given
+
+
+def program_of(parts: ModelString) -> str | None:
+    """The agent program a role runs in, by its harness or by its login."""
+    return PROGRAMS.get(OWN_LOGIN.get(parts.harness, parts.provider or ""))
+
+
+def _key(given: str | None, parts: ModelString, role: RoleName, base_url: str | None, options: Mapping[str, Any]) -> str | None:
     if parts.provider == "compatible" and (given == NO_KEY or (not given and base_url is not None and is_loopback(base_url))):
         return None
-    if given or parts.provider not in KEY_VARIABLES:
+    if given or parts.provider is None or parts.provider not in NEEDS_KEY or options.get("auth_mode") in ("azure_cli", "managed_identity"):
         return given
     unkeyed = f" (an endpoint without a key: model.{role}.api_key: {NO_KEY})" if parts.provider == "compatible" else ""
-    raise ConfigError(f"model.{role}: '{parts}' needs an API key: set {KEY_VARIABLES[parts.provider]} or model.{role}.api_key{unkeyed}")
+    raise ConfigError(f"model.{role}: '{parts}' needs an API key: set {NEEDS_KEY[parts.provider]} or model.{role}.api_key{unkeyed}")
 
 
 def _prefix(text: str) -> str:
-    return text.partition(":")[0]
+    """What stands before the colon, as providers are named: `claude-cli` is `claude_cli`."""
+    return text.partition(":")[0].replace("-", "_")
 
 
 def _split_url(text: str) -> tuple[str, str | None]:
@@ -189,8 +199,8 @@ def _split_url(text: str) -> tuple[str, str | None]:
 
 def _refuse_slips(rest: str, prefix: str, role: RoleName, known: Sequence[str]) -> None:
     """A bare name that looks like a provider's misspelling is an error: sent as a name it would fail late or cost money."""
-    if prefix in _LATER_PROVIDERS:
-        raise ConfigError(f"model.{role}: {rest!r}: the provider {prefix!r} is not supported yet. {suggest('', known)}")
+    if prefix in OURS:
+        raise ConfigError(f"model.{role}: {rest!r}: the provider {prefix!r} is not installed. {suggest('', sorted(known))}")
     close = difflib.get_close_matches(prefix, known, n=1, cutoff=0.8) if ":" in rest else []
     if close:
         slip = f"model.{role}: no provider named {prefix!r}. Did you mean '{close[0]}{rest[len(prefix) :]}'?"

@@ -5,57 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, SerializeAsAny, model_validator
+from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 
 from skillopt.config.fields import file_in, is_path
-from skillopt.models._model import DEFAULT_MAX_TOKENS
+from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Metric = Literal["hard", "soft", "mixed"]
-RoleName = Literal["optimizer", "target"]
-ROLES: tuple[RoleName, ...] = ("optimizer", "target")
-DEFAULT_MODEL = "gpt-5.5"
-
-
-class Section(BaseModel):
-    """A part of the tree: typed strictly, unknown keys refused, never changed in place."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
-
-
-class PriceConfig(Section):
-    """What a model costs, in US dollars per million tokens."""
-
-    input: float = Field(ge=0, description="Price of a million input tokens in US dollars.")
-    output: float = Field(ge=0, description="Price of a million output tokens in US dollars.")
-    cached: float | None = Field(default=None, ge=0, description="Price of a million cached input tokens; unset means the input price.")
-
-
-class RoleConfig(Section):
-    """One model with everything that belongs to it. A knob left unset is not sent."""
-
-    name: str = Field(
-        default=DEFAULT_MODEL,
-        min_length=1,
-        description="Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare name for the role's backend.",
-    )
-    base_url: str | None = Field(
-        default=None, description="Endpoint of this role; unset means the provider's own or its environment variable."
-    )
-    api_key: SecretStr | None = Field(default=None, description="API key of this role; better kept in the environment.")
-    temperature: float | None = Field(default=None, ge=0, description="Sampling temperature; unset is not sent.")
-    top_p: float | None = Field(default=None, gt=0, le=1, description="Nucleus sampling mass; unset is not sent.")
-    seed: int | None = Field(default=None, description="Sampling seed for providers that take one; unset is not sent.")
-    reasoning_effort: Effort | None = Field(default=None, description="Reasoning effort; unset means model.reasoning_effort.")
-    max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, description="Output cap of every call, always sent.")
-    timeout: float | None = Field(default=None, gt=0, description="Seconds one call may take; unset means env.exec_timeout.")
-    price: PriceConfig | None = Field(default=None, description="Prices for a model that the built-in price list does not know.")
-
-
-class OptimizerRoleConfig(RoleConfig):
-    """The optimizer's model: its prompts carry evidence that can be shortened, so it also has a window."""
-
-    context_window: int = Field(default=128_000, ge=1000, description="Tokens the model can read; evidence is shortened to fit.")
+_ANSWER_OPTIONS = ("api", "enable_thinking", "n_ctx")
+"""Options that can change an answer; the others say where and as whom to call."""
 
 
 class ModelConfig(Section):
@@ -63,19 +20,14 @@ class ModelConfig(Section):
 
     optimizer: OptimizerRoleConfig = Field(default_factory=OptimizerRoleConfig, description="The model that writes edits.")
     target: RoleConfig = Field(default_factory=RoleConfig, description="The frozen agent whose skill is trained.")
-    backend: str | None = Field(default=None, description="Provider of bare model names for both roles (public backend names).")
-    optimizer_backend: str | None = Field(default=None, description="Provider of a bare optimizer name; beats model.backend.")
-    target_backend: str | None = Field(default=None, description="Provider of a bare target name; beats model.backend.")
+    backend: str | None = Field(default=None, description="Public backend name for bare model names; some of them are for the target only.")
+    optimizer_backend: str | None = Field(default=None, description="Backend of a bare optimizer name; beats model.backend.")
+    target_backend: str | None = Field(default=None, description="Backend of a bare target name; beats model.backend.")
     reasoning_effort: Effort | None = Field(default=None, description="Reasoning effort of both roles unless a role sets its own.")
     rewrite_reasoning_effort: Effort | None = Field(
         default=None, description="Reasoning effort of the call that rewrites a whole skill; unset means the optimizer's."
     )
     rewrite_max_completion_tokens: int = Field(default=64_000, ge=1, description="Output cap of calls that write a whole skill.")
-    azure_openai_endpoint: str | None = Field(default=None, description="Azure OpenAI endpoint of the roles that run on Azure.")
-    azure_openai_api_key: SecretStr | None = Field(default=None, description="Azure OpenAI key; better kept in the environment.")
-    azure_openai_auth_mode: str | None = Field(
-        default=None, description="How Azure is spoken to: 'api_key', or 'openai_compatible' for an endpoint that takes plain OpenAI calls."
-    )
 
 
 class TrainConfig(Section):
@@ -235,8 +187,14 @@ class Config(Section):
 
     def _role_identity(self, role: RoleName) -> dict[str, Any]:
         config = self.role(role)
-        kept = config.model_dump(mode="json", exclude={"base_url", "api_key", "timeout", "price"})
-        return {**kept, "reasoning_effort": config.reasoning_effort or self.model.reasoning_effort}
+        own: dict[str, Any] = {
+            **config.model_dump(mode="json", exclude={"base_url", "api_key", "timeout", "price", "options", "agent"}),
+            "name": _without_gguf_folder(config.name),
+            "reasoning_effort": config.reasoning_effort or self.model.reasoning_effort,
+        }
+        options = config.options.model_dump(mode="json", exclude_none=True, include=set(_ANSWER_OPTIONS))
+        agent = config.agent.model_dump(mode="json", exclude_none=True, exclude={"path", "home"})
+        return own | ({"options": options} if options else {}) | ({"agent": agent} if agent else {})
 
     def _settings_identity(self) -> dict[str, Any]:
         settings = self.env.settings
@@ -245,6 +203,12 @@ class Config(Section):
         paths = {name for name, field in type(settings).model_fields.items() if is_path(f"env.{name}", field.annotation)}
         kept = settings.model_dump(mode="json", exclude=paths)
         return {name: _without_folder(f"env.{name}", value) for name, value in kept.items()}
+
+
+def _without_gguf_folder(name: str) -> str:
+    """A model file by its own name, so that a copied folder is still the same run."""
+    provider, colon, file = name.partition(":")
+    return f"{provider}:{Path(file).name}" if colon and file.endswith(".gguf") else name
 
 
 def _without_folder(key: str, value: Any) -> Any:

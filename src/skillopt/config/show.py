@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ from pydantic import BaseModel, SecretStr
 from skillopt.benchmarks import benchmarks
 from skillopt.config.complain import looks_secret
 from skillopt.config.fields import Leaf
-from skillopt.config.keys import FLAT
-from skillopt.config.layers import LEAVES, leaf_of, settings_leaves
+from skillopt.config.layers import LEAVES, settings_leaves
 from skillopt.config.load import Resolved
+from skillopt.config.provider_keys import PROVIDER_KEYS
 from skillopt.config.roles import without_password
 from skillopt.redact import Scrubber
 
 SET = "[set]"
+_RARE = re.compile(r"model\.(optimizer|target)\.(options|agent)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,21 +32,14 @@ class Described:
     description: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
-    """One command line flag: its flat name, the key it sets, and the type it has there."""
-
-    name: str
-    key: str
-    type: str
-    choices: tuple[str, ...]
-    description: str
-
-
 def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
-    """Rows (dotted key, value as JSON, source) in the order of the tree; a credential is shown as `[set]`."""
+    """Rows (dotted key, value as JSON, source) in the order of the tree; a credential is shown as `[set]`.
+
+    Of the many options and agent settings of a role only those that are set are shown.
+    """
     scrubber = Scrubber(resolved.secrets)
-    return [(key, scrubber.scrub_json(_value(resolved, key)), str(resolved.provenance[key])) for key in _keys(resolved)]
+    rows = [(key, scrubber.scrub_json(_value(resolved, key)), str(resolved.provenance[key])) for key in _keys(resolved)]
+    return [row for row in rows if row[1] is not None or not _RARE.match(row[0])]
 
 
 def as_json(resolved: Resolved) -> dict[str, Any]:
@@ -62,27 +57,16 @@ def as_json(resolved: Resolved) -> dict[str, Any]:
 def describe(benchmark: str | None = None) -> list[Described]:
     """Every key with type, default and meaning; with a benchmark, also the `env` keys it adds."""
     own = {leaf.key: leaf for leaf in (settings_leaves(benchmarks.get(benchmark).Settings) if benchmark is not None else ())}
-    found = [{**LEAVES, **own}[key] for key in _with_own(list(LEAVES), list(own))]
-    return [Described(key=leaf.key, type=leaf.type_words, default=_plain(leaf.default), description=leaf.description) for leaf in found]
+    return [_described({**LEAVES, **own}[key]) for key in _with_own(list(LEAVES), list(own))]
 
 
-def flags(benchmark: str | None = None) -> list[Flag]:
-    """The public flags, typed by the schema; with a benchmark, also one for each of its own keys."""
-    settings: type[BaseModel] | None = benchmarks.get(benchmark).Settings if benchmark is not None else None
-    names = dict(FLAT) | {leaf.key.removeprefix("env."): leaf.key for leaf in (settings_leaves(settings) if settings else ())}
-    return [_flag(name, key, settings) for name, key in names.items()]
+def describe_providers() -> list[Described]:
+    """The public keys that belong to a provider or an agent program."""
+    return [_described(each.leaf) for each in PROVIDER_KEYS.values()]
 
 
-def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
-    texts = {
-        "budget": "What the run may spend: '$2', '200k tokens', '500 calls', or several with commas.",
-        "env.max_completion_tokens": LEAVES["model.target.max_tokens"].description,
-    }
-    leaf: Leaf | None = leaf_of(f"{key}.name" if key in ("model.optimizer", "model.target") else key, settings)
-    if leaf is None:
-        kind = "int" if key == "env.max_completion_tokens" else "text"
-        return Flag(name=name, key=key, type=kind, choices=(), description=texts.get(key, "A key of the benchmark."))
-    return Flag(name=name, key=key, type=leaf.type_words, choices=tuple(map(str, leaf.choices)), description=leaf.description)
+def _described(leaf: Leaf) -> Described:
+    return Described(key=leaf.key, type=leaf.type_words, default=_plain(leaf.default), description=leaf.description)
 
 
 def _keys(resolved: Resolved) -> list[str]:

@@ -280,8 +280,10 @@ def _remarks(
     facts: Facts, state: Mapping[str, Any], config: Mapping[str, Any] | None, summary: Mapping[str, Any] | None, folder: _Folder
 ) -> Iterator[str]:
     gate_off = config is not None and config.get("evaluation", {}).get("use_gate") is False
-    if gate_off or any(change.action == "force_accept" for change in facts.changes):
+    if gate_off or any(change.action == "force_accept" for change in facts.steps):
         yield "The gate was off: every candidate was taken without proof."
+    elif any(change.action == "force_accept" for change in facts.changes):
+        yield "Slow updates were taken without a gate and measured afterwards."
     left_out = list(state.get("left_out", ()))
     too_few = bool(state) and len(facts.tasks) - len(left_out) < SMALLEST_VERIFIED
     if too_few or any(not change.verified for change in facts.changes):

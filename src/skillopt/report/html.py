@@ -97,6 +97,9 @@ def _steps(changes: Sequence[Change]) -> str:
     return '<p class="soft">Each step opens to its edits, their evidence and what it did to the skill.</p>' + "".join(map(_step, changes))
 
 
+_ORDINALS = ("first", "second")
+
+
 def _step(change: Change) -> str:
     word = outcome(change.action)
     name = change.name[0].upper() + change.name[1:]
@@ -120,6 +123,10 @@ def _step(change: Change) -> str:
         inside.append(_folded("What the analysts studied", f'<ul class="edits">{"".join(map(_study, change.studies))}</ul>'))
     for title, lines in (
         ("Reflections that came to nothing", [f"{one.name}: {one.dropped}" for one in change.studies if one.dropped is not None]),
+        (
+            "Tried again in halves",
+            [f"{_ORDINALS[at]} half: {word}, {why} ({rows} val rows)" for at, (word, why, rows) in enumerate(change.halves)],
+        ),
         ("Not measurable", [f"{task}: {kind}, {detail}" for task, kind, detail in change.invalid]),
     ):
         if lines:

@@ -177,8 +177,8 @@ class Exam:
         )
 
 
-def claim(report: Report, *, changed: bool, simulated: bool, verified: bool, gate_on: bool = True) -> str:
-    """One sentence that says no more than was measured."""
+def claim(report: Report, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
+    """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that passed no gate."""
     if not report.measured or report.comparison is None:
         sentence = f"Test was not measured: {report.why}."
     elif not changed:
@@ -195,8 +195,8 @@ def claim(report: Report, *, changed: bool, simulated: bool, verified: bool, gat
             f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to {c.after:.3f}, "
             f"{c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g}, {c.test}).{sure}"
         )
-    if not gate_on:
-        sentence += " The gate was off: every candidate was taken without proof."
+    if ungated:
+        sentence += f" {ungated}"
     if not verified:
         sentence += " Fewer than 5 val tasks decided along the way: unverified."
     if report.look > 1:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from skillopt.errors import BudgetSpent, UnusableReplies
-from skillopt.evaluate.runner import Evaluator, rows_of, stage_closed
+from skillopt.evaluate.runner import Evaluator
 from skillopt.events import Checkpoint, CheckpointKind, EpochEnded, Event, Notice
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, kept_pairs, pairs_of, slim
+from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, slim
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.update import Update, halves
 from skillopt.skill.document import Document
-from skillopt.tasks.task import Task
 from skillopt.together import together
 from skillopt.train.book import StepBook
 from skillopt.train.exam import Exam, Report
+from skillopt.train.hindsight import Hindsight
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.state import State
 
@@ -78,10 +78,19 @@ class Trainer:
         self.use_slow_update = use_slow_update
         self.use_meta_skill = use_meta_skill
         self.gates_slow_update = gates_slow_update
-        self.pair_policy = pair_policy
+        self.hindsight = Hindsight(evaluator, emit=log.emit, policy=pair_policy, wanted=plan.slow_samples)
         self.salvages = salvages
         self._clock = clock
         self._measured: dict[str, Measured] = {}
+
+    @property
+    def ungated(self) -> str:
+        """Which changes pass no gate in this run, as every report says it; empty when all do."""
+        if not self.gate.is_on:
+            return "The gate was off: every candidate was taken without proof."
+        if self.use_slow_update and not self.gates_slow_update:
+            return "Slow updates were taken without a gate and measured afterwards."
+        return ""
 
     async def fit(self, skill: Document) -> Fitted:
         """Train a skill, or go on where the run stands."""
@@ -166,7 +175,7 @@ class Trainer:
         after, slow, meta = state, {"action": _skipped(state, wants_slow)}, {"action": _skipped(state, wants_meta)}
         pairs: list[Pair] = []
         if older is not None and older.rendered != state.skill.rendered and (wants_slow or wants_meta):
-            pairs = await self.look_back(older, state.skill, epoch, place)
+            pairs = await self.hindsight.look_back(older, state.skill, self.plan.slow_samples_of(epoch), place)
             guidance, advice = await together(
                 self.optimizer.slow_update(state, older, place, pairs) if wants_slow else _nothing(),
                 self.optimizer.meta_skill(state, older, place, pairs) if wants_meta else _nothing(),
@@ -180,30 +189,6 @@ class Trainer:
         compared = [slim(pair) for pair in pairs]
         self.log.emit(EpochEnded(id=f"{place}/ended", epoch=epoch, slow_update=slow, meta_skill=meta, pairs=compared))
         return self.checkpoint("epoch", after, {"epoch": epoch, "tokens": self.optimizer.tally(place).as_json()}, place=place)
-
-    async def look_back(self, older: Document, newer: Document, epoch: int, place: str) -> list[Pair]:
-        """The same training tasks with both skills, side by side; most were measured before and cost nothing.
-
-        Where only changed outcomes are wanted, further tasks are looked at, a sample at a time, until there are enough of them.
-        """
-        kept: list[Pair] = []
-        for number, tasks in enumerate(self.plan.slow_samples_of(epoch)):
-            pairs = await self.compare(older, newer, tasks, place if number == 0 else f"{place}/more-{number}")
-            kept += kept_pairs(pairs, self.pair_policy)
-            if self.pair_policy != "changed" or len(kept) >= self.plan.slow_samples:
-                break
-        return kept[: self.plan.slow_samples]
-
-    async def compare(self, older: Document, newer: Document, tasks: Sequence[Task], place: str) -> list[Pair]:
-        """One sample of tasks with both skills."""
-        arms = [
-            self.evaluator.start(skill.rendered, rows_of(tasks), stage="rollout", place=f"{place}/{name}")
-            for name, skill in (("older", older), ("newer", newer))
-        ]
-        before, after = await together(*(arm.close() for arm in arms))
-        for arm, rows in zip(arms, (before, after), strict=True):
-            self.log.emit(stage_closed(arm.place, arm.stage, rows))
-        return pairs_of(tasks, before, after)
 
     async def take_guidance(self, state: State, guidance: Advice, epoch: int, place: str) -> tuple[State, dict[str, Any]]:
         """The slow update: guidance in its protected region, if the gate agrees.

@@ -1,0 +1,92 @@
+"""Runs an agent CLI once: places, environment, start, end, and the report; every failure has its kind."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from skillopt.agents._agent import OWN, Access, Agent, Launch, Place, Report
+from skillopt.agents._binary import Installed, check_flags, installed
+from skillopt.agents._events import kind_of
+from skillopt.agents._place import environment, fresh_place
+from skillopt.agents._settings import check_settings, text_setting
+from skillopt.errors import ConfigError, Fault
+from skillopt.files import write_text
+from skillopt.process import TimedOut, run_process
+
+MOST_OUTPUT = 64 << 20
+"""Bytes of events that are kept; a longer stream loses its end, and with it the result."""
+
+
+class Driver:
+    """One installed agent CLI with its settings and its access; shared by all of its runs."""
+
+    def __init__(self, agent: Agent, access: Access, settings: Mapping[str, Any], *, timeout: float) -> None:
+        check_settings(agent.name, settings, agent.settings)
+        if access.provider != OWN and access.provider not in agent.providers:
+            raise ConfigError(
+                f"{agent.name} cannot use models of {access.provider!r}; it takes those of {', '.join(sorted(agent.providers))}, "
+                "and its own without a provider."
+            )
+        self.agent = agent
+        self.access = access
+        self.settings = dict(settings)
+        self.timeout = timeout
+        self.cli: Installed = installed(agent, settings)
+        home = text_setting(settings, "home")
+        self._config = None if home is None else Path(home).expanduser().absolute()
+
+    @property
+    def bubblewrap(self) -> bool:
+        """Whether CLIs that need bubblewrap to protect their credentials find it here."""
+        return sys.platform == "linux" and shutil.which("bwrap") is not None
+
+    @property
+    def can_isolate_login(self) -> bool:
+        """Whether a run can have a home of its own: it needs a credential that is passed on purpose."""
+        return self.access.provider != OWN or self.access.key is not None
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[Place]:
+        """Fresh folders for one run."""
+        with fresh_place() as place:
+            yield replace(place, config=self._config)
+
+    async def run(
+        self, place: Place, launch: Launch, *, skill: str | None, proof: Callable[[Report], None] = lambda report: None
+    ) -> Report:
+        """Start the CLI, wait for its end, read what it did. Raises `Fault`; `proof` may raise one for a report that proves too little."""
+        check_flags(self.agent, self.cli)
+        for path, text in launch.files.items():
+            write_text(path, text)
+        env = environment(place, self.access, launch.env, own_home=launch.own_home)
+        try:
+            done = await run_process(
+                [str(self.cli.path), *launch.arguments],
+                input=launch.stdin.encode(),
+                env=env,
+                cwd=place.workspace,
+                timeout=self.timeout,
+                max_output=MOST_OUTPUT,
+                guarded=True,
+            )
+        except TimedOut as timed_out:
+            raise self._hung(timed_out) from None
+        except Fault as fault:
+            raise Fault(fault.kind, f"{self.agent.name}: {fault.detail}") from fault
+        report = self.agent.report(done, place, skill)
+        proof(report)
+        return report
+
+    def _hung(self, timed_out: TimedOut) -> Fault:
+        """A CLI that waits for a dead network or login says so while it waits; what it said last is the better reason."""
+        said = timed_out.partial.stdout[-2000:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+        said = said or timed_out.partial.stderr[-2000:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+        looks_like = kind_of(said) if '"error"' in said or said == said.strip("{}") else None
+        hint = f"; it said last: {said[:200]}" if looks_like in ("auth", "unavailable", "rate_limit") else ""
+        return Fault("timeout", f"{self.agent.name} did not end within {self.timeout:g} s and was ended{hint}")

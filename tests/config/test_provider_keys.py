@@ -1,0 +1,241 @@
+"""What is set for a provider or an agent program reaches the roles that are on it, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from config._spec_keys import AGENT, MODELS, OPTIONS, SPEC_KEYS
+from skillopt.config.keys import VARIABLES
+from skillopt.config.provider_keys import PROVIDER_KEYS, THINKING_MODE
+
+KEYS = {"OPENAI_API_KEY": "sk-openai-1", "ANTHROPIC_API_KEY": "sk-ant-1", "GEMINI_API_KEY": "gem-key-1", "MINIMAX_API_KEY": "mini-key-1"}
+NEEDED = {
+    **KEYS,
+    "AZURE_OPENAI_ENDPOINT": "http://az",
+    "AZURE_OPENAI_API_KEY": "azure-key-1",
+    "OPENAI_COMPATIBLE_BASE_URL": "http://there/v1",
+    "OPENAI_COMPATIBLE_API_KEY": "compat-key-1",
+}
+"""What the providers need to be built at all."""
+PARTS = {
+    "name": "given-model",
+    "base_url": "http://given/v1",
+    "api_key": "given-key-1",
+    "temperature": 0.4,
+    "timeout": 77.0,
+    "max_tokens": 20_000,
+}
+
+
+def sample(part: str):
+    section, _, name = part.partition(".")
+    return PARTS[part] if not name else (OPTIONS if section == "options" else AGENT)[name][1]
+
+
+def arrived(spec, part: str):
+    """The value where a provider or harness finds it."""
+    section, _, name = part.partition(".")
+    if section == "options":
+        return spec.model.options.get(name)
+    if section == "agent":
+        return spec.agent.get(name, spec.model.options.get(name))
+    return spec.max_tokens if part == "max_tokens" else getattr(spec.model, part)
+
+
+def on(key: str, part: str) -> dict[str, str]:
+    """Flags that put both roles, or the key's own, on the provider the key belongs to."""
+    each = PROVIDER_KEYS[key]
+    name = MODELS[each.owner]
+    if part == "name":  # the key is for a role that names no model of its own
+        return {f"{role}_backend": name.partition(":")[0] for role in ("optimizer", "target")}
+    roles = ("target",) if name.startswith("cursor") else ("optimizer", "target")
+    return {f"{role}_model": name for role in roles}
+
+
+@pytest.mark.parametrize("key", [key for key in PROVIDER_KEYS if not key.endswith(THINKING_MODE) and "optimizer_cursor" not in key])
+@pytest.mark.parametrize("how", ["file", "flag", "variable"])
+def test_a_providers_key_reaches_the_roles_that_are_on_it(key, how, run, role, write, cwd):
+    each = PROVIDER_KEYS[key]
+    value = sample(each.fills)
+    flags, environ = on(key, each.fills), dict(NEEDED)
+    if how == "file":
+        section, _, name = key.partition(".")
+        write("c.yaml", f"{section}:\n  {name}: {str(value).lower() if isinstance(value, bool) else value}\n")
+    elif how == "flag":
+        flags[key.removeprefix("model.")] = str(value)
+    else:
+        environ[key.removeprefix("model.").upper()] = str(value)
+    resolved = run("c.yaml" if how == "file" else None, flags=flags, environ=environ)
+    plain = run(flags=on(key, each.fills), environ=NEEDED)
+    wanted = str(cwd / value) if each.fills == "agent.home" else value
+    for name in ("optimizer", "target"):
+        if f"{name}_model" not in flags and f"{name}_backend" not in flags:
+            continue
+        is_meant = each.role in (None, name)
+        found = arrived(role(resolved, name), each.fills)
+        assert (found == wanted) is is_meant, name
+        if not is_meant:
+            assert found == arrived(role(plain, name), each.fills)
+
+
+@pytest.mark.parametrize("key", [key for key in PROVIDER_KEYS if not key.endswith(THINKING_MODE)])
+def test_a_providers_key_means_nothing_to_a_role_elsewhere(key, run, role):
+    part = PROVIDER_KEYS[key].fills
+    flags = {"optimizer_model": "world", "target_model": "world", key.removeprefix("model."): str(sample(part))}
+    for name in ("optimizer", "target"):
+        assert role(run(flags=flags), name) == role(run(flags={"optimizer_model": "world", "target_model": "world"}), name)
+
+
+@pytest.mark.parametrize(("key", "owner", "value"), [(key, owner, value) for key, (owner, value) in SPEC_KEYS.items()])
+def test_a_roles_own_option_arrives(key, owner, value, run, role, cwd):
+    name = key.split(".")[1]
+    flags = {f"{name}_model": MODELS[owner], key: value}
+    part = key.removeprefix(f"model.{name}.")
+    wanted = str(cwd / value) if part in ("options.folder", "agent.home") else value
+    assert arrived(role(run(flags=flags, environ=NEEDED), name), part) == wanted
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"target_model": "openai:m", "model.target.options.region": "cn_zh"}, "is an option of minimax, and model.target is 'openai:m'"),
+        ({"target_model": "openai:m", "model.target.agent.path": "x"}, "is a setting of an agent program, and model.target is 'openai:m'"),
+    ],
+)
+def test_an_option_of_another_provider_is_refused(flags, said, run, role):
+    with pytest.raises(Exception, match=said.replace(".", r"\.")):
+        role(run(flags=flags, environ=NEEDED))
+
+
+def test_an_option_nobody_set_is_not_there(run, role):
+    for model in ("qwen:m", "minimax:m", "local:m", "openai:m", "claude_cli:m"):
+        assert role(run(flags={"target_model": model}, environ=NEEDED)).model.options == {}
+    assert role(run(flags={"target_model": "claude_code/sonnet"})).agent == {}
+
+
+@pytest.mark.parametrize(
+    ("environ", "mode"),
+    [
+        ({"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_API_KEY": "azure-key-1"}, "api_key"),
+        ({"AZURE_OPENAI_ENDPOINT": "http://az"}, "azure_cli"),
+        ({"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_AUTH_MODE": "aad"}, "managed_identity"),
+        ({"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_AUTH_MODE": "compat", "AZURE_OPENAI_API_KEY": "k" * 8}, "openai_compatible"),
+        ({"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_AUTH_MODE": "key", "AZURE_OPENAI_API_KEY": "k" * 8}, "api_key"),
+    ],
+)
+def test_azure_logs_in_as_it_is_told_and_by_key_where_there_is_one(environ, mode, run, role):
+    assert role(run(environ=environ, flags={"target_model": "azure:m"})).model.options["auth_mode"] == mode
+
+
+def test_an_unknown_azure_auth_mode_names_the_near_miss(fails):
+    assert "Did you mean 'azure_cli'?" in fails(flags={"target_model": "azure:m", "azure_openai_auth_mode": "azure_clli"})
+
+
+@pytest.mark.parametrize("spelling", ["TARGET_AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_TARGET_ENDPOINT"])
+def test_a_role_may_have_an_endpoint_of_its_own_in_both_orders(spelling, run):
+    environ = {"AZURE_OPENAI_ENDPOINT": "http://both", spelling: "http://mine", "AZURE_OPENAI_API_KEY": "azure-key-1"}
+    model = run(environ=environ, flags={"target_model": "azure:t", "optimizer_model": "azure:o"}).config.model
+    assert (model.target.base_url, model.optimizer.base_url) == ("http://mine", "http://both")
+
+
+def test_a_roles_key_beats_the_common_one_unless_that_stands_nearer(run, write):
+    write("c.yaml", "model:\n  target_qwen_chat_temperature: 0.1\n  qwen_chat_temperature: 0.2\n  target: qwen:m\n")
+    assert run("c.yaml", flags={"qwen_chat_temperature": "0.3"}).config.model.target.temperature == 0.1
+    write("d.yaml", "model:\n  qwen_chat_temperature: 0.2\n  target: qwen:m\n")
+    assert run("d.yaml", environ={"TARGET_QWEN_CHAT_TEMPERATURE": "0.9"}).config.model.target.temperature == 0.2
+
+
+def test_a_roles_own_setting_beats_its_providers(run):
+    flags = {"target_model": "qwen:m", "qwen_chat_temperature": "0.3", "model.target.temperature": 0.8}
+    assert run(flags=flags).config.model.target.temperature == 0.8
+
+
+@pytest.mark.parametrize("word", ["none", "off", "null", ""])
+def test_a_temperature_can_be_switched_off(word, run):
+    assert run(environ={"QWEN_CHAT_TEMPERATURE": word}, flags={"target_model": "qwen:m"}).config.model.target.temperature is None
+
+
+def test_a_wrong_value_of_a_provider_nobody_uses_is_still_said(fails, write):
+    write("c.yaml", "model:\n  qwen_chat_temperature: hot\n")
+    assert fails("c.yaml") == "model.qwen_chat_temperature (c.yaml:2): expected a number, not 'hot'"
+
+
+def test_a_wrong_value_names_the_public_key_it_came_from(fails, write):
+    write("c.yaml", "model:\n  target: qwen:m\n  qwen_chat_temperature: -1\n")
+    assert fails("c.yaml") == "model.qwen_chat_temperature (c.yaml:3): expected at least 0.0, not -1"
+    variable = fails(environ={"QWEN_CHAT_TEMPERATURE": "hot"}, flags={"target_model": "qwen:m"})
+    assert variable == "QWEN_CHAT_TEMPERATURE (environment QWEN_CHAT_TEMPERATURE): expected a number, not 'hot'" or variable.startswith(
+        "QWEN_CHAT_TEMPERATURE: expected a number"
+    )
+
+
+def test_a_wrong_variable_of_a_provider_nobody_uses_stops_nobody(run):
+    assert run(environ={"QWEN_CHAT_TEMPERATURE": "hot"}, flags={"target_model": "world", "optimizer_model": "world"})
+
+
+def test_of_two_variables_for_one_key_the_first_counts(run, role):
+    environ = {"GOOGLE_API_KEY": "google-key-1", "GEMINI_API_KEY": "gemini-key-1"}
+    assert role(run(environ=environ, flags={"target_model": "gemini:m"})).model.api_key == "gemini-key-1"
+    del environ["GEMINI_API_KEY"]
+    assert role(run(environ=environ, flags={"target_model": "gemini:m"})).model.api_key == "google-key-1"
+
+
+@pytest.mark.parametrize(
+    ("variable", "model", "part", "value"),
+    [
+        ("CLAUDE_CLI_BIN", "claude_code/sonnet", "agent.path", "/opt/claude"),
+        ("CODEX_CLI_BIN", "codex/m", "agent.path", "/opt/codex"),
+        ("CODEX_PATH", "codex/m", "agent.path", "/opt/codex"),
+        ("CODEX_SANDBOX_MODE", "codex/m", "agent.sandbox", "read-only"),
+        ("CODEX_SANDBOX", "codex/m", "agent.sandbox", "read-only"),
+        ("CODEX_PROFILE", "codex/m", "agent.profile", "p"),
+        ("CLAUDE_CODE_OAUTH_TOKEN", "claude_code/sonnet", "api_key", "sk-ant-oat-1"),
+        ("CODEX_API_KEY", "codex/m", "api_key", "sk-codex-1"),
+        ("COPILOT_GITHUB_TOKEN", "copilot/m", "api_key", "github-token-1"),
+        ("CURSOR_API_KEY", "cursor/m", "api_key", "cursor-key-1"),
+    ],
+)
+def test_variables_with_names_of_their_own(variable, model, part, value, run, role):
+    resolved = run(environ={variable: value}, flags={"target_model": model})
+    assert arrived(role(resolved), part) == value
+    assert (value in resolved.secrets) is (part == "api_key")
+
+
+def test_a_login_is_not_replaced_by_a_key_that_happens_to_be_there(run, role):
+    assert role(run(environ=KEYS, flags={"target_model": "claude_code/sonnet"})).model.api_key is None
+    assert role(run(environ=KEYS, flags={"target_model": "claude_code/anthropic:sonnet"})).model.api_key == KEYS["ANTHROPIC_API_KEY"]
+
+
+def test_a_dotenv_file_does_not_choose_the_programs_that_start_here(run, write, role):
+    write(".env", "CODEX_EXEC_PATH=./evil\nCODEX_SANDBOX=danger-full-access\n")
+    resolved = run(flags={"target_model": "codex/m"})
+    assert role(resolved).agent == {}
+    assert [warning.partition(" ")[0] for warning in resolved.warnings] == ["CODEX_EXEC_PATH", "CODEX_SANDBOX"]
+
+
+def test_an_endpoint_of_dotenv_never_gets_the_persons_own_login(run, write):
+    write(".env", "AZURE_OPENAI_ENDPOINT=https://evil.openai.azure.com\n")
+    resolved = run(flags={"target_model": "azure:m"})
+    assert resolved.config.model.target.base_url is None
+    assert "AZURE_OPENAI_ENDPOINT in .env is not used" in resolved.warnings[0]
+
+
+@pytest.mark.parametrize("name", ["codex_path", "codex_cli_bin", "codex_bin"])
+def test_old_names_of_keys_are_read(name, run, role, write):
+    write("flat.yaml", f"{name}: /opt/codex\nsandbox: read-only\ntarget_model: codex/m\n")
+    write("tree.yaml", f"model:\n  {name}: /opt/codex\n  codex_sandbox: read-only\n  target: codex/m\n")
+    for file in ("flat.yaml", "tree.yaml"):
+        assert role(run(file)).agent == {"path": "/opt/codex", "sandbox": "read-only"}
+
+
+def test_the_old_azure_names_are_the_same_keys(run, fails, write):
+    write("c.yaml", "azure_endpoint: http://az\nazure_api_key: old-key-1\nazure_api_version: '2024'\ntarget_model: azure:m\n")
+    target = run("c.yaml").config.model.target
+    assert (target.base_url, target.options.api_version) == ("http://az", "2024")
+    write("d.yaml", "azure_endpoint: http://one\nazure_openai_endpoint: http://two\n")
+    assert "are the same key with different values" in fails("d.yaml")
+
+
+def test_every_variable_leads_to_a_key():
+    assert len(VARIABLES) > 150
+    assert {key for key in VARIABLES.values() if key.startswith("model.") and key.count(".") == 1} >= set(PROVIDER_KEYS)

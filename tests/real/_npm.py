@@ -1,0 +1,55 @@
+"""Real agent CLIs from npm, installed once into a cache folder of this machine's user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+SECONDS = 100
+
+
+def cli(package: str, version: str, binary: str, *, env: Mapping[str, str] | None = None) -> Path:
+    """The path of a package's program, installed where it is missing; skips with the reason where it cannot be had.
+
+    `env` is the environment npm runs in (the fixture `machine_env`): tests have a home of their own, npm needs its user's.
+    """
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip(f"npm and node are needed to install {package}")
+    environment = dict(os.environ if env is None else env)
+    home = _cache(environment) / f"{package.replace('/', '_')}-{version}"
+    program = home / "node_modules" / ".bin" / (f"{binary}.cmd" if os.name == "nt" else binary)
+    if not program.exists():
+        _install(npm, f"{package}@{version}", home, environment)
+    return program
+
+
+def _cache(env: Mapping[str, str]) -> Path:
+    given = env.get("XDG_CACHE_HOME") or (Path(env["HOME"]) / ".cache" if env.get("HOME") else tempfile.gettempdir())
+    folder = Path(given) / "skillopt-tests" / "npm"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _install(npm: str, wanted: str, home: Path, env: Mapping[str, str]) -> None:
+    """Install beside the place and move it there whole: two test runs at once do not see half a package."""
+    aside = Path(tempfile.mkdtemp(dir=home.parent))
+    try:
+        command = [npm, "install", "--prefix", str(aside), "--no-audit", "--no-fund", "--loglevel=error", wanted]
+        try:
+            ran = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"npm could not install {wanted} within {SECONDS} s")
+        if ran.returncode != 0:
+            pytest.skip(f"npm could not install {wanted}: {ran.stderr.strip()[-300:]}")
+        with contextlib.suppress(OSError):  # somebody else was quicker
+            aside.rename(home)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
