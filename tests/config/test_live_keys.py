@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from config._spec_keys import SPEC_KEYS
 from skillopt import api
 from skillopt.build import Engine, prepare
 from skillopt.config import describe, load
@@ -138,8 +139,6 @@ DOLLARS = {
 PRICED = {**BASE, **DOLLARS}
 BARE = {**BASE, "model.target.name": "t", "model.optimizer.name": "o", "model.target.base_url": "URL", "model.optimizer.base_url": "URL"}
 BARE |= {"model.target_backend": "compatible", "model.optimizer_backend": "compatible"}
-AZURE = {**BASE, "model.target.name": "azure:t", "model.azure_openai_endpoint": "URL", "model.azure_openai_api_key": "planted-azure-key"}
-AZURE |= {"model.azure_openai_auth_mode": "openai_compatible"}
 ROLES = [
     *(case(f"model.{role}.name", "compatible:another@URL", "requests") for role in ("optimizer", "target")),
     *(
@@ -156,6 +155,7 @@ ROLES = [
         case(f"model.{role}.timeout", 0.05, "error", latency=0.4, **{"env__train_cases": 2, "env__val_cases": 6, "env__test_cases": 0})
         for role in ("optimizer", "target")
     ),
+    case("model.optimizer.structured_output", "off", "requests"),
     case("model.optimizer.context_window", 18_000, "requests", {**OWN, "env.prompt": "{prompt} " + "padding " * 4_000}),
     *(
         case(f"model.{role}.price.{part}", 99.0, "spending", PRICED)
@@ -177,9 +177,6 @@ CASES = [
     case("model.optimizer_backend", "nowhere", "error", BARE),
     case("model.target_backend", "openai", "error", BARE),
     case("model.reasoning_effort", "high", "requests"),
-    case("model.azure_openai_endpoint", "TWOURL", "urls", AZURE),
-    case("model.azure_openai_api_key", "another-azure-key", "headers", AZURE),
-    case("model.azure_openai_auth_mode", "api_key", "error", AZURE),
     case("train.num_epochs", 1, "events"),
     case("train.train_size", 5, "error"),
     case("train.batch_size", 4, "events"),
@@ -273,4 +270,4 @@ def test_the_key_changes_something_outside(key, value, channel, base, latency, t
 
 def test_no_key_is_left_out():
     told = {row.key for name in (None, "world", "own", "searchqa") for row in describe(name)}
-    assert told == {parameter.id for parameter in CASES}
+    assert told == {parameter.id for parameter in CASES} | set(SPEC_KEYS)  # those of SPEC_KEYS are followed in test_provider_keys.py

@@ -50,7 +50,7 @@ def confirm(seed: int) -> tuple[RandomCase, rules.Rule, dict[str, Any]]:
 POLICIES = {
     "strict": (strict, 2_000, 50),
     "no_regression": (no_regression, 600, 20),
-    "paired": (paired, 300, 20),
+    "paired": (paired, 350, 20),
     "size_capped": (size_capped, 400, 15),
     "confirm": (confirm, 600, 50),
 }

@@ -100,6 +100,8 @@ class Agent(Protocol):
     """One agent CLI. All methods are pure except `report`, which may read what the CLI left in the place."""
 
     name: str
+    login: str
+    """The provider name that means its own service with its own login."""
     binary: str
     package: str
     """What to install, in the words of a remedy."""

@@ -20,9 +20,10 @@ _SIGNS: tuple[tuple[Kind, str], ...] = (
     ("contract", r"invalid value .* for|error: option .* invalid|unknown configuration"),
     (
         "auth",
-        r"not logged in|(?:please|must|need to) (?:run /?)?(?:log ?in|sign in|authenticate)|run .{0,30}\blogin\b|authentication (?:failed|required|error)"
-        r"|authentication_failed|no authentication information|invalid (?:api|x-api) ?-?key|incorrect api key|unauthorized|oauth token|token (?:has )?expired"
-        r"|missing environment variable|credit balance|billing|insufficient.?quota|subscription",
+        r"not logged in|(?:please|must|need to) (?:run /?)?(?:log ?in|sign in|authenticate)|run .{0,30}\blogin\b"
+        r"|authentication (?:failed|required|error)|authentication_failed|no authentication information|invalid (?:api|x-api) ?-?key"
+        r"|incorrect api key|unauthorized|oauth token|token (?:has )?expired|missing environment variable|credit balance|billing"
+        r"|insufficient.?quota|subscription",
     ),
     ("auth", r"(?:status|error|http)\D{0,12}40[13]\b"),
     ("rate_limit", r"rate.?limit|too many requests|usage limit|quota|(?:status|error|http)\D{0,12}429\b"),
@@ -127,6 +128,25 @@ def read_skill_files(messages: Iterable[Message], folder: str, name: str) -> lis
         for call in message.tool_calls:
             found += [match.rstrip(".") for match in pattern.findall(call.arguments.replace("\\\\", "/"))]
     return found
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The value where it is a JSON object, else an empty one: what a CLI prints may change its form."""
+    return value if isinstance(value, dict) else {}
+
+
+def kind_of_status(status: Any) -> Kind | None:
+    """What an HTTP status that a CLI reports means, or None where it reports none."""
+    if not isinstance(status, int):
+        return None
+    if status in (401, 403):
+        return "auth"
+    return "rate_limit" if status == 429 else "unavailable" if status >= 500 else "contract"
+
+
+def forced_by_words(skill: str) -> str:
+    """How a skill is demanded of an agent that cannot be made to load one from outside."""
+    return f"First load the skill `{skill}` that is installed in this workspace and read all of it. Then do the task below as it says."
 
 
 def unique(items: Iterable[str]) -> tuple[str, ...]:

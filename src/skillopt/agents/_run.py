@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,8 @@ class Driver:
         with fresh_place() as place:
             yield replace(place, config=self._config)
 
-    async def run(
-        self, place: Place, launch: Launch, *, skill: str | None, proof: Callable[[Report], None] = lambda report: None
-    ) -> Report:
-        """Start the CLI, wait for its end, read what it did. Raises `Fault`; `proof` may raise one for a report that proves too little."""
+    async def run(self, place: Place, launch: Launch, *, skill: str | None) -> Report:
+        """Start the CLI, wait for its end, read what it did. Raises `Fault` with the right kind."""
         check_flags(self.agent, self.cli)
         for path, text in launch.files.items():
             write_text(path, text)
@@ -79,9 +77,7 @@ class Driver:
             raise self._hung(timed_out) from None
         except Fault as fault:
             raise Fault(fault.kind, f"{self.agent.name}: {fault.detail}") from fault
-        report = self.agent.report(done, place, skill)
-        proof(report)
-        return report
+        return self.agent.report(done, place, skill)
 
     def _hung(self, timed_out: TimedOut) -> Fault:
         """A CLI that waits for a dead network or login says so while it waits; what it said last is the better reason."""

@@ -14,6 +14,7 @@ from skillopt.agents._events import (
     count,
     events,
     fault,
+    kind_of_status,
     no_result,
     read_skill_files,
     refuse_login_text,
@@ -48,6 +49,7 @@ class ClaudeCode:
     """Driver of `claude -p --output-format stream-json`."""
 
     name = "claude_code"
+    login = "claude_cli"
     binary = "claude"
     package = "npm install -g @anthropic-ai/claude-code"
     tested = "2.1.197"
@@ -128,7 +130,8 @@ class ClaudeCode:
         effort = text_setting(settings, "effort") or access.effort
         profile = text_setting(settings, "profile")
         return [
-            *("--print", "--output-format", "stream-json", "--verbose", "--model", access.model, "--strict-mcp-config"),
+            *("--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"),
+            *(["--model", access.model] if access.model else []),
             *(["--effort", effort] if effort else []),
             *(["--settings", profile] if profile else []),
         ]
@@ -159,10 +162,7 @@ class ClaudeCode:
 
     def _fault(self, result: Mapping[str, Any], told: list[dict[str, Any]], answer: str) -> Fault:
         said = next((event.get("error") for event in reversed(told) if event.get("type") == "assistant" and event.get("error")), None)
-        status = result.get("api_error_status")
-        kind = _KINDS.get(str(said))
-        if kind is None and isinstance(status, int):
-            kind = "auth" if status in (401, 403) else "rate_limit" if status == 429 else "unavailable" if status >= 500 else "contract"
+        kind = _KINDS.get(str(said)) or kind_of_status(result.get("api_error_status"))
         return fault(self.name, answer or f"it ended with {result.get('subtype')}", otherwise="unavailable", kind=kind)
 
     def _loaded(self, place: Place, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:

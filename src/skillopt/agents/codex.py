@@ -38,6 +38,7 @@ class Codex:
     """Driver of `codex exec --json`."""
 
     name = "codex"
+    login = "codex_cli"
     binary = "codex"
     package = "npm install -g @openai/codex"
     tested = "0.166.0"
@@ -135,7 +136,7 @@ class Codex:
         policy = choice(settings, "approval_policy", ("never", "untrusted", "on-request"), "never")
         return [
             *("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules", "--cd", str(place.workspace)),
-            *("--model", access.model),
+            *(["--model", access.model] if access.model else []),
             *_set("approval_policy", policy),
             *_set("shell_environment_policy.exclude", _SECRETS),
             *(part for feature in off for part in ("--disable", feature)),

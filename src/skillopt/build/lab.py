@@ -19,6 +19,8 @@ from skillopt.evaluate.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Sink, Spending
 from skillopt.files import write_json
 from skillopt.harnesses import harnesses
+from skillopt.harnesses._harness import Harness, Setup, Unasked
+from skillopt.harnesses._purse import Purse
 from skillopt.ledger import Budget, Entry, Ledger
 from skillopt.messages import Role
 from skillopt.models import providers
@@ -58,6 +60,7 @@ class Lab:
         self._retry = retry
         self._limiters: dict[str, Limiter] = {}
         self._recorded: list[Recorded] = []
+        self._evaluators: list[Evaluator] = []
         self._rounds = Rounds()
         self._opened = time.monotonic()
         config = job.config
@@ -129,7 +132,8 @@ class Lab:
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
         longest = max(self.job.target.model.timeout, self.job.optimizer.model.timeout)
-        await asyncio.wait([asyncio.ensure_future(recorded.drain()) for recorded in self._recorded], timeout=longest + DRAIN_SECONDS)
+        sent = [*(recorded.drain() for recorded in self._recorded), *(evaluator.drain() for evaluator in self._evaluators)]
+        await asyncio.wait([asyncio.ensure_future(one) for one in sent], timeout=longest + DRAIN_SECONDS)
 
     def spending(self) -> dict[str, Any]:
         """What was really paid, over all sessions: by stage, in total, and where a reservation had to be kept."""
@@ -156,9 +160,12 @@ class Lab:
 
     def _evaluator(self, spec: RoleSpec, price: Price | None) -> Evaluator:
         job = self.job
-        model = self.model("target", spec, price)
-        return Evaluator(
-            harness=harnesses.get(spec.harness)(),
+        purse = Purse(self.ledger, price)
+        setup = Setup(model=spec.model, agent=spec.agent, skill=job.seed, purse=purse, scrub=job.scrubber.scrub)
+        harness: Harness = harnesses.get(spec.harness)(setup)
+        model = self.model("target", spec, price) if harness.asks_model else Unasked(spec.model)
+        evaluator = Evaluator(
+            harness=harness,
             model=model,
             benchmark=job.benchmark,
             rollouts=self._kept,
@@ -168,6 +175,8 @@ class Lab:
             scrub=job.scrubber.scrub,
             working=self._rounds.working,
         )
+        self._evaluators.append(evaluator)
+        return evaluator
 
     def _rollouts(self) -> Rollouts:
         path = self.job.config.cache.path

@@ -21,6 +21,8 @@ _COMMON: Mapping[str, tuple[Any, Any, str]] = {
     "data_path": (Path | None, None, "File with all tasks."),
     "limit": (int, 0, "Use only the first tasks of each split; 0 is all of them."),
 }
+COMMON_KEYS = frozenset(f"env.{name}" for name in _COMMON)
+"""Keys of every benchmark whose tasks come from files; a base file may hold them without naming one."""
 _TURNS = {"max_turns": (int, 1, "Turns of the target.")}
 _OWN: Mapping[str, Mapping[str, tuple[Any, Any, str]]] = {
     "alfworld": {

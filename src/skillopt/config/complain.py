@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from skillopt.config.absent import benchmarks_with
+from skillopt.config.absent import COMMON_KEYS, benchmarks_with
 from skillopt.config.fields import Leaf
 from skillopt.config.keys import DEAD, FLAT, REFUSED
 from skillopt.config.layers import LEAVES, SECTIONS, leaf_of, settings_leaves
@@ -58,6 +58,8 @@ def check_keys(
             problems.append(f"{entry}: is a section; expected keys below it")
         elif entry.key.startswith("env.") and settings is None and benchmark is not None:
             continue  # the benchmark itself is unknown and already named; whose key this is cannot be told
+        elif entry.key in COMMON_KEYS and benchmark is None:
+            continue  # a base file: whoever builds on it names the benchmark
         else:
             problems.append(f"{entry}: {_unknown(entry, settings, benchmark, registry)}")
     return list(dict.fromkeys(warnings))

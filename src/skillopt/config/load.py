@@ -272,6 +272,6 @@ def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
         else:
             found += passwords_in(entry.value)
     for names in variables.values():
-        found += [names[name] for name, key in PROVIDER_VARIABLES.items() if PROVIDER_KEYS[key].leaf.secret and names.get(name)]
+        found += [names[name] for name, key in PROVIDER_VARIABLES.items() if names.get(name) and PROVIDER_KEYS[key].leaf.secret]
         found += [password for name, url in names.items() if name.endswith(("BASE_URL", "ENDPOINT")) for password in passwords_in(url)]
     return tuple(dict.fromkeys(secret for secret in found if secret and secret.lower() != "none"))

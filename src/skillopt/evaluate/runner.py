@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from skillopt.errors import SYSTEMIC_KINDS, Fault, Kind, ProviderDown, Stopped
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
@@ -85,6 +85,7 @@ class Evaluator:
         self._working = working
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         self._hashed: dict[str, tuple[str, str]] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
         settings = [dict(model.fingerprint), harness.name, harness.version, benchmark.prompts["rollout"], max_tokens]
         self._settings = json.dumps(settings, sort_keys=True)
 
@@ -134,6 +135,11 @@ class Evaluator:
             stage, Scored(task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score)
         )
 
+    async def drain(self) -> None:
+        """Wait until every rollout that was begun has ended and is stored: one inside an agent CLI is paid as a whole."""
+        while self._under_way:
+            await asyncio.wait(list(self._under_way))
+
     def close_invalid(self, skill: str, stage: str, rows: Iterable[tuple[Row, Rollout]]) -> None:
         """The stage (its place and name) closes with these rows: those that are invalid stay so."""
         self.rollouts.close_invalid(stage, [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)])
@@ -163,6 +169,9 @@ class Evaluator:
 
     async def _run(self, skill: str, row: Row, key: str, attempt: int, stage: str, background: bool) -> Trajectory:
         await self.slots.acquire(background=background)
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        self._under_way.add(task)
         try:
             session = Session(
                 self._model, key=f"{key}.{attempt}", stage=stage, draw=row.draw, max_tokens=self._max_tokens, background=background
@@ -173,10 +182,11 @@ class Evaluator:
             finally:
                 if environment is not None:
                     await environment.close()
+            self.rollouts.keep(key, attempt, trajectory)
+            return trajectory
         finally:
+            self._under_way.discard(task)
             self.slots.release()
-        self.rollouts.keep(key, attempt, trajectory)
-        return trajectory
 
     async def _score(self, task: Task, key: str, attempt: int, trajectory: Trajectory) -> Score:
         score = await self._benchmark.score(task, trajectory)

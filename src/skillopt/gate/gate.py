@@ -117,7 +117,7 @@ class Gate:
 
     def remembered(self, skill: str) -> Measured:
         """An incumbent again, from stored rows alone; it was measured in full when it was accepted."""
-        outcomes = [self.evaluator.stored(skill, row) for row in self.rows.values() if row.draw == 0]
+        outcomes = [self.evaluator.stored(skill, row) for row in self.rows.values()]
         if any(outcome is None for outcome in outcomes):
             raise RunConflict(
                 "The measured rows of the current skill are not in the run's database: it is not the one this log was written with. "

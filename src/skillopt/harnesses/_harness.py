@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
 from skillopt.errors import Fault
+from skillopt.harnesses._purse import Purse
 from skillopt.messages import Message, Reply, Request, Tool, Usage
-from skillopt.models._model import Model
+from skillopt.models._model import Model, ModelSpec
+from skillopt.models._wire import fingerprint
+from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
@@ -20,12 +24,17 @@ class Session:
     def __init__(self, model: Model, *, key: str, stage: str, draw: int, max_tokens: int, background: bool = False) -> None:
         self._model = model
         self._key = key
-        self._stage = stage
         self._draw = draw
-        self._background = background
+        self.stage = stage
+        self.background = background
         self.max_tokens = max_tokens
         self.calls = 0
         self.usage: Usage | None = Usage(input_tokens=0, output_tokens=0)
+
+    @property
+    def place(self) -> str:
+        """Where in the run the next turn is; unique."""
+        return f"rollout/{self._key}/{self.calls}"
 
     async def ask(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> Reply:
         """The next turn. A reply cut by the cap we set is `Fault("truncated")`; one cut by the model's own limit is returned."""
@@ -34,10 +43,10 @@ class Session:
             tools=tools,
             max_tokens=self.max_tokens,
             role="target",
-            stage=self._stage,
-            place=f"rollout/{self._key}/{self.calls}",
+            stage=self.stage,
+            place=self.place,
             draw=self._draw,
-            background=self._background,
+            background=self.background,
         )
         self.calls += 1
         reply = await self._model.complete(request)
@@ -47,17 +56,55 @@ class Session:
         return reply
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a harness is built from."""
+
+    model: ModelSpec
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the agent CLI that it drives, those that are set."""
+    skill: Skill | None = None
+    """The skill that training started from: its other files are carried along wherever the skill is installed."""
+    purse: Purse | None = None
+    """Pays for rollouts whose model calls are not ours."""
+    scrub: Callable[[str], str] = str
+    """Takes the credentials we loaded out of a text; where the calls are not ours, nobody else does."""
+
+
+class Unasked:
+    """Stands where a model would, for a harness that asks none: it only says which model it is."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.endpoint = spec.base_url or spec.provider
+        self.fingerprint: Mapping[str, Any] = fingerprint(spec)
+        self.concurrency: int | None = None
+
+    async def complete(self, request: Request) -> Reply:
+        """Never called: the agent's calls are its own."""
+        raise Fault("contract", f"the harness asked a model of ours at {request.place}")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
 class Harness(Protocol):
     """Runs one task with one skill. What the target does wrong ends in the trajectory's `failure`; a `Fault` is ours."""
 
     name: str
     version: str
+    """Changes whenever the same task could go another way; for an agent CLI its own version is part of it."""
+    asks_model: bool
+    """Whether it asks the session's model. An agent CLI does not: its calls are its own, and a rollout is paid as a whole."""
 
     async def run(
         self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
     ) -> Trajectory:
         """Drive the environment to the end and return what happened, without the system prompt and the task's own text."""
         ...
+
+
+HarnessPlugin: TypeAlias = Callable[[Setup], Harness]
+"""`PLUGIN` of every file in this folder."""
 
 
 def failure_of(reply: Reply) -> str | None:

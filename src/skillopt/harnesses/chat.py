@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skillopt.harnesses._harness import Session, failure_of, system_prompt
+from skillopt.harnesses._harness import Session, Setup, failure_of, system_prompt
 from skillopt.messages import Message
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Trajectory
@@ -16,6 +16,10 @@ class Chat:
 
     name = "chat"
     version = "1"
+    asks_model = True
+
+    def __init__(self, setup: Setup | None = None) -> None:
+        """Nothing is set up: the session's model is all it needs."""
 
     async def run(
         self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session

@@ -6,6 +6,7 @@ and ends, and when its stdin closes - because the trainer died, however it did -
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -24,19 +25,15 @@ def end_tree(pid: int, mark: str | None) -> None:
         command = ["taskkill", "/T", "/F", "/PID", str(pid)]
         subprocess.run(command, capture_output=True, creationflags=subprocess.CREATE_NO_WINDOW, check=False)
         return
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
         os.killpg(pid, signal.SIGKILL)  # the session it was started in has its own pid as group id
-    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
-        pass
     if mark is None:
         return
     for _ in range(_ROUNDS):  # what is being killed may fork once more
         found = marked(mark)
         for other in found:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(other, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         if not found:
             return
         time.sleep(0.01)

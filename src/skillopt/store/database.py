@@ -187,4 +187,6 @@ def _trajectory(data: dict[str, Any]) -> Trajectory:
         calls=data["calls"],
         usage=_usage(data["usage"]),
         failure=data["failure"],
+        files=data.get("files", {}),  # rows of earlier versions have neither
+        loaded=tuple(data.get("loaded", ())),
     )

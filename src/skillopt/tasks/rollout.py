@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from skillopt.errors import Kind
@@ -36,6 +36,10 @@ class Trajectory:
     calls: int
     usage: Usage | None
     failure: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files the target made or changed in its workspace: relative path to base64."""
+    loaded: tuple[str, ...] = ()
+    """Files of the skill that provably came before the model; recorded by harnesses that install a skill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

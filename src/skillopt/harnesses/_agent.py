@@ -1,0 +1,146 @@
+"""Runs a task inside an agent CLI: the skill installed where the agent finds skills, proof that it was loaded, the whole trajectory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import get_args
+
+from skillopt.agents import agent
+from skillopt.agents._agent import OWN, Access, Activation, Place, Report, Work
+from skillopt.agents._run import Driver
+from skillopt.agents._settings import choice
+from skillopt.errors import ConfigError, Fault
+from skillopt.harnesses._harness import Session, Setup
+from skillopt.harnesses._workspace import as_prompt, carried_digest, changed, install_skill, put_files, snapshot
+from skillopt.messages import Message
+from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.task import Task
+from skillopt.tasks.template import fill
+
+_REVISION = "1"
+_NOT_SAID = ("path", "home")
+_POINTER: Mapping[Activation, str] = {
+    "forced": "Follow the skill `{name}`, which is installed in this workspace.",
+    "natural": "(There is nothing here; use what is installed in this workspace where it fits.)",
+}
+_NO_SKILL = "(There is none.)"
+_THE_SKILL = "[the text of the skill]"
+_FAILURES = {"refusal": "refusal", "length": "length", "other": "turns"}
+
+
+class AgentHarness:
+    """One agent CLI as a harness. Every rollout has a home, a workspace and a process of its own."""
+
+    asks_model = False
+
+    def __init__(self, name: str, setup: Setup) -> None:
+        driver = agent(name)
+        spec = setup.model
+        knobs = [knob for knob in ("temperature", "top_p", "seed") if getattr(spec, knob) is not None]
+        if knobs:
+            raise ConfigError(f"{name}: an agent CLI takes no {' or '.join(knobs)}. Unset it.")
+        own = spec.provider == driver.login
+        access = Access(
+            provider=OWN if own and spec.base_url is None else _wire(driver.providers) if own else spec.provider,
+            model=spec.name,
+            base_url=spec.base_url,
+            key=spec.api_key,
+            effort=spec.reasoning_effort,
+        )
+        self.name = name
+        self._setup = setup
+        self._activation: Activation = (
+            "natural" if choice(setup.agent, "activation", get_args(Activation), "forced") == "natural" else "forced"
+        )
+        self._driver = Driver(driver, access, setup.agent, timeout=spec.timeout)
+        if not self._driver.can_isolate_login and not setup.agent.get("home"):
+            wanted = " or ".join(driver.credentials) or f"a provider, as in '{name}/anthropic:MODEL'"
+            raise ConfigError(
+                f"{name}: a rollout runs in a home of its own, where the login of {driver.binary!r} is not. Set {wanted} "
+                "(docs/agents.md says how to get one)."
+            )
+        said = {key: value for key, value in setup.agent.items() if key not in _NOT_SAID and value is not None}
+        parts = [_REVISION, self._driver.cli.version, self._activation, carried_digest(setup.skill), said]
+        self.version = json.dumps(parts, sort_keys=True)
+
+    async def run(
+        self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
+    ) -> Trajectory:
+        """One rollout in its own place. A forced skill that was not provably loaded is no measurement."""
+        if environment is not None:
+            raise Fault("contract", f"{self.name} cannot drive an environment with tools of its own. Choose another harness.")
+        if task.images and not self._driver.agent.images:
+            raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
+        with self._driver.place() as place:
+            name = install_skill(skill, place.workspace / self._driver.agent.skills, self._setup.skill)
+            images = put_files(task, place.workspace)
+            pointer = _NO_SKILL if name is None else _POINTER[self._activation].replace("{name}", name)
+            work = Work(
+                access=self._driver.access,
+                place=place,
+                settings=self._driver.settings,
+                prompt=self._setup.scrub(as_prompt(fill(prompts["rollout"], {"skill": pointer}), task)),
+                skill=name,
+                activation=self._activation,
+                images=images,
+                bubblewrap=self._driver.bubblewrap,
+            )
+            before = snapshot(place.workspace)
+            report = await self._paid(work, session)
+            files = changed(place.workspace, before, self._setup.scrub)
+            if name is not None and self._activation == "forced" and not report.loaded:
+                raise Fault("contract", f"{self.name}: nothing proves that the skill {name!r} was loaded, so this is no measurement of it")
+            return self._trajectory(report, files, place, name)
+
+    async def _paid(self, work: Work, session: Session) -> Report:
+        launch = self._driver.agent.work(work)
+        if self._setup.purse is None:
+            return await self._driver.run(work.place, launch, skill=work.skill)
+        return await self._setup.purse.pay(
+            session.stage,
+            session.place,
+            lambda: self._driver.run(work.place, launch, skill=work.skill),
+            background=session.background,
+            trusts_cost=work.access.base_url is None,
+        )
+
+    def _trajectory(self, report: Report, files: Mapping[str, str], place: Place, skill: str | None) -> Trajectory:
+        def clean(text: str) -> str:
+            return self._setup.scrub(_neutral(text, place))
+
+        messages = tuple(
+            replace(
+                message,
+                content=clean(message.content),
+                tool_calls=tuple(replace(call, arguments=clean(call.arguments)) for call in message.tool_calls),
+            )
+            for message in _without_skill(report.messages, self._driver.agent.skills, skill)
+        )
+        answer = clean(report.answer)
+        failure = _FAILURES.get(report.finish) or ("empty" if not answer.strip() and not files else None)
+        return Trajectory(
+            messages=messages, answer=answer, calls=report.calls, usage=report.usage, failure=failure, files=files, loaded=report.loaded
+        )
+
+
+def _wire(providers: frozenset[str]) -> str:
+    """What a CLI speaks to an endpoint that takes its own service's place."""
+    return next((name for name in ("anthropic", "openai") if name in providers), OWN)
+
+
+def _without_skill(messages: tuple[Message, ...], skills: str, skill: str | None) -> list[Message]:
+    """The conversation with the skill's own text left out where the agent read it: the optimizer has it already."""
+    if skill is None:
+        return list(messages)
+    asked = {call.id for message in messages for call in message.tool_calls if f"{skills}/{skill}/SKILL.md" in call.arguments}
+    return [replace(message, content=_THE_SKILL) if message.tool_call_id in asked else message for message in messages]
+
+
+def _neutral(text: str, place: Place) -> str:
+    """A text without the random names of this rollout's folders: they say nothing, and would make equal rollouts differ."""
+    for folder, shown in ((place.workspace, "/workspace"), (place.home, "/home/agent"), (place.root, "/rollout")):
+        text = text.replace(str(folder), shown)
+    return text

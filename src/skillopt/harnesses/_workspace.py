@@ -1,0 +1,105 @@
+"""Decides what lies in an agent's workspace: the one skill, the task's files and images; and what of it came back changed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from skillopt.errors import Fault, SkillError
+from skillopt.files import write_text
+from skillopt.models._agent_cli import write_image
+from skillopt.skill.document import Document
+from skillopt.skill.folder import SKILL_FILE, Skill, copy_skill
+from skillopt.skill.spec import frontmatter_fields
+from skillopt.tasks.task import Task
+
+SKILL_NAME = "skillopt-target"
+DESCRIPTION = "How tasks of this kind are done well. Use it for every task in this workspace."
+MOST_BYTES = 8 << 20
+"""Of all the files a rollout brings back; more than that is no answer to keep in a database."""
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def installable(text: str) -> tuple[str, str]:
+    """Name and text of a skill as agents take it: with the frontmatter it has, or with one of ours where that is none to install by."""
+    fields = frontmatter_fields(text)
+    name, description = fields.get("name"), fields.get("description")
+    if isinstance(name, str) and isinstance(description, str) and _NAME.fullmatch(name) and len(name) <= 64 and description.strip():
+        return name, text
+    return SKILL_NAME, f"---\nname: {SKILL_NAME}\ndescription: {DESCRIPTION}\n---\n\n{Document(text).body.lstrip()}"
+
+
+def install_skill(text: str, folder: Path, seed: Skill | None) -> str | None:
+    """Put the skill where an agent discovers it, with the files it carries; its name, or None for an empty skill: that is none."""
+    if not text.strip():
+        return None
+    name, whole = installable(text)
+    target = folder / name
+    target.mkdir(parents=True)
+    if seed is None or seed.folder is None:
+        write_text(target / SKILL_FILE, whole)
+        return name
+    try:
+        copy_skill(seed, whole, target)
+    except SkillError as error:
+        raise Fault("contract", f"the skill cannot be installed: {error}") from error
+    return name
+
+
+def carried_digest(seed: Skill | None) -> str:
+    """Hash of the files that a skill carries beside its text; empty where there are none."""
+    if seed is None or seed.folder is None:
+        return ""
+    sha = hashlib.sha256()
+    files = [path for path in sorted(seed.folder.rglob("*")) if path.is_file() and ".git" not in path.relative_to(seed.folder).parts]
+    carried = [path for path in files if path != seed.folder / SKILL_FILE]
+    for path in carried:
+        sha.update(path.relative_to(seed.folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return sha.hexdigest()[:16] if carried else ""
+
+
+def put_files(task: Task, workspace: Path) -> tuple[Path, ...]:
+    """Copy the task's files into the workspace and write its images; the images' paths."""
+    for path in task.files:
+        target = workspace / path.name
+        if target.exists():
+            raise Fault("contract", f"two files of task {task.id!r} are named {path.name!r}; a workspace holds one. Rename one of them.")
+        target.write_bytes(path.read_bytes())
+    return tuple(write_image(image, workspace / "attachments" / f"image-{n}") for n, image in enumerate(task.images, start=1))
+
+
+def snapshot(workspace: Path) -> dict[str, str]:
+    """Every file of a workspace with a hash of its content; links and an agent's own dot folders are left out."""
+    found = {}
+    for path in sorted(workspace.rglob("*")):
+        relative = path.relative_to(workspace)
+        if path.is_symlink() or not path.is_file() or relative.parts[0].startswith("."):
+            continue
+        found[relative.as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def changed(workspace: Path, before: Mapping[str, str], scrub: Callable[[str], str]) -> dict[str, str]:
+    """The files that were made or changed since `before`, base64 encoded, text files without our credentials."""
+    names = [name for name, digest in snapshot(workspace).items() if before.get(name) != digest]
+    if sum((workspace / name).stat().st_size for name in names) > MOST_BYTES:
+        raise Fault("contract", f"the agent left more than {MOST_BYTES >> 20} MB of files in its workspace, which cannot be kept")
+    return {name: base64.b64encode(_scrubbed((workspace / name).read_bytes(), scrub)).decode() for name in names}
+
+
+def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
+    try:
+        return scrub(content.decode()).encode()
+    except UnicodeDecodeError:
+        return content
+
+
+def as_prompt(system: str, task: Task) -> str:
+    """What the agent is told: how to answer, then the task, then which files belong to it."""
+    names = [path.name for path in task.files]
+    files = f"\n\nFiles of this task in the working folder: {', '.join(json.dumps(name) for name in names)}" if names else ""
+    return f"{system.strip()}\n\n{task.prompt}{files}"

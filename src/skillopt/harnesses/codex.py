@@ -1,0 +1,11 @@
+"""Codex: the skill in `.agents/skills`, invoked with its dollar sign; commands run in Codex's own sandbox without network."""
+
+from __future__ import annotations
+
+from skillopt.harnesses._agent import AgentHarness
+from skillopt.harnesses._harness import Harness, Setup
+
+
+def PLUGIN(setup: Setup) -> Harness:  # noqa: N802 - the name every plug-in has
+    """The harness of that agent CLI, which must be installed."""
+    return AgentHarness("codex", setup)

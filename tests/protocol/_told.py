@@ -1,0 +1,124 @@
+"""Small runs of the simulated world behind a provider, with some stages scripted, and everything that was asked, said and left behind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from skillopt import api
+from skillopt.build import Engine, Job, prepare
+from skillopt.config import load
+from skillopt.events import Checkpoint, Event, Sink
+from skillopt.models._limits import Retry
+from skillopt.models._world_rules import FAMILIES, HARMFUL
+from skillopt.tasks.benchmark import Benchmark
+from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, WorldRules, world_answers
+
+QUIET = WorldRules(noise=0.0, harm=0.0)
+"""A simulated world in which an answer depends on skill and case alone, and no proposal does harm."""
+SIZES = {"env.train_cases": 16, "env.val_cases": 12, "env.test_cases": 8, "train.batch_size": 8, "train.num_epochs": 2}
+SIZES |= {"gradient.minibatch_size": 4, "evaluation.repeats": 1}
+QUICK = Retry(attempts=3, seconds=5.0, first_delay=0.01, longest_delay=0.05)
+GOOD = [rule for pair in FAMILIES.values() for rule in pair]
+BAD = list(HARMFUL)
+
+Script = Mapping[str, Callable[[Call], "str | Answer"]]
+"""Stage to what is answered there instead of what the simulated world says."""
+
+
+def stage_of(call: Call) -> str:
+    """The stage a call belongs to; every rollout, whatever it is for, is `rollout`."""
+    place = call.place or ""
+    return "rollout" if place.startswith("rollout/") else place.rsplit("/", 3)[1]
+
+
+def case_of(call: Call) -> str:
+    """The case that a rollout is about; W003... is val, W006... is test."""
+    return re.findall(r"\bW\d{6}\b", call.text)[-1]
+
+
+def root_of(call: Call) -> str:
+    """The step or epoch end that asks the optimizer, as `e1/s2`."""
+    return (call.place or "").rsplit("/", 3)[0]
+
+
+def edits(*proposed: Mapping[str, Any], notes: Any = None) -> str:
+    """What an analyst answers."""
+    said = {"batch_size": 1, "failure_summary": [], "success_patterns": [], "patch": {"reasoning": "", "edits": list(proposed)}}
+    return json.dumps(said if notes is None else {**said, "appendix_notes": notes})
+
+
+def rule(text: str) -> dict[str, Any]:
+    """An edit that adds a rule at the end."""
+    return {"op": "append", "content": f"- {text}"}
+
+
+@dataclass
+class Told:
+    """A run, and all that was asked in it."""
+
+    folder: Path
+    events: list[Event] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    result: api.Result | None = None
+    rules: WorldRules = QUIET
+    script: Script = field(default_factory=dict)
+
+    def answer(self, call: Call) -> str | Answer:
+        """What the provider of this run says."""
+        self.calls.append(call)
+        scripted = self.script.get(stage_of(call))
+        return world_answers(self.rules)(call) if scripted is None else scripted(call)
+
+    def asked(self, stage: str, root: str = "") -> list[Call]:
+        return [call for call in self.calls if stage_of(call) == stage and (not root or root_of(call) == root)]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def states(self, kind: str) -> list[Mapping[str, Any]]:
+        """The state at each checkpoint of a kind."""
+        return [event.state for event in self.of(Checkpoint) if event.kind == kind]
+
+    def json(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_text(encoding="utf-8"))
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        return list(self.json("history.json"))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return dict(self.json("summary.json"))
+
+
+def job_of(provider: LoopbackProvider, settings: Mapping[str, Any] | None = None, *, benchmark: Benchmark | None = None) -> Job:
+    """A small job of both roles against a provider; dotted settings, `__` for the dot."""
+    model = f"compatible:m@{provider.base_url}"
+    given = {"env.name": "world", "model.target": model, "model.optimizer": model, **SIZES}
+    given |= {name.replace("__", "."): value for name, value in (settings or {}).items()}
+    options = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
+    return prepare(load(None, flags={}, options=options, environ={}, cwd=Path.cwd()), benchmark=benchmark)
+
+
+async def run(
+    folder: Path,
+    script: Script | None = None,
+    *,
+    rules: WorldRules = QUIET,
+    behave: Callable[[Call], Misbehaviour | None] | None = None,
+    benchmark: Benchmark | None = None,
+    sinks: Sequence[Sink] = (),
+    **settings: Any,
+) -> Told:
+    """Train to the end against the simulated world, some stages scripted."""
+    told = Told(folder, rules=rules, script=script or {})
+    async with LoopbackProvider(told.answer, behave=behave) as provider:
+        job = job_of(provider, settings, benchmark=benchmark)
+        async with Engine(job, folder, sinks=[told.events.append, *sinks], retry=QUICK) as engine:
+            told.result = await api.train(engine)
+    return told

@@ -1,0 +1,187 @@
+"""The end of an epoch as the protocol documents it (section 1.5): slow update and meta skill."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from protocol._told import BAD, GOOD, edits, root_of, rule, run, stage_of
+from skillopt.events import EpochEnded, Judged, StageClosed, StageOpened
+from skillopt.optimizer.epoch import pairs_of
+from skillopt.skill.document import Document
+from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory
+from skillopt.tasks.task import Task
+
+ADVICE = "Prefer one rule at a time, says the advice of epoch"
+
+
+def guidance(text: str):
+    return lambda call: json.dumps({"slow_update_content": text})
+
+
+def advice(call) -> str:
+    return json.dumps({"meta_skill_content": f"{ADVICE} {root_of(call)}."})
+
+
+def one_rule_a_step(call) -> str:
+    """Each step proposes the next good rule, so that every epoch changes the skill."""
+    return edits(rule(GOOD[2 * int(root_of(call).partition("/s")[2]) - 2]), rule(GOOD[2 * int(root_of(call).partition("/s")[2]) - 1]))
+
+
+SCRIPT = {
+    "analyst_failure": one_rule_a_step,
+    "analyst_success": lambda call: edits(),
+    "merge": one_rule_a_step and (lambda call: json.dumps({"edits": json.loads(one_rule_a_step(call))["patch"]["edits"]})),
+    "slow_update": guidance(f"## Long run\n\n- {GOOD[-1]}"),
+    "meta_skill": advice,
+}
+LONG = {"train__num_epochs": 4, "train__batch_size": 16, "env__val_cases": 24, "optimizer__slow_update_samples": 6}
+
+
+@pytest.fixture(scope="module")
+async def told(tmp_path_factory):
+    """Four epochs of one step each; every step adds two good rules, the slow update a good one, the meta skill its name."""
+    return await run(tmp_path_factory.mktemp("epochs") / "run", SCRIPT, **LONG)
+
+
+def ended(told, epoch):
+    return next(event for event in told.of(EpochEnded) if event.epoch == epoch)
+
+
+async def test_every_epoch_of_this_run_changed_the_skill(told):
+    assert [record["action"] for record in told.steps] == ["accept_new_best"] * 4
+
+
+async def test_the_first_epoch_has_nothing_to_look_back_to_and_injects_nothing(told):
+    """Publicly an empty block enters the current skill, which from then on differs from the best one by nothing but markers."""
+    first = ended(told, 1)
+    assert (first.slow_update["action"], first.meta_skill["action"], first.pairs) == ("skip_first_epoch", "skip_first_epoch", [])
+    assert "SLOW_UPDATE" not in told.states("epoch")[0]["skill"]
+    assert not told.asked("slow_update", "e1/end") and not told.asked("meta_skill", "e1/end")
+
+
+async def test_the_older_skill_is_the_one_after_the_last_epochs_end_with_its_guidance(told):
+    (call,) = told.asked("slow_update", "e3/end")
+    older, newer = (part.partition("</skill>")[0] for part in call.text.split("<skill>\n")[1:])
+    assert older.strip() == Document(told.states("epoch")[1]["skill"]).rendered.strip()
+    assert newer.strip() == Document(told.states("step")[2]["skill"]).rendered.strip()
+    assert GOOD[-1] in older
+
+
+async def test_both_arms_start_before_either_is_in(told):
+    """Publicly one rollout after the other: the older skill, then the newer one."""
+    seen = [
+        (type(event), event.place.rpartition("/")[2])
+        for event in told.events
+        if isinstance(event, (StageOpened, StageClosed)) and event.place.startswith("e2/end/")
+    ]
+    assert seen == [(StageOpened, "older"), (StageOpened, "newer"), (StageClosed, "older"), (StageClosed, "newer")]
+
+
+async def test_no_rollout_of_a_whole_run_is_asked_for_twice(told):
+    """Publicly the arms, the gate, the last validation and the tests each pay again for what was measured before."""
+    asked = Counter((call.place, call.draw) for call in told.calls)
+    assert set(asked.values()) == {1}
+    assert sum(len(event.rows) for event in told.of(StageClosed)) > len(told.asked("rollout"))
+
+
+async def test_the_optimizer_is_told_how_many_tasks_there_were_and_sees_both_attempts_where_one_was_wrong(told):
+    """The public prompt says 20 whatever the sample is."""
+    event = ended(told, 2)
+    (call,) = told.asked("slow_update", "e2/end")
+    assert f"{len(event.pairs)} training tasks were run with both skills" in call.text and len(event.pairs) == 6
+    kinds = Counter(pair["category"] for pair in event.pairs)
+    assert kinds["stable_success"] and kinds["persistent_fail"] + kinds["improved"]
+    for pair in event.pairs:
+        times = 0 if pair["category"] == "stable_success" else 2
+        assert call.text.count(f'<rollout task="{pair["id"]}"') == times and pair["id"] in call.text
+
+
+async def test_there_is_guidance_so_far_from_the_second_time_on(told):
+    (first,), (second,) = told.asked("slow_update", "e2/end"), told.asked("slow_update", "e3/end")
+    assert "# Guidance so far\n\n(none yet)" in first.text
+    assert f"# Guidance so far\n\n## Long run\n\n- {GOOD[-1]}" in second.text
+
+
+async def test_guidance_passes_the_same_gate_and_replaces_what_stood_in_its_region(told):
+    second, third = ended(told, 2).slow_update, ended(told, 3).slow_update
+    assert second["action"] == "accept_new_best"
+    assert third["action"] == "unchanged", "the same guidance again is no change"
+    verdict = next(event for event in told.of(Judged) if event.place == "e2/end")
+    assert (verdict.action, verdict.candidate) == ("accept", told.states("epoch")[1]["score"])
+    assert all(state["skill"].count("SLOW_UPDATE_START") == 1 for state in told.states("epoch")[1:])
+
+
+async def test_the_skill_file_of_the_last_step_is_the_one_after_the_epochs_end(told):
+    assert (told.folder / "skills/skill_v0002.md").read_text() == told.states("epoch")[1]["skill"]
+    assert "SLOW_UPDATE_START" in told.states("epoch")[1]["skill"] and "SLOW_UPDATE" not in told.states("step")[1]["skill"]
+
+
+async def test_advice_of_an_epoch_is_told_to_the_next_epochs_optimizer_and_never_to_the_target(told):
+    heard = {(stage_of(call), root_of(call)) for call in told.calls if stage_of(call) != "rollout" and f"{ADVICE} e2/end" in call.text}
+    assert {("analyst_failure", "e3/s3"), ("analyst_success", "e3/s3"), ("meta_skill", "e3/end")} <= heard
+    assert not any(root.startswith(("e1/", "e2/")) for _, root in heard)
+    assert not any(ADVICE in call.text for call in told.asked("rollout"))
+    assert f"{ADVICE} e3/end" in told.asked("analyst_failure", "e4/s4")[0].text
+
+
+async def test_advice_is_written_about_the_skill_before_this_epochs_guidance(told):
+    (call,) = told.asked("meta_skill", "e2/end")
+    assert GOOD[-1] not in call.text.rpartition("<skill>")[2].partition("</skill>")[0]
+
+
+async def test_the_last_epoch_makes_no_call_that_nobody_reads(told):
+    """Publicly the last meta skill is paid and never used."""
+    assert not told.asked("meta_skill", "e4/end") and told.asked("slow_update", "e4/end")
+    assert ended(told, 4).meta_skill["action"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "category"), [(0, 1, "improved"), (1, 0, "regressed"), (0, 0, "persistent_fail"), (0.5, 1, "stable_success")]
+)
+def test_a_pair_is_named_by_whether_it_passed_before_and_passes_now(before, after, category):
+    def row(hard):
+        told = Trajectory(messages=(), answer="", calls=1, usage=None)
+        return Scored(task_id="t", draw=0, attempt=0, key="k", trajectory=told, score=Score(hard=hard, soft=hard))
+
+    task = Task(id="t", prompt="t")
+    (pair,) = pairs_of([task], [row(before)], [row(after)])
+    assert pair.category == category
+    lost = Invalid(task_id="t", draw=0, attempt=0, kind="timeout", detail="")
+    assert pairs_of([task], [row(1)], [lost]) == [], "a lost arm is no failure"
+
+
+async def test_empty_guidance_changes_nothing_and_costs_no_gate(folder):
+    told = await run(folder, {**SCRIPT, "slow_update": guidance("  ")}, **{**LONG, "train__num_epochs": 2})
+    assert ended(told, 2).slow_update["action"] == "no_content"
+    assert not [event for event in told.of(Judged) if event.place == "e2/end"]
+    assert told.states("epoch")[1]["skill"] == told.states("step")[1]["skill"]
+
+
+async def test_guidance_that_makes_it_worse_is_rejected_with_its_reason(folder):
+    told = await run(
+        folder, {**SCRIPT, "slow_update": guidance("\n".join(f"- {text}" for text in BAD))}, **{**LONG, "train__num_epochs": 2}
+    )
+    said = ended(told, 2).slow_update
+    assert said["action"] == "reject" and said["why"] and said["selection_hard"] is None
+    assert told.states("epoch")[1]["skill"] == told.states("step")[1]["skill"]
+
+
+@pytest.mark.parametrize(("slow", "meta"), [(True, False), (False, True), (False, False)])
+async def test_slow_update_and_meta_skill_are_switched_apart(folder, slow, meta):
+    told = await run(folder, SCRIPT, **{**LONG, "train__num_epochs": 3}, optimizer__use_slow_update=slow, optimizer__use_meta_skill=meta)
+    assert bool(told.asked("slow_update")) == slow and bool(told.asked("meta_skill")) == meta
+    assert bool(ended(told, 2).pairs) == (slow or meta)
+    off = {"slow_update": ended(told, 2).slow_update["action"], "meta_skill": ended(told, 2).meta_skill["action"]}
+    assert [name for name, action in off.items() if action == "off"] == [
+        name for name, on in (("slow_update", slow), ("meta_skill", meta)) if not on
+    ]
+
+
+async def test_advice_that_cannot_be_read_leaves_the_earlier_one(folder):
+    script = {**SCRIPT, "meta_skill": lambda call: advice(call) if root_of(call) == "e2/end" else "no JSON"}
+    told = await run(folder, script, **LONG)
+    assert ended(told, 3).meta_skill["action"] == "no_content" and "cannot be used" in ended(told, 3).meta_skill["why"]
+    assert f"{ADVICE} e2/end" in told.asked("analyst_failure", "e4/s4")[0].text

@@ -1,0 +1,62 @@
+"""The end of a run as the protocol documents it (section 1.6): what is validated, what is tested, what is said."""
+
+from __future__ import annotations
+
+import json
+
+from protocol._told import GOOD, edits, rule, run
+from skillopt.events import Judged, StageClosed, TestMeasured
+from skillopt.skill.document import Document
+
+
+async def test_with_the_gate_on_the_current_skill_is_the_best_and_nothing_is_validated_again(folder):
+    """Publicly the last skill may be better than the best one without anybody knowing, so it is measured on val once more."""
+    told = await run(folder)
+    assert any(record["action"].startswith("accept") for record in told.steps)
+    for kind in ("baseline", "step", "epoch", "finish"):
+        for state in told.states(kind):
+            assert (state["skill"], state["score"]) == (state["best"], state["best_score"])
+    measured = [event.place for event in told.of(StageClosed) if event.stage == "selection"]
+    assert measured == ["baseline", *(event.place for event in told.of(Judged) if event.rows_used)]
+    assert told.summary["final_test_hard"] is None and not (folder / "test_eval_final").exists()
+
+
+async def test_seed_and_best_are_tested_on_the_same_tasks_and_compared_in_pairs(folder):
+    """Publicly two means stand side by side; a difference without an interval says little on a hundred tasks."""
+    told = await run(folder)
+    (opened,) = told.of(TestMeasured)
+    assert set(opened.rows) == {"seed", "best"}
+    assert [row.task for row in opened.rows["seed"]] == [row.task for row in opened.rows["best"]]
+    summary = told.summary
+    means = {name: sum(row.hard for row in rows) / len(rows) for name, rows in opened.rows.items()}
+    assert (summary["baseline_test_hard"], summary["test_hard"]) == (means["seed"], means["best"])
+    compared = summary["test"]["comparison"]
+    assert compared["delta"] == means["best"] - means["seed"] and compared["interval"][0] < compared["delta"] < compared["interval"][1]
+    for name in ("test_eval_baseline", "test_eval"):
+        lines = (folder / name / "results.jsonl").read_text().splitlines()
+        assert len(lines) == 8 and json.loads((folder / name / "summary.json").read_text())["n"] == 8
+
+
+async def test_a_last_ungated_slow_update_competes_for_best_also_without_a_test(folder):
+    """Publicly it does so only in the validation that comes with the test."""
+    script = {
+        "analyst_failure": lambda call: edits(rule(GOOD[0])),
+        "analyst_success": lambda call: edits(),
+        "merge": lambda call: json.dumps({"edits": [rule(GOOD[0])]}),
+        "slow_update": lambda call: json.dumps({"slow_update_content": "\n".join(f"- {text}" for text in GOOD[1:])}),
+    }
+    told = await run(
+        folder,
+        script,
+        optimizer__slow_update_gate_with_selection=False,
+        evaluation__eval_test=False,
+        train__batch_size=16,
+        env__val_cases=40,
+    )
+    last = told.states("epoch")[-1]
+    if told.steps[0]["action"] == "accept_new_best":  # the second epoch then repeats it, and the skills do not differ
+        last = told.states("finish")[0]
+    assert "SLOW_UPDATE_START" in last["best"] and last["best"] == last["skill"]
+    assert (folder / "best_skill.md").read_text() == Document(last["best"]).rendered
+    assert told.summary["best_gate_score"] == last["best_score"] and told.summary["test_hard"] is None
+    assert not told.of(TestMeasured)
