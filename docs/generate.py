@@ -71,7 +71,7 @@ def page() -> str:
     common = describe()
     parts = [HEAD, lines(("name", "key"), ((f"`{name}`", f"`{key}`") for name, key in SHORT.items()))]
     parts += ["## Settings of every run\n", table(common)]
-    shared = [row for row in describe_providers() if PROVIDER_KEYS[row.key].role is None or "copilot" in row.key]
+    shared = [row for row in describe_providers() if PROVIDER_KEYS[row.key].role is None or row.key.startswith("model.copilot_chat")]
     parts += [PROVIDERS, table(shared), VARIABLES_TEXT, further_variables(), BACKENDS, backends(), SECOND, second_names()]
     for name in benchmarks.names():
         own = [row for row in describe(name) if row.key not in {shared.key for shared in common}]

@@ -28,7 +28,8 @@ SEEDS = tuple(range(10))
 NOISES = (0.0, 0.1)
 HARM = 0.4
 VAL_CASES = 60
-CALLS = 1_600
+TEST_CASES = 100
+CALLS = 2_000
 EPOCHS = 12
 """More than the budget pays for, so that it is the budget that ends a run."""
 
@@ -58,18 +59,19 @@ class Row:
     """What ended the run: the plan, the budget, no headroom, or patience."""
 
 
-def run_arm(arm: str, seed: int, noise: float, *, calls: int = CALLS) -> Row:
+def run_arm(arm: str, seed: int, noise: float, *, calls: int = CALLS, test_cases: int = TEST_CASES) -> Row:
     """Train on the cases, noise and proposals of one seed, in a folder that is thrown away."""
-    return asyncio.run(_run(arm, seed, noise, calls))
+    return asyncio.run(_run(arm, seed, noise, calls, test_cases))
 
 
-async def _run(arm: str, seed: int, noise: float, calls: int) -> Row:
+async def _run(arm: str, seed: int, noise: float, calls: int, test_cases: int) -> Row:
     events: list[Event] = []
     model = f"world:noise={noise},harm={HARM},seed={seed}"
     options = [
         "env.name=world",
         f"env.world_seed={seed}",
         f"env.val_cases={VAL_CASES}",
+        f"env.test_cases={test_cases}",
         f"model.target={model}",
         f"model.optimizer={model}",
         f"train.num_epochs={EPOCHS}",

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from statistics import mean, stdev
 from typing import Any
 
-from _arms import ARMS, CALLS, HARM, NOISES, SEEDS, VAL_CASES, Row, run_arm
+from _arms import ARMS, CALLS, HARM, NOISES, SEEDS, TEST_CASES, VAL_CASES, Row, run_arm
 
 LINE = "{:<14} {:>6} {:>16} {:>6} {:>8} {:>8} {:>6} {:>6} {:>6} {:>6}  {}"
 
@@ -21,13 +21,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many seeds, from 0 (default %(default)s)")
     parser.add_argument("--calls", type=int, default=CALLS, help="the budget of every run, in calls (default %(default)s)")
+    parser.add_argument(
+        "--test-cases", type=int, default=TEST_CASES, help="sealed test cases, which the budget pays for (default %(default)s)"
+    )
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="which arms (default: all)")
     parser.add_argument("--json", action="store_true", help="print the rows and means as JSON")
     arguments = parser.parse_args()
     started = time.monotonic()
     rows: list[Row] = []
     for noise in NOISES:
-        at = [[run_arm(arm, seed, noise, calls=arguments.calls) for seed in range(arguments.seeds)] for arm in arguments.arms]
+        at = [
+            [run_arm(arm, seed, noise, calls=arguments.calls, test_cases=arguments.test_cases) for seed in range(arguments.seeds)]
+            for arm in arguments.arms
+        ]
         rows += [row for arm in at for row in arm]
         if not arguments.json:
             _print(noise, at, arguments.seeds, arguments.calls)

@@ -316,3 +316,20 @@ async def test_a_stopped_ledger_grants_nothing_and_tells_whoever_waits() -> None
     with pytest.raises(Interrupted):
         await reserve(ledger, 1)
     assert ledger.spent.tokens == 10
+
+
+async def test_a_budget_in_time_ends_with_the_clock_and_keeps_back_what_the_test_needs():
+    clock = [0.0]
+    ledger = Ledger(Budget(seconds=100), Journal(), elapsed=lambda: clock[0])
+    ledger.settle(await reserve(ledger, 5), Usage(input_tokens=2, output_tokens=3), tokens(5))
+    ledger.set_aside_for_test(Amount(calls=10, tokens=100), seconds=30)
+    clock[0] = 69.9
+    ledger.settle(await reserve(ledger, 5), None, tokens(5))
+    clock[0] = 70.0
+    with pytest.raises(BudgetSpent, match=r"1.667 minutes is spent.*after 1.167 minutes"):
+        await reserve(ledger, 5)
+    ledger.open_for_test()
+    ledger.settle(await reserve(ledger, 5, stage=TEST_STAGE), None, tokens(5))
+    clock[0] = 100.0
+    with pytest.raises(BudgetSpent):
+        await reserve(ledger, 5, stage=TEST_STAGE)

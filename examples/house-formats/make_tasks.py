@@ -27,7 +27,9 @@ def question(random: random.Random) -> tuple[str, str]:
     """The words of the text that answer, and nothing else."""
     name, town, thing, year = person(random), random.choice(TOWNS), random.choice(THINGS), random.randint(1951, 2019)
     text = f"{name} opened a {thing} in {town} in {year}."
-    asked, answer = random.choice([("Who opened it?", name), ("In which town?", town), ("What was opened?", thing), ("In which year?", str(year))])
+    asked, answer = random.choice(
+        [("Who opened it?", name), ("In which town?", town), ("What was opened?", thing), ("In which year?", str(year))]
+    )
     return f"Read: {text} {asked}", answer
 
 
@@ -43,7 +45,9 @@ def formula(random: random.Random) -> tuple[str, str]:
     """The spreadsheet formula alone."""
     column, first = random.choice("BCDEFGH"), random.randint(2, 9)
     cells = f"{column}{first}:{column}{first + random.randint(3, 40)}"
-    name, words = random.choice([("SUM", "the sum"), ("AVERAGE", "the average"), ("MAX", "the largest value"), ("MIN", "the smallest value")])
+    name, words = random.choice(
+        [("SUM", "the sum"), ("AVERAGE", "the average"), ("MAX", "the largest value"), ("MIN", "the smallest value")]
+    )
     return f"Which spreadsheet formula gives {words} of the cells {cells}?", f"={name}({cells})"
 
 

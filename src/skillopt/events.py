@@ -233,7 +233,7 @@ def parse_event(line: str | bytes) -> Event:
     return _adapter.validate_json(line)
 
 
-VOLATILE = frozenset({"time", "timing", "wall_time_s", "time_s", "resumed", "retries"})
+VOLATILE = frozenset({"time", "timing", "wall_time_s", "time_s", "seconds", "resumed", "retries"})
 
 
 def comparable(event: Event) -> Any:

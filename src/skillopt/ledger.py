@@ -53,10 +53,12 @@ class Budget:
     calls: int | None = None
     tokens: int | None = None
     usd: Fraction | None = None
+    seconds: float | None = None
+    """Wall time over all sessions; what is under way when it ends is waited for."""
 
     @property
     def is_limited(self) -> bool:
-        return self.calls is not None or self.tokens is not None or self.usd is not None
+        return any(limit is not None for limit in (self.calls, self.tokens, self.usd, self.seconds))
 
     def holds(self, amount: Amount) -> bool:
         """Whether an amount stays within every limit that is set; an unknown price never fits a dollar limit."""
@@ -74,6 +76,8 @@ class Budget:
             parts.append(f"{self.tokens:,} tokens")
         if self.calls is not None:
             parts.append(f"{self.calls:,} calls")
+        if self.seconds is not None:
+            parts.append(f"{self.seconds / 60:,.4g} minutes")
         return ", ".join(parts) or "no limit"
 
 
@@ -105,8 +109,17 @@ class Journal(Protocol):
 class Ledger:
     """The money of one run. Waiting calls hold nothing and are served in the order they came."""
 
-    def __init__(self, budget: Budget, journal: Journal, on_settled: Callable[[Entry], None] = lambda entry: None) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        journal: Journal,
+        on_settled: Callable[[Entry], None] = lambda entry: None,
+        elapsed: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`elapsed` tells the seconds the run has taken so far."""
         self.budget = budget
+        self.elapsed = elapsed
+        self._seconds_aside = 0.0
         self._journal = journal
         self._on_settled = on_settled
         self._waiting: deque[_Waiting] = deque()
@@ -137,9 +150,10 @@ class Ledger:
     def in_flight(self) -> int:
         return len(self._outstanding)
 
-    def set_aside_for_test(self, amount: Amount) -> None:
+    def set_aside_for_test(self, amount: Amount, seconds: float = 0.0) -> None:
         """From now on training may not touch what the sealed test will still need; earlier test calls are not part of it."""
         self._set_aside = amount + self._test_spent
+        self._seconds_aside = seconds
 
     def open_for_test(self) -> None:
         """Training is over: what was set aside, and all else that is left, may be spent."""
@@ -215,6 +229,8 @@ class Ledger:
     def _fits(self, need: Amount, is_test: bool) -> bool:
         if not self.budget.is_limited:
             return True
+        if self.budget.seconds is not None and self.elapsed() >= self.budget.seconds - (0.0 if self._finishing else self._seconds_aside):
+            return False
         total = self._spent + need
         if self._finishing:
             return self.budget.holds(total)
@@ -240,8 +256,9 @@ class Ledger:
     def _is_spent(self) -> BudgetSpent:
         kept = "" if self._finishing or self._set_aside == Amount() else " beside what is set aside for the test"
         return BudgetSpent(
-            f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens are charged "
-            f"and the next call does not fit{kept}. Everything paid is kept; raise the budget and run the same command to go on."
+            f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens are charged"
+            + (f" after {self.elapsed() / 60:.4g} minutes" if self.budget.seconds is not None else "")
+            + f", and the next call does not fit{kept}. Everything paid is kept; raise the budget and run the same command to go on."
         )
 
     def _refuse_all(self, reason: Stopped) -> None:

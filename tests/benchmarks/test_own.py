@@ -229,3 +229,19 @@ async def test_a_command_can_score_without_any_code_of_ours(tmp_path: Path) -> N
 def test_what_is_neither_task_nor_row_is_refused() -> None:
     with pytest.raises(TaskError, match="Task 2 of the list is str"):
         OwnBenchmark.from_tasks([rows(1)[0], "question"])  # type: ignore[list-item]
+
+
+def test_the_optimizers_prompts_may_come_from_a_folder(tmp_path: Path) -> None:
+    tasks, folder = jsonl(tmp_path / "tasks.jsonl", rows()), tmp_path / "prompts"
+    with pytest.raises(ConfigError, match=r"env\.prompts: .* cannot be read"):
+        build(data_path=tasks, prompts=folder)
+    folder.mkdir()
+    with pytest.raises(ConfigError, match=r"holds no \.md file"):
+        build(data_path=tasks, prompts=folder)
+    (folder / "analyst_failure.md").write_text("Find the cause.")
+    benchmark = build(data_path=tasks, prompts=folder)
+    assert benchmark.prompts["analyst_failure"] == "Find the cause."
+    assert set(benchmark.prompts) == {"analyst_failure", "rollout"}
+    (folder / "analyst_failures.md").write_text("Find the cause.")
+    with pytest.raises(ConfigError, match=r"no stage is named 'analyst_failures' .* Did you mean 'analyst_failure'"):
+        build(data_path=tasks, prompts=folder)

@@ -30,6 +30,7 @@ class ToySettings(BaseModel):
     labels: list[str] = Field(default_factory=list, description="Words.")
     prompt: str | None = Field(None, description="Template or file.")
     mode: str = Field("single", description="How.")
+    sandbox: str = Field("strict", description="A name that is also an old name of a codex key.")
 
 
 class ToyPlugin:

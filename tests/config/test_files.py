@@ -90,6 +90,19 @@ def test_the_legacy_flat_form_means_the_same(run, write):
     assert run("flat.yaml").config == run("tree.yaml").config
 
 
+def test_the_short_flat_form_means_the_same(run, write):
+    write(
+        "short.yaml",
+        "task: toy\nseed_skill: s.md\nepochs: 2\nbatch_size: 5\nminibatch_size: 3\nlearning_rate: 3\nlr_min: 1\nn_workers: 4\n",
+    )
+    write(
+        "tree.yaml",
+        "env: {name: toy, skill_init: s.md, workers: 4}\ntrain: {num_epochs: 2, batch_size: 5}\ngradient: {minibatch_size: 3}\n"
+        "optimizer: {learning_rate: 3, min_learning_rate: 1}\n",
+    )
+    assert run("short.yaml").config == run("tree.yaml").config
+
+
 def test_within_a_file_the_structured_form_wins(run, write):
     write("a.yaml", "train: {batch_size: 5}\nbatch_size: 6\n")
     assert run("a.yaml").config.train.batch_size == 5

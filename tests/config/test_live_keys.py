@@ -222,6 +222,7 @@ CASES = [
     case("budget.usd", 0.0001, "error", PRICED),
     case("budget.tokens", 100, "error"),
     case("budget.calls", 3, "error"),
+    case("budget.minutes", 0.00001, "error"),
     case("cache.path", "shared.db", "files"),
     case("output.predictions", True, "files"),
     case("env.train_cases", 6, "events"),

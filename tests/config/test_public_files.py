@@ -47,21 +47,21 @@ def test_a_public_file_loads_and_every_value_it_holds_is_used(name: str, public:
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_benchmark_that_is_not_installed_fails_only_when_its_tasks_are_wanted(name: str, public: Path) -> None:
+    if name in benchmarks.names():
+        pytest.skip(f"{name} is installed")
     resolved = read(f"{name}/default.yaml", public)
-    is_there = name in benchmarks.names()
-    assert any("is not installed" in warning for warning in resolved.warnings) is not is_there
+    assert any("is not installed" in warning for warning in resolved.warnings)
     assert resolved.config.env.settings is not None
-    with pytest.raises(SkillOptError) as caught:
+    with pytest.raises(SkillOptError, match=f"No benchmark named '{name}'"):
         prepare(resolved)
-    assert is_there or f"benchmark named {name!r}" in str(caught.value)
 
 
 def test_a_key_of_one_benchmark_in_anothers_file_is_refused(public: Path) -> None:
     if "alfworld" in benchmarks.names():
         pytest.skip("alfworld has its own settings now")
-    with pytest.raises(SkillOptError, match="is a key of alfworld, and env.name is officeqa"):
+    with pytest.raises(SkillOptError, match=r"is a key of alfworld, and env\.name is officeqa"):
         read("officeqa/default.yaml", public, max_steps=3)
-    with pytest.raises(SkillOptError, match="unknown key. Did you mean 'max_steps'"):
+    with pytest.raises(SkillOptError, match=r"unknown key\. Did you mean 'max_steps'"):
         read("alfworld/default.yaml", public, max_stpes=3)
 
 

@@ -1,12 +1,12 @@
-"""Each example trains as its README says, with a loopback provider in the place of the cloud."""
+"""The examples train as their READMEs say, with a loopback provider in the place of the models."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
-
-import pytest
 
 from skillopt import api
 from skillopt.build import Engine, prepare
@@ -31,12 +31,11 @@ def answer(call: Call) -> str:
     return f"<answer>{house if RULE in call.body['messages'][0]['content'] else f'{month} {day}, {year}'}</answer>"
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir()))
-async def test_the_example_trains(name: str, tmp_path: Path) -> None:
+async def test_house_dates_trains(tmp_path: Path) -> None:
     async with LoopbackProvider(answer) as provider:
         environ = {"OPENAI_API_KEY": "planted-key-123", "OPENAI_BASE_URL": provider.base_url}
         prices = [f"model.{role}.price.{part}=1.0" for role in ("target", "optimizer") for part in ("input", "output")]
-        resolved = load(str(EXAMPLES / name / "train.yaml"), flags={}, options=prices, environ=environ, cwd=tmp_path)
+        resolved = load(str(EXAMPLES / "house-dates" / "train.yaml"), flags={}, options=prices, environ=environ, cwd=tmp_path)
         job = prepare(resolved)
         assert {split: len(job.splits.of(split)) for split in ("train", "val", "test")} == {"train": 16, "val": 16, "test": 8}
         assert job.repeats == 2
@@ -46,3 +45,40 @@ async def test_the_example_trains(name: str, tmp_path: Path) -> None:
     assert (result.test.before, result.test.after) == (0.0, 1.0)
     assert (tmp_path / "run" / "best_skill" / "house-dates" / "SKILL.md").read_text() == result.best_skill
     assert RULE in result.best_skill
+
+
+def by_family(call: Call) -> str:
+    """A scripted model pair: the analyst says how records are written, and the target follows that rule alone."""
+    rule = "- Write a record as JSON."
+    if not (call.place or "").startswith("rollout/"):
+        return json.dumps({"patch": {"edits": [{"op": "append", "content": rule}]}})
+    found = re.search(r"person: (.+), (\d+) years old, lives in (.+)\.", call.body["messages"][-1]["content"])
+    if found and rule in call.body["messages"][0]["content"]:
+        return json.dumps({"name": found[1], "age": int(found[2]), "city": found[3]})
+    return "I would rather not say."
+
+
+async def test_house_formats_trains_with_its_own_prompt_for_the_analyst(tmp_path: Path) -> None:
+    async with LoopbackProvider(by_family) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        options = [f"model.target.name={model}", f"model.optimizer.name={model}", "train.num_epochs=1"]
+        job = prepare(load(str(EXAMPLES / "house-formats" / "train.yaml"), flags={}, options=options, environ={}, cwd=tmp_path))
+        async with Engine(job, tmp_path / "run") as engine:
+            result = await api.train(engine)
+        analysts = [call for call in provider.log if (call.place or "").startswith("e1/s1/analyst_failure")]
+    assert result.test is not None
+    assert (result.test.before, result.test.after, result.test.n) == (0.0, 0.2, 60)
+    assert len(analysts) == 1
+
+
+def test_the_tasks_of_house_formats_are_what_its_script_makes() -> None:
+    folder = EXAMPLES / "house-formats"
+    made = subprocess.run(
+        [sys.executable, "-c", "import json, make_tasks; print(json.dumps(make_tasks.make()))"], cwd=folder, capture_output=True, check=True
+    )
+    splits = json.loads(made.stdout)
+    for split, rows in splits.items():
+        assert [json.loads(line) for line in (folder / "tasks" / split / "tasks.jsonl").read_text().splitlines()] == rows
+    prompts = [row["prompt"] for rows in splits.values() for row in rows]
+    assert len(prompts) == len(set(prompts)) == 130
+    assert all(row["answer"] not in row["prompt"] or row["kind"] == "question" for rows in splits.values() for row in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +121,21 @@ async def test_auto_steps_down_once_for_each_refused_form_and_remembers(wire: st
     assert sent == [FORMATS[wire], JSON_MODE[wire], JSON_MODE[wire], JSON_MODE[wire]]
     sent = await bodies(WIRES[wire], refuses={**refuses, "json_object": "response_format: unknown field"}, times=2)
     assert sent == [FORMATS[wire], JSON_MODE[wire], None, None]
+
+
+async def test_calls_that_are_refused_together_step_down_together() -> None:
+    seen: list[Any] = []
+
+    def behave(call: Call) -> Misbehaviour | None:
+        seen.append(said(call.body)["type"])
+        return Misbehaviour.status(400, body="json_schema is not supported") if seen[-1] == "json_schema" else None
+
+    async with LoopbackProvider(lambda _: "{}", behave=behave) as server:
+        model: Model = providers.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
+        await asyncio.gather(*(AskedAgain(model, model).complete(replace(ASK, place=f"p{number}")) for number in range(8)))
+        await model.close()
+    assert sorted(seen) == ["json_object"] * 8 + ["json_schema"] * seen.count("json_schema")
+    assert seen[:2] == ["json_schema", "json_schema"]
 
 
 async def test_auto_steps_down_to_the_prompt_where_there_is_no_json_mode() -> None:

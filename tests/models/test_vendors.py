@@ -46,6 +46,30 @@ async def body_of(spec: ModelSpec, request: Request = HELLO) -> Any:
     return call.body
 
 
+KNOBS = {"temperature": 0.0, "top_p": 0.9, "seed": 0, "reasoning_effort": "low"}
+
+
+@pytest.mark.parametrize("knob", KNOBS)
+@pytest.mark.parametrize(
+    ("spec", "golden"),
+    [
+        (QWEN, {"model": "Qwen/Qwen3.5-4B", "messages": SENT, "max_tokens": 64}),
+        (GEMINI, {"model": "gemini-3.5-flash", "messages": SENT, "max_tokens": 64}),
+        (MINIMAX, {"model": "MiniMax-M3", "messages": SENT, "max_completion_tokens": 64, "reasoning_split": True}),
+    ],
+    ids=lambda value: value.provider if isinstance(value, ModelSpec) else "",
+)
+async def test_each_knob_that_is_set_is_sent_under_its_name_or_refused(spec: ModelSpec, golden: Any, knob: str) -> None:
+    assert await body_of(spec) == golden
+    spec = replace(spec, **{knob: KNOBS[knob]})  # type: ignore[arg-type]
+    if spec.provider == "minimax" and knob in ("seed", "reasoning_effort"):
+        with pytest.raises(ConfigError, match=knob):
+            await body_of(spec)
+        return
+    assert await body_of(spec) == {**golden, knob: KNOBS[knob]}
+    assert providers.get(spec.provider)(spec).fingerprint == {"provider": spec.provider, "model": spec.name, knob: KNOBS[knob]}
+
+
 @pytest.mark.parametrize(
     ("options", "sent"),
     [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 from skillopt import api
 from skillopt.build import Engine, Job, prepare
 from skillopt.config import load
-from skillopt.events import Checkpoint, Event, Sink
+from skillopt.errors import Interrupted
+from skillopt.events import Checkpoint, Event
 from skillopt.models._limits import Retry
 from skillopt.models._world_rules import FAMILIES, HARMFUL
 from skillopt.tasks.benchmark import Benchmark
@@ -55,6 +57,17 @@ def edits(*proposed: Mapping[str, Any], notes: Any = None) -> str:
 def rule(text: str) -> dict[str, Any]:
     """An edit that adds a rule at the end."""
     return {"op": "append", "content": f"- {text}"}
+
+
+def next_rules(call: Call) -> str:
+    """What an analyst or a merge answers when each step adds two more good rules."""
+    step = int(root_of(call).partition("/s")[2])
+    found = [rule(text) for text in GOOD[2 * step - 2 : 2 * step]]
+    return json.dumps({"edits": found}) if stage_of(call) == "merge" else edits(*found)
+
+
+LEARNING: Script = {"analyst_failure": next_rules, "analyst_success": lambda call: edits(), "merge": next_rules}
+"""Every step adds two good rules: on a val set of some size every one of them is accepted."""
 
 
 @dataclass
@@ -112,13 +125,15 @@ async def run(
     rules: WorldRules = QUIET,
     behave: Callable[[Call], Misbehaviour | None] | None = None,
     benchmark: Benchmark | None = None,
-    sinks: Sequence[Sink] = (),
+    until: Callable[[Event], bool] = lambda event: False,
     **settings: Any,
 ) -> Told:
-    """Train to the end against the simulated world, some stages scripted."""
+    """Train against the simulated world, some stages scripted, to the end or `until` an event at which the run is asked to stop."""
     told = Told(folder, rules=rules, script=script or {})
     async with LoopbackProvider(told.answer, behave=behave) as provider:
         job = job_of(provider, settings, benchmark=benchmark)
-        async with Engine(job, folder, sinks=[told.events.append, *sinks], retry=QUICK) as engine:
-            told.result = await api.train(engine)
+        async with Engine(job, folder, sinks=[told.events.append], retry=QUICK) as engine:
+            engine.run.watch(lambda event: engine.stop(Interrupted("stopped by the test")) if until(event) else None)
+            with contextlib.suppress(Interrupted):
+                told.result = await api.train(engine)
     return told

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 
 import pytest
 
-from protocol._told import BAD, GOOD, edits, root_of, rule, run, stage_of
-from skillopt.events import EpochEnded, Judged, StageClosed, StageOpened
+from promises._runs import quick_folder
+from protocol._told import BAD, GOOD, LEARNING, root_of, run, stage_of
+from skillopt.events import Arrived, EpochEnded, Judged, StageClosed, StageOpened
 from skillopt.optimizer.epoch import pairs_of
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory
@@ -25,36 +27,26 @@ def advice(call) -> str:
     return json.dumps({"meta_skill_content": f"{ADVICE} {root_of(call)}."})
 
 
-def one_rule_a_step(call) -> str:
-    """Each step proposes the next good rule, so that every epoch changes the skill."""
-    return edits(rule(GOOD[2 * int(root_of(call).partition("/s")[2]) - 2]), rule(GOOD[2 * int(root_of(call).partition("/s")[2]) - 1]))
-
-
-SCRIPT = {
-    "analyst_failure": one_rule_a_step,
-    "analyst_success": lambda call: edits(),
-    "merge": one_rule_a_step and (lambda call: json.dumps({"edits": json.loads(one_rule_a_step(call))["patch"]["edits"]})),
-    "slow_update": guidance(f"## Long run\n\n- {GOOD[-1]}"),
-    "meta_skill": advice,
-}
+SCRIPT = {**LEARNING, "slow_update": guidance(f"## Long run\n\n- {GOOD[-1]}"), "meta_skill": advice}
 LONG = {"train__num_epochs": 4, "train__batch_size": 16, "env__val_cases": 24, "optimizer__slow_update_samples": 6}
 
 
 @pytest.fixture(scope="module")
-async def told(tmp_path_factory):
+def told():
     """Four epochs of one step each; every step adds two good rules, the slow update a good one, the meta skill its name."""
-    return await run(tmp_path_factory.mktemp("epochs") / "run", SCRIPT, **LONG)
+    with quick_folder() as quick:
+        yield asyncio.run(run(quick / "run", SCRIPT, **LONG))
 
 
 def ended(told, epoch):
     return next(event for event in told.of(EpochEnded) if event.epoch == epoch)
 
 
-async def test_every_epoch_of_this_run_changed_the_skill(told):
+def test_every_epoch_of_this_run_changed_the_skill(told):
     assert [record["action"] for record in told.steps] == ["accept_new_best"] * 4
 
 
-async def test_the_first_epoch_has_nothing_to_look_back_to_and_injects_nothing(told):
+def test_the_first_epoch_has_nothing_to_look_back_to_and_injects_nothing(told):
     """Publicly an empty block enters the current skill, which from then on differs from the best one by nothing but markers."""
     first = ended(told, 1)
     assert (first.slow_update["action"], first.meta_skill["action"], first.pairs) == ("skip_first_epoch", "skip_first_epoch", [])
@@ -62,7 +54,7 @@ async def test_the_first_epoch_has_nothing_to_look_back_to_and_injects_nothing(t
     assert not told.asked("slow_update", "e1/end") and not told.asked("meta_skill", "e1/end")
 
 
-async def test_the_older_skill_is_the_one_after_the_last_epochs_end_with_its_guidance(told):
+def test_the_older_skill_is_the_one_after_the_last_epochs_end_with_its_guidance(told):
     (call,) = told.asked("slow_update", "e3/end")
     older, newer = (part.partition("</skill>")[0] for part in call.text.split("<skill>\n")[1:])
     assert older.strip() == Document(told.states("epoch")[1]["skill"]).rendered.strip()
@@ -70,24 +62,22 @@ async def test_the_older_skill_is_the_one_after_the_last_epochs_end_with_its_gui
     assert GOOD[-1] in older
 
 
-async def test_both_arms_start_before_either_is_in(told):
+def test_both_arms_start_before_either_is_in(told):
     """Publicly one rollout after the other: the older skill, then the newer one."""
-    seen = [
-        (type(event), event.place.rpartition("/")[2])
-        for event in told.events
-        if isinstance(event, (StageOpened, StageClosed)) and event.place.startswith("e2/end/")
-    ]
-    assert seen == [(StageOpened, "older"), (StageOpened, "newer"), (StageClosed, "older"), (StageClosed, "newer")]
+    began = next(at for at, event in enumerate(told.events) if isinstance(event, StageOpened) and event.place == "e2/end/older")
+    seen = [event for event in told.events[began:] if isinstance(event, (StageOpened, Arrived)) and event.stage == "rollout"]
+    assert [event.place for event in seen[:2]] == ["e2/end/older", "e2/end/newer"]
+    assert all(isinstance(event, Arrived) for event in seen[2:14]), "rows of both arms come in only then"
 
 
-async def test_no_rollout_of_a_whole_run_is_asked_for_twice(told):
+def test_no_rollout_of_a_whole_run_is_asked_for_twice(told):
     """Publicly the arms, the gate, the last validation and the tests each pay again for what was measured before."""
     asked = Counter((call.place, call.draw) for call in told.calls)
     assert set(asked.values()) == {1}
     assert sum(len(event.rows) for event in told.of(StageClosed)) > len(told.asked("rollout"))
 
 
-async def test_the_optimizer_is_told_how_many_tasks_there_were_and_sees_both_attempts_where_one_was_wrong(told):
+def test_the_optimizer_is_told_how_many_tasks_there_were_and_sees_both_attempts_where_one_was_wrong(told):
     """The public prompt says 20 whatever the sample is."""
     event = ended(told, 2)
     (call,) = told.asked("slow_update", "e2/end")
@@ -99,13 +89,13 @@ async def test_the_optimizer_is_told_how_many_tasks_there_were_and_sees_both_att
         assert call.text.count(f'<rollout task="{pair["id"]}"') == times and pair["id"] in call.text
 
 
-async def test_there_is_guidance_so_far_from_the_second_time_on(told):
+def test_there_is_guidance_so_far_from_the_second_time_on(told):
     (first,), (second,) = told.asked("slow_update", "e2/end"), told.asked("slow_update", "e3/end")
     assert "# Guidance so far\n\n(none yet)" in first.text
     assert f"# Guidance so far\n\n## Long run\n\n- {GOOD[-1]}" in second.text
 
 
-async def test_guidance_passes_the_same_gate_and_replaces_what_stood_in_its_region(told):
+def test_guidance_passes_the_same_gate_and_replaces_what_stood_in_its_region(told):
     second, third = ended(told, 2).slow_update, ended(told, 3).slow_update
     assert second["action"] == "accept_new_best"
     assert third["action"] == "unchanged", "the same guidance again is no change"
@@ -114,12 +104,12 @@ async def test_guidance_passes_the_same_gate_and_replaces_what_stood_in_its_regi
     assert all(state["skill"].count("SLOW_UPDATE_START") == 1 for state in told.states("epoch")[1:])
 
 
-async def test_the_skill_file_of_the_last_step_is_the_one_after_the_epochs_end(told):
+def test_the_skill_file_of_the_last_step_is_the_one_after_the_epochs_end(told):
     assert (told.folder / "skills/skill_v0002.md").read_text() == told.states("epoch")[1]["skill"]
     assert "SLOW_UPDATE_START" in told.states("epoch")[1]["skill"] and "SLOW_UPDATE" not in told.states("step")[1]["skill"]
 
 
-async def test_advice_of_an_epoch_is_told_to_the_next_epochs_optimizer_and_never_to_the_target(told):
+def test_advice_of_an_epoch_is_told_to_the_next_epochs_optimizer_and_never_to_the_target(told):
     heard = {(stage_of(call), root_of(call)) for call in told.calls if stage_of(call) != "rollout" and f"{ADVICE} e2/end" in call.text}
     assert {("analyst_failure", "e3/s3"), ("analyst_success", "e3/s3"), ("meta_skill", "e3/end")} <= heard
     assert not any(root.startswith(("e1/", "e2/")) for _, root in heard)
@@ -127,12 +117,12 @@ async def test_advice_of_an_epoch_is_told_to_the_next_epochs_optimizer_and_never
     assert f"{ADVICE} e3/end" in told.asked("analyst_failure", "e4/s4")[0].text
 
 
-async def test_advice_is_written_about_the_skill_before_this_epochs_guidance(told):
+def test_advice_is_written_about_the_skill_before_this_epochs_guidance(told):
     (call,) = told.asked("meta_skill", "e2/end")
     assert GOOD[-1] not in call.text.rpartition("<skill>")[2].partition("</skill>")[0]
 
 
-async def test_the_last_epoch_makes_no_call_that_nobody_reads(told):
+def test_the_last_epoch_makes_no_call_that_nobody_reads(told):
     """Publicly the last meta skill is paid and never used."""
     assert not told.asked("meta_skill", "e4/end") and told.asked("slow_update", "e4/end")
     assert ended(told, 4).meta_skill["action"] == "off"

@@ -71,10 +71,10 @@ async def test_notes_that_make_it_worse_do_not_stay(folder):
 
 
 async def test_a_harmful_note_does_not_take_a_good_edit_down_with_it(folder):
-    """The bundle is rejected; of its halves the one without the note is good."""
+    """The bundle is rejected; of its halves the first, without the note, is good."""
     good = [rule(text) for text in GOOD[:4]]
     script = {"analyst_failure": lambda call: edits(*good, notes=BAD), "analyst_success": lambda call: edits(notes=[])}
-    script["merge"] = lambda call: json.dumps({"edits": good})
+    script |= {"merge": lambda call: json.dumps({"edits": good}), "ranking": lambda call: '{"selected_indices": [0, 1, 2]}'}
     told = await run(folder, script, **AWARE)
     first = told.steps[0]
     assert [half["action"] for half in first["salvage"]["halves"]] == ["accept"]
@@ -83,14 +83,15 @@ async def test_a_harmful_note_does_not_take_a_good_edit_down_with_it(folder):
 
 
 async def test_notes_the_skill_already_has_are_no_change(folder):
-    def analyst(call):
-        said = GOOD if root_of(call) == "e1/s1" else [f"  {note.upper()} ;" for note in GOOD]
-        return edits(notes=said)
+    some = GOOD[:8]
 
-    told = await run(folder, {"analyst_failure": analyst, "analyst_success": analyst}, **AWARE, gate__policy="no_regression")
+    def analyst(call):
+        return edits(notes=some if root_of(call) == "e1/s1" else [f"  {note.upper()} ;" for note in some])
+
+    told = await run(folder, {"analyst_failure": analyst, "analyst_success": analyst}, **AWARE)
     assert told.steps[0]["action"] == "accept_new_best"
-    later = told.of(Judged)[1:]
-    assert all(one.action == "unchanged" and one.rows_used == 0 for one in later)
+    (later,) = told.of(Judged)[1:]
+    assert (later.action, later.rows_used) == ("unchanged", 0)
 
 
 async def test_notes_go_along_with_a_rewrite():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -255,6 +256,23 @@ def test_an_accept_is_a_new_best_only_when_it_is_strictly_better_than_the_best(s
     verdict = Verdict(action="accept", why="", incumbent=0.5, candidate=measured, bound=None, rows=(), rows_total=1, verified=True)
     after, word = state.adopt(Document("candidate\n"), verdict, step=3, origin="step_0003")
     assert (word, after.skill.text, after.best.text) == (action, "candidate\n", best)
+
+
+async def test_with_the_gate_off_the_whole_candidate_is_taken_and_no_half_of_it_is_tried(folder):
+    both = {stage: lambda call: edits(rule(GOOD[0]), rule(BAD[0])) for stage in ("analyst_failure", "analyst_success")}
+    both["merge"] = lambda call: json.dumps({"edits": [rule(GOOD[0]), rule(BAD[0])]})
+    told = await run(folder, both, evaluation__use_gate=False, train__num_epochs=1)
+    assert told.steps[0]["action"] == "force_accept" and "salvage" not in told.steps[0]
+    assert GOOD[0] in told.states("step")[0]["skill"] and BAD[0] in told.states("step")[0]["skill"]
+    assert not [event for event in told.of(Judged) if "half-" in event.place]
+
+
+async def test_patience_counts_steps_without_a_new_best_and_says_so(folder):
+    """With the gate off every step is taken, and still brings nothing."""
+    harmful = {stage: lambda call: edits(rule(BAD[int(root_of(call)[-1])])) for stage in ("analyst_failure", "analyst_success")}
+    told = await run(folder, harmful, evaluation__use_gate=False, train__patience=2, optimizer__use_slow_update=False)
+    assert [record["action"] for record in told.steps] == ["force_accept"] * 2
+    assert told.summary["stopped_because"] == "2 steps brought nothing better than the best skill (train.patience)"
 
 
 # what is remembered

@@ -23,6 +23,12 @@ CALLED = {"id": "c1", "type": "function", "function": {"name": "f", "arguments":
 USED = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": {}}]}
 
 
+RESPONSES: dict[str, Any] = {"model": "m", "input": [USER], "max_output_tokens": 100}
+OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
+CLOSED = {**OBJECT, "additionalProperties": False}
+ANYTHING = {"type": "object", "properties": {"a": {"type": "array"}}, "additionalProperties": False}
+
+
 def post(url: str, body: Any, place: str | None = None) -> tuple[int, Any]:
     """One plain request without any of our client code."""
     headers = {"content-type": "application/json"} | ({"x-skillopt-place": place} if place else {})
@@ -34,7 +40,7 @@ def post(url: str, body: Any, place: str | None = None) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
-def test_both_apis_answer_with_counted_tokens_and_log_in_order(tmp_path: Path) -> None:
+def test_all_apis_answer_with_counted_tokens_and_log_in_order(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     with LoopbackProvider.in_thread(lambda call: f"to {call.place}", log_file=file) as provider:
         status, chat = post(f"{provider.base_url}/chat/completions", CHAT, "a/1;draw=0")
@@ -46,11 +52,16 @@ def test_both_apis_answer_with_counted_tokens_and_log_in_order(tmp_path: Path) -
         assert status == 200
         assert message["content"] == [{"type": "text", "text": "to a/2"}]
         assert message["usage"] == {"input_tokens": 3, "output_tokens": 2}
+        status, response = post(f"{provider.base_url}/responses", RESPONSES, "a/3;draw=0")
+        assert (status, response["status"]) == (200, "completed")
+        assert response["output"][0]["content"] == [{"type": "output_text", "text": "to a/3", "annotations": []}]
+        assert (response["usage"]["input_tokens"], response["usage"]["output_tokens"]) == (2, 2)
     assert [(entry.index, entry.api, entry.place, entry.draw, entry.status) for entry in provider.log] == [
         (0, "chat", "a/1", 0, 200),
         (1, "messages", "a/2", 3, 200),
+        (2, "responses", "a/3", 0, 200),
     ]
-    assert (provider.calls, provider.tokens, provider.max_in_flight) == (2, 9, 1)
+    assert (provider.calls, provider.tokens, provider.max_in_flight) == (3, 13, 1)
     assert all(entry.ended is not None and entry.ended >= entry.started for entry in provider.log)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [(line["place"], line["digest"], line["output_tokens"]) for line in lines] == [
@@ -82,6 +93,18 @@ def test_both_apis_answer_with_counted_tokens_and_log_in_order(tmp_path: Path) -
         ({"reasoning_effort": "enormous"}, "reasoning_effort"),
         ({"tools": []}, "tools"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "parameters"),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, "chat_template_kwargs"),
+        ({"response_format": {"type": "text"}}, "response_format.type"),
+        ({"response_format": {"type": "json_object"}}, "must contain the word 'json'"),
+        ({"response_format": {"type": "json_object", "schema": {}}}, "schema"),
+        ({"response_format": {"type": "json_schema"}}, "json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "two words", "schema": OBJECT}}}, "name"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array"}}}}, "schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": OBJECT, "strict": True}}},
+            "additionalProperties",
+        ),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": CLOSED, "strict": True}}}, "required"),
     ],
 )
 def test_a_chat_body_a_strict_api_refuses_is_refused_by_the_fields_name(change: dict[str, Any], field: str) -> None:
@@ -107,6 +130,15 @@ def test_a_chat_body_a_strict_api_refuses_is_refused_by_the_fields_name(change: 
         ({"messages": [USER, USED, USER]}, "c1"),
         ({"output_config": {"effort": "minimal"}}, "effort"),
         ({"tools": [{"name": "f", "description": "x", "parameters": {}}]}, "parameters"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1023}}, "budget_tokens"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, "greater than thinking.budget_tokens"),
+        ({"thinking": {"type": "adaptive", "budget_tokens": 2000}}, "budget_tokens"),
+        ({"thinking": {"type": "adaptive"}, "temperature": 0.5}, "temperature"),
+        ({"system": [{"type": "text", "text": "x", "cache_control": {"type": "forever"}}]}, "cache_control"),
+        ({"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}] * 5}, "maximum of 4"),
+        ({"output_config": {"format": {"type": "json_schema", "schema": OBJECT}}}, "additionalProperties"),
+        ({"output_config": {"format": {"type": "json_object"}}}, "output_config.format.type"),
+        ({"output_config": {"format": {"type": "json_schema", "schema": ANYTHING}}}, "items"),
     ],
 )
 def test_a_messages_body_a_strict_api_refuses_is_refused_by_the_fields_name(change: dict[str, Any], field: str) -> None:
@@ -114,6 +146,45 @@ def test_a_messages_body_a_strict_api_refuses_is_refused_by_the_fields_name(chan
         status, body = post(f"{provider.url}/v1/messages", {**MESSAGES, **change})
     assert status == 400
     assert field in body["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"messages": [USER]}, "messages"),
+        ({"stream": True}, "stream"),
+        ({"seed": 1}, "seed"),
+        ({"max_output_tokens": 15}, "max_output_tokens"),
+        ({"input": []}, "input"),
+        ({"input": [{"role": "tool", "content": "x"}]}, "role"),
+        ({"input": [{"type": "function_call_output", "call_id": "c1", "output": "x"}]}, "c1"),
+        ({"input": [{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}]}, "c1"),
+        ({"input": [{"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"}]}, "id"),
+        ({"input": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}, "type"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,x"}]}]}, "detail"),
+        ({"reasoning": {"effort": "enormous"}}, "reasoning.effort"),
+        ({"reasoning": {"summary": "auto"}}, "summary"),
+        ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "strict"),
+        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}, "strict": False}]}, "function"),
+        ({"text": {"format": {"type": "json_object"}}}, "must contain the word 'json'"),
+        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": OBJECT, "strict": True}}}, "additionalProperties"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+    ],
+)
+def test_a_responses_body_a_strict_api_refuses_is_refused_by_the_fields_name(change: dict[str, Any], field: str) -> None:
+    with LoopbackProvider.in_thread(lambda _: "never") as provider:
+        status, body = post(f"{provider.base_url}/responses", {**RESPONSES, **change})
+    assert status == 400
+    assert field in body["error"]["message"]
+
+
+def test_a_vendors_own_fields_are_taken_where_the_server_is_that_vendors_and_checked() -> None:
+    with LoopbackProvider.in_thread(lambda _: "ok", extensions=["chat_template_kwargs", "thinking"]) as provider:
+        url = f"{provider.base_url}/chat/completions"
+        assert post(url, {**CHAT, "chat_template_kwargs": {"enable_thinking": False}, "thinking": {"type": "adaptive"}})[0] == 200
+        assert post(url, {**CHAT, "chat_template_kwargs": {"enable_thinking": "no"}})[0] == 400
+        assert post(url, {**CHAT, "thinking": {"type": "enabled"}})[0] == 400
+        assert post(url, {**CHAT, "reasoning_split": True})[0] == 400
 
 
 def test_a_missing_cap_another_path_and_a_wrong_key_are_refused() -> None:

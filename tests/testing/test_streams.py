@@ -140,7 +140,7 @@ async def test_a_stream_breaks_as_told_and_is_billed(path: str) -> None:
     body = {"model": "m", "input": ASKED} if path == "responses" else {"model": "m", "messages": ASKED, "max_tokens": 9}
     for wrong, seen in ((Misbehaviour.half(), "data: "), (Misbehaviour.reset(), ""), (Misbehaviour.garbage(), "<html>")):
         async with LoopbackProvider(lambda _: "12345678", lenient=True, behave=lambda _, wrong=wrong: wrong) as provider:  # type: ignore[misc]
-            got = b""
+            got, broken = b"", False
             try:
                 async with (
                     aiohttp.ClientSession() as session,
@@ -149,7 +149,8 @@ async def test_a_stream_breaks_as_told_and_is_billed(path: str) -> None:
                     async for piece in response.content.iter_any():
                         got += piece
             except aiohttp.ClientError:
-                pass
+                broken = True
+            assert broken is (wrong.kind != "garbage")
             assert seen in got.decode()
             assert b"[DONE]" not in got
             assert b"message_stop" not in got

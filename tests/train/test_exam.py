@@ -121,7 +121,7 @@ def rollout(usage):
 def test_the_set_aside_is_the_planned_rows_at_the_mean_with_a_margin_and_one_full_reservation():
     opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10))
     used = [rollout(Usage(input_tokens=100, output_tokens=20)), rollout(Usage(input_tokens=300, output_tokens=20))]
-    assert opened.estimate(used) == {"calls": 27, "tokens": 20 * 220 * 13 // 10 + 390 + 50, "usd": None}
+    assert opened.estimate(used) == {"calls": 27, "tokens": 20 * 220 * 13 // 10 + 390 + 50, "usd": None, "seconds": 0.0}
     three, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), skills=3)
     assert three.estimate(used)["calls"] == 40
 

@@ -64,8 +64,8 @@ class Work:
     skill: str | None = None
     activation: Activation = "forced"
     images: tuple[Path, ...] = ()
-    bubblewrap: bool = False
-    """Whether this machine has bubblewrap, with which a CLI may keep its own credentials from the programs it runs."""
+    can_confine: bool = False
+    """Whether this machine has what a CLI needs to keep its own credentials from the programs it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +121,8 @@ class Agent(Protocol):
     """Arguments that print that help."""
     images: bool
     """Whether it takes images."""
+    reports_usage: bool
+    """Whether it says how many tokens it used."""
 
     def ask(self, ask: Ask) -> Launch:
         """How to start it for one answer without tools. Raises `ConfigError` for what it cannot do."""

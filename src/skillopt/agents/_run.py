@@ -15,6 +15,7 @@ from skillopt.agents._binary import Installed, check_flags, installed
 from skillopt.agents._events import kind_of
 from skillopt.agents._place import environment, fresh_place
 from skillopt.agents._settings import check_settings, text_setting
+from skillopt.agents._wall import wall
 from skillopt.errors import ConfigError, Fault
 from skillopt.files import write_text
 from skillopt.process import TimedOut, run_process
@@ -42,9 +43,9 @@ class Driver:
         self._config = None if home is None else Path(home).expanduser().absolute()
 
     @property
-    def bubblewrap(self) -> bool:
-        """Whether CLIs that need bubblewrap to protect their credentials find it here."""
-        return sys.platform == "linux" and shutil.which("bwrap") is not None
+    def can_confine(self) -> bool:
+        """Whether a CLI that needs other programs to protect its credentials finds them here: bubblewrap and socat."""
+        return sys.platform == "linux" and all(shutil.which(name) is not None for name in ("bwrap", "socat"))
 
     @property
     def can_isolate_login(self) -> bool:
@@ -57,15 +58,19 @@ class Driver:
         with fresh_place() as place:
             yield replace(place, config=self._config)
 
-    async def run(self, place: Place, launch: Launch, *, skill: str | None) -> Report:
-        """Start the CLI, wait for its end, read what it did. Raises `Fault` with the right kind."""
+    async def run(self, place: Place, launch: Launch, *, skill: str | None, walled: bool = False) -> Report:
+        """Start the CLI, wait for its end, read what it did. Raises `Fault` with the right kind.
+
+        `walled` keeps the rest of the machine out of its sight, where this machine can.
+        """
         check_flags(self.agent, self.cli)
+        before = self._wall(place) if walled else []
         for path, text in launch.files.items():
             write_text(path, text)
         env = environment(place, self.access, launch.env, own_home=launch.own_home)
         try:
             done = await run_process(
-                [str(self.cli.path), *launch.arguments],
+                [*before, str(self.cli.path.resolve() if before else self.cli.path), *launch.arguments],
                 input=launch.stdin.encode(),
                 env=env,
                 cwd=place.workspace,
@@ -78,6 +83,10 @@ class Driver:
         except Fault as fault:
             raise Fault(fault.kind, f"{self.agent.name}: {fault.detail}") from fault
         return self.agent.report(done, place, skill)
+
+    def _wall(self, place: Place) -> list[str]:
+        profile = text_setting(self.settings, "profile")
+        return wall(self.cli.path, place, [Path(profile).absolute()] if profile and Path(profile).is_file() else [])
 
     def _hung(self, timed_out: TimedOut) -> Fault:
         """A CLI that waits for a dead network or login says so while it waits; what it said last is the better reason."""

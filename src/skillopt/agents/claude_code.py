@@ -42,6 +42,7 @@ _KINDS: Mapping[str, Kind] = {
     "invalid_request": "contract",
 }
 _FINISH: Mapping[str, Finish] = {"max_tokens": "length", "refusal": "refusal", "model_context_window_exceeded": "length"}
+_NO_SANDBOX = "Sandbox is required but failed to initialize"
 _LOADED = "Base directory for this skill: "
 
 
@@ -60,6 +61,7 @@ class ClaudeCode:
     flags = ("--print", "--output-format", "--verbose", "--model", "--tools", "--strict-mcp-config", "--setting-sources", "--allowedTools")
     help = ("--help",)
     images = True
+    reports_usage = True
 
     def ask(self, ask: Ask) -> Launch:
         """No tools, no skills, no settings: the model alone. With the user's own login in the user's home, in its safe mode."""
@@ -90,7 +92,7 @@ class ClaudeCode:
         prompt = _with_images(work.prompt, [str(path.relative_to(work.place.workspace)) for path in work.images])
         forced = work.skill is not None and work.activation == "forced"
         env = self._env(work.access, work.settings, work.place)
-        if work.bubblewrap:
+        if work.can_confine:
             env["CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"] = "1"
         return Launch(arguments=tuple(arguments), env=env, stdin=f"/{work.skill} {prompt}" if forced else prompt)
 
@@ -109,6 +111,9 @@ class ClaudeCode:
         if isinstance(result.get("structured_output"), (dict, list)):
             answer = json.dumps(result["structured_output"], ensure_ascii=False)
         messages = tuple(_messages(told))
+        for message in messages:
+            if message.role == "tool" and message.content.startswith(_NO_SANDBOX):
+                raise Fault("sandbox", f"{self.name}: {message.content}")
         usd = result.get("total_cost_usd")
         return Report(
             messages=messages,

@@ -52,6 +52,7 @@ class Codex:
     flags = ("--json", "--skip-git-repo-check", "--sandbox", "--cd", "--model", "--config", "--disable", "--ignore-rules", "--image")
     help = ("exec", "--help")
     images = True
+    reports_usage = True
 
     def ask(self, ask: Ask) -> Launch:
         """No shell, nothing to read: the prompt and an answer. With the user's own login, but without the user's settings."""
@@ -67,7 +68,7 @@ class Codex:
             *(["--output-schema", str(schema)] if ask.schema is not None else []),
             "-",
         ]
-        files = {} if ask.schema is None else {schema: json.dumps(ask.schema)}
+        files = _home_files(ask.place) | ({} if ask.schema is None else {schema: json.dumps(ask.schema)})
         prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
         return Launch(arguments=tuple(arguments), env=self._env(ask.access, ask.place), stdin=prompt, files=files, own_home=own)
 
@@ -91,6 +92,7 @@ class Codex:
             arguments=tuple(arguments),
             env=self._env(work.access, work.place),
             stdin=f"${work.skill} {work.prompt}" if forced else work.prompt,
+            files=_home_files(work.place),
         )
 
     def report(self, done: Finished, place: Place, skill: str | None) -> Report:
@@ -186,6 +188,11 @@ class Codex:
 
 def _config(place: Place) -> Path:
     return place.config or place.home / ".codex"
+
+
+def _home_files(place: Place) -> dict[Path, str]:
+    """A fresh home must exist, so it holds settings that say nothing; one that is used in place stays as it is."""
+    return {} if place.config is not None else {_config(place) / "config.toml": ""}
 
 
 def _messages(items: list[dict[str, Any]]) -> list[Message]:

@@ -53,6 +53,7 @@ class Copilot:
     flags = ("--output-format", "--stream", "--model", "--allow-all-tools", "--available-tools", "--usage-output-file", "--no-ask-user")
     help = ("--help",)
     images = True
+    reports_usage = True
 
     def ask(self, ask: Ask) -> Launch:
         """No tools and no instructions of the user's; with the user's own login in the user's home."""

@@ -41,6 +41,7 @@ class Cursor:
     flags = ("--print", "--output-format", "--model", "--workspace", "--trust", "--sandbox", "--force")
     help = ("--help",)
     images = False
+    reports_usage = False
 
     def ask(self, ask: Ask) -> Launch:
         """In its mode that only answers, in an empty workspace, with a configuration that denies every tool."""

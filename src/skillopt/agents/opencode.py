@@ -50,6 +50,7 @@ class OpenCode:
     flags = ("--format", "--model", "--pure", "--command", "--title", "--file")
     help = ("run", "--help")
     images = True
+    reports_usage = True
 
     def ask(self, ask: Ask) -> Launch:
         """Not offered: this CLI has a login for many services and none of its own, so the service itself is the better door."""

@@ -62,9 +62,12 @@ def package_text(name: str) -> str:
 class QuestionBenchmark:
     """A benchmark in which the question is all there is: no environment, one scorer. Every task is checked with it when made."""
 
-    def __init__(self, *, name: str, splits: Splits, scorer: Scorer, system: str, seed_skill: str) -> None:
+    def __init__(
+        self, *, name: str, splits: Splits, scorer: Scorer, system: str, seed_skill: str, prompts: Mapping[str, str] | None = None
+    ) -> None:
+        """`prompts` are those of the optimizer's stages that are not the generic ones."""
         self.name = name
-        self.prompts: Mapping[str, str] = {"rollout": system}
+        self.prompts: Mapping[str, str] = {**(prompts or {}), "rollout": system}
         self.seed_skill = seed_skill
         self.scorer_version = scorer.version
         self.graded = scorer.graded

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_splits, package_text
 from skillopt.errors import ConfigError, TaskError, suggest
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import ScorerSpec, get_scorer
 from skillopt.tasks.splits import Splits, canonical_split, ratio_split
 from skillopt.tasks.task import Split, Task
@@ -57,6 +57,9 @@ class OwnSettings(CommonSettings):
     system: str | None = Field(
         default=None,
         description="Template of the system prompt, or a .md or .txt file with it; {skill} is where the skill goes. Unset: ours.",
+    )
+    prompts: Path | None = Field(
+        default=None, description="Folder with prompts of your own for the optimizer, one file a stage (analyst_failure.md). Unset: ours."
     )
 
 
@@ -105,6 +108,7 @@ class OwnBenchmark(QuestionBenchmark):
             scorer=get_scorer(scorer, pass_at=settings.pass_at, graded=settings.graded, options=settings.scorer_options),
             system=system,
             seed_skill=package_text("own_skill.md"),
+            prompts={} if settings.prompts is None else _prompts(settings.prompts),
         )
 
 
@@ -212,6 +216,20 @@ def _template(text: str, key: str) -> str:
         return Path(text).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{key}: the file {text} cannot be read: {error}. Correct the path, or write the template itself.") from error
+
+
+def _prompts(folder: Path) -> dict[str, str]:
+    """The prompts of a folder by their stage."""
+    try:
+        found = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir()) if path.suffix == ".md"}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"env.prompts: {folder} cannot be read: {error}. Name a folder with files such as analyst_failure.md.") from error
+    if not found:
+        raise ConfigError(f"env.prompts: {folder} holds no .md file. Add one that is named after a stage, such as analyst_failure.md.")
+    for stage in found:
+        if stage not in OPTIMIZER_STAGES:
+            raise ConfigError(f"env.prompts: no stage is named {stage!r} ({folder / stage}.md). {suggest(stage, OPTIMIZER_STAGES)}")
+    return found
 
 
 def _text(value: Any) -> str:

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
-from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from skillopt.agents import agents
 from skillopt.build.job import Job
-from skillopt.config import PriceConfig, RoleSpec
+from skillopt.build.money import budget_of, known_price
+from skillopt.config import RoleSpec
 from skillopt.errors import ConfigError, Stopped
 from skillopt.evaluate.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Sink, Spending
+from skillopt.executor import ProcessPool
 from skillopt.files import write_json
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._harness import Harness, Setup, Unasked
-from skillopt.harnesses._purse import Purse
+from skillopt.harnesses._purse import Allowance, Purse
 from skillopt.ledger import Budget, Entry, Ledger
 from skillopt.messages import Role
 from skillopt.models import providers
 from skillopt.models._budgeted import Budgeted
 from skillopt.models._limits import Limited, Limiter, Retry
 from skillopt.models._model import UNBOUNDED, Model, ModelSpec, Paced, Provider
-from skillopt.models._prices import Price, price_of
+from skillopt.models._prices import Price
 from skillopt.models._recorded import Recorded
 from skillopt.models._rounds import Attended, ByHand, Handed, Rounds
 from skillopt.models._scrubbed import Scrubbed
 from skillopt.models._structured import AskedAgain
 from skillopt.store.cache import SharedRollouts
 from skillopt.store.run import Run
+from skillopt.tasks.benchmark import UsesExecutor
 
 DRAIN_SECONDS = 10.0
 """Beyond the longest time a call may take."""
@@ -64,8 +68,7 @@ class Lab:
         self._rounds = Rounds()
         self._opened = time.monotonic()
         config = job.config
-        usd = config.budget.usd
-        budget = Budget(calls=config.budget.calls, tokens=config.budget.tokens, usd=None if usd is None else Fraction(str(usd)))
+        budget = budget_of(config)
         self.target_price = self._price("target", job.target, budget)
         self.optimizer_price = self._price("optimizer", job.optimizer, budget)
         self._folder_stack = ExitStack()
@@ -82,8 +85,12 @@ class Lab:
         self._earlier = float(self.run.database.noted("seconds") or 0.0)
         self.run.watch(self._keep_time)
         write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
-        self.ledger = Ledger(budget, self.run.database, on_settled=self._spent)
+        self.ledger = Ledger(budget, self.run.database, on_settled=self._spent, elapsed=lambda: self.seconds)
         self._kept = self._rollouts()
+        if isinstance(job.benchmark, UsesExecutor):
+            pool = ProcessPool(min(os.cpu_count() or 1, job.config.env.workers))
+            self._stack.push_async_callback(pool.close)
+            job.benchmark.executor = pool
         self.evaluator = self._evaluator(job.target, self.target_price)
 
     async def __aenter__(self) -> Lab:
@@ -160,7 +167,9 @@ class Lab:
 
     def _evaluator(self, spec: RoleSpec, price: Price | None) -> Evaluator:
         job = self.job
-        purse = Purse(self.ledger, price)
+        allowed = job.config.budget.per_rollout
+        usd = None if allowed.usd is None else Fraction(str(allowed.usd))
+        purse = Purse(self.ledger, price, Allowance(tokens=allowed.tokens, usd=usd))
         setup = Setup(model=spec.model, agent=spec.agent, skill=job.seed, purse=purse, scrub=job.scrubber.scrub)
         harness: Harness = harnesses.get(spec.harness)(setup)
         model = self.model("target", spec, price) if harness.asks_model else Unasked(spec.model)
@@ -187,13 +196,13 @@ class Lab:
         return shared
 
     def _price(self, role: str, spec: RoleSpec, budget: Budget) -> Price | None:
-        if spec.price is not None:
-            return _declared(spec.price)
-        price = price_of(spec.model.provider, spec.model.name, base_url=spec.model.base_url)
-        if price is None and budget.usd is not None:
+        price = known_price(spec)
+        in_agent = role == "target" and spec.harness in agents.names()
+        if price is None and budget.usd is not None and not (in_agent and self.job.config.budget.per_rollout.usd is not None):
+            hint = "set budget.per_rollout.usd, " if in_agent else ""
             raise ConfigError(
                 f"A budget in dollars needs a price for the {role} {spec.model.name!r}, and none is known. Declare model.{role}.price "
-                "(input and output, dollars per million tokens), or give the budget in tokens or calls."
+                f"(input and output, dollars per million tokens), {hint}or give the budget in tokens or calls."
             )
         return price
 
@@ -216,10 +225,3 @@ def _at_home(spec: ModelSpec, folder: Path) -> ModelSpec:
 
 def _nobody_else(reason: Stopped) -> None:
     """An endpoint that closed for itself."""
-
-
-def _declared(price: PriceConfig) -> Price:
-    per_token = {name: Fraction(str(value)) / 1_000_000 for name, value in price.model_dump().items() if value is not None}
-    today = datetime.now(timezone.utc).date()
-    cached = per_token.get("cached", per_token["input"])
-    return Price(input=per_token["input"], output=per_token["output"], cached=cached, source="configuration", date=today)

@@ -145,7 +145,11 @@ def scrubbed(scrubber: Scrubber) -> Iterator[None]:
 def command() -> str:
     """The command line as the person wrote it."""
     program = Path(sys.argv[0])
-    name = "python -m skillopt" if program.name == "__main__.py" else shlex.quote(program.name)
+    modules = {"__main__.py": "python -m skillopt", "run.py": "python -m skillopt.run"}
+    if program.parent.name == "skillopt" and program.name in modules:
+        name = modules[program.name]
+    else:  # a script is started by its path, an installed program by its name
+        name = f"python {shlex.quote(sys.argv[0])}" if program.suffix == ".py" else shlex.quote(program.name)
     return " ".join([name, *map(shlex.quote, sys.argv[1:])])
 
 

@@ -188,7 +188,7 @@ def target_only(resolved: Resolved) -> Resolved:
     from skillopt.config import parse_model_string
 
     model = resolved.config.model
-    bare = str(replace(parse_model_string(model.target.name, "target"), harness="chat"))
+    bare = str(replace(parse_model_string(model.target.name, "target"), harness="chat", says_harness=False))
     stand_in = model.target.model_copy(update={"name": bare})
     config = resolved.config.model_copy(update={"model": model.model_copy(update={"optimizer": stand_in})})
     return replace(resolved, config=config)

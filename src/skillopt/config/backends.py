@@ -24,6 +24,8 @@ OWN_LOGIN: Mapping[str, str] = {
 """Harness to the name of its program's own login, which serves a target that names no provider."""
 LOGIN_ONLY = frozenset({"cursor_cli", "opencode_cli"})
 """Logins that no chat provider stands behind: only their harness can use them."""
+VENDORS: Mapping[str, str] = {"claude_cli": "anthropic", "codex_cli": "openai"}
+"""Login to the provider whose key serves a harness as well: its rollouts have homes of their own, where nobody is logged in."""
 PROGRAMS: Mapping[str, str] = {login: harness.removesuffix("_code") for harness, login in OWN_LOGIN.items()}
 """Login to the agent program it belongs to."""
 DEFAULT_MODELS: Mapping[str, str] = {

@@ -12,23 +12,25 @@ _UNITS = {
     **dict.fromkeys(("usd", "dollar", "dollars"), "usd"),
     **dict.fromkeys(("token", "tokens"), "tokens"),
     **dict.fromkeys(("call", "calls"), "calls"),
+    **dict.fromkeys(("min", "minute", "minutes"), "minutes"),
+    **dict.fromkeys(("h", "hour", "hours"), "hours"),
 }
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _PART = re.compile(r"^(?P<dollar>\$)?\s*(?P<number>\d+(?:\.\d+)?|\.\d+)(?P<scale>[kKmM]?)\s*(?P<unit>[A-Za-z]*)$")
-_HELP = "Write '$2', '200k tokens', '500 calls', or several with commas"
+_HELP = "Write '$2', '200k tokens', '500 calls', '30 minutes', or several with commas"
 
 
 def parse_budget(text: str) -> BudgetConfig:
-    """Read '$2', '2 usd', '200k tokens', '500 calls', or several joined by commas. What is not named is unlimited."""
+    """Read '$2', '2 usd', '200k tokens', '500 calls', '30 minutes', '2 hours', or several joined by commas. What is not named is unlimited."""
     found: dict[str, Decimal] = {}
     for part in text.split(","):
         unit, amount = _part(part.strip())
         if unit in found:
             raise ConfigError(f"budget {text!r} names {unit} twice. {_HELP}.")
         found[unit] = amount
-    counts = {unit: int(amount) for unit, amount in found.items() if unit != "usd"}
-    usd = float(found["usd"]) if "usd" in found else None
-    return BudgetConfig(usd=usd, tokens=counts.get("tokens"), calls=counts.get("calls"))
+    counts = {unit: int(amount) for unit, amount in found.items() if unit in ("tokens", "calls")}
+    shares = {unit: float(amount) for unit, amount in found.items() if unit in ("usd", "minutes")}
+    return BudgetConfig(usd=shares.get("usd"), tokens=counts.get("tokens"), calls=counts.get("calls"), minutes=shares.get("minutes"))
 
 
 def _part(part: str) -> tuple[str, Decimal]:
@@ -43,12 +45,14 @@ def _part(part: str) -> tuple[str, Decimal]:
     elif not word:
         raise ConfigError(f"budget: {part!r} has no unit. {_HELP}.")
     elif word not in _UNITS:
-        raise ConfigError(f"budget: {part!r} has an unknown unit. {suggest(word, ('usd', 'tokens', 'calls'))} {_HELP}.")
+        raise ConfigError(f"budget: {part!r} has an unknown unit. {suggest(word, ('usd', 'tokens', 'calls', 'minutes'))} {_HELP}.")
     else:
         unit = _UNITS[word]
     amount = Decimal(match["number"]) * _SCALES[match["scale"].lower()]
     if amount <= 0:
         raise ConfigError(f"budget: {part!r} allows nothing; leave it out for no limit.")
-    if unit != "usd" and amount != amount.to_integral_value():
+    if unit == "hours":
+        unit, amount = "minutes", amount * 60
+    if unit in ("tokens", "calls") and amount != amount.to_integral_value():
         raise ConfigError(f"budget: {part!r} is not a whole number of {unit}.")
     return unit, amount

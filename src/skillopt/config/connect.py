@@ -14,6 +14,7 @@ from skillopt.config.backends import (
     LOGIN_ONLY,
     OWN_LOGIN,
     SENTINELS,
+    VENDORS,
     Backend,
     find_backend,
     for_role,
@@ -21,7 +22,7 @@ from skillopt.config.backends import (
 from skillopt.config.files import resolve_path
 from skillopt.config.provider_keys import PROVIDER_KEYS, THINKING_MODE, filled_by, keys_of
 from skillopt.config.role_schema import DEFAULT_MODEL, RoleName
-from skillopt.config.roles import NEEDS_NAME, ModelString, parse_model_string, program_of, without_password
+from skillopt.config.roles import NEEDS_NAME, ModelString, check_own_settings, parse_model_string, program_of, without_password
 from skillopt.config.source import CHOSEN, DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.models._model import DEFAULT_MAX_TOKENS
@@ -67,11 +68,14 @@ class _Role:
             parts = replace(parts, provider=backend.provider, harness=backend.harness)
             parts, name = self.named(parts, name)
         provider = parts.provider or ""
-        self.check_installed(parts)
+        self.check_login(parts)
+        check_own_settings(parts, self.role, self.own_names("options"), self.own_names("agent"))
         if provider == "local" and parts.name.endswith(".gguf"):
             parts = replace(parts, name=str(resolve_path(parts.name, folder=name.folder, cwd=self.cwd, output=False)))
         self.take("name", replace(name, value=str(replace(parts, base_url=None))))
         key = self.own("api_key") or self.public(provider, "api_key")
+        if key is None and parts.harness != CHAT:
+            key = self.public(VENDORS.get(provider, ""), "api_key")
         url = self.one_url(provider, chosen)
         if url is not None and self.is_foreign(provider, url, key):
             self.warnings.append(_unused_url(url))
@@ -93,6 +97,11 @@ class _Role:
     def own(self, part: str) -> Entry | None:
         """What was written for this role itself."""
         return _given(self.entries.get(self.key(part)))
+
+    def own_names(self, section: str) -> list[str]:
+        """What was written for this role below one section."""
+        prefix = self.key(f"{section}.")
+        return [key.removeprefix(prefix) for key, entry in self.entries.items() if key.startswith(prefix) and _given(entry)]
 
     def public(self, owner: str, part: str) -> Entry | None:
         """What was set for a provider or program: in this run's own settings, else in the environment, else in `.env`; the role's first."""
@@ -147,7 +156,10 @@ class _Role:
         raise self.two_endpoints(azure_url, other, "write 'azure:NAME' or 'openai:NAME'")
 
     def named(self, parts: ModelString, name: Entry) -> tuple[ModelString, Entry]:
-        """The model of a role whose name is the public default: it exists at OpenAI; elsewhere it stands for the provider's own default."""
+        """The model of a role whose name is the public default: it exists at OpenAI; elsewhere it stands for the provider's own default.
+
+        A provider without one leaves the role without a model, which is an error when the role is built: `eval` needs no optimizer.
+        """
         provider, layer = parts.provider or "", name.source.layer
         is_default = layer == "default" or (layer == "config" and parts.name in SENTINELS)
         if not is_default or provider in _KEEPS_DEFAULT or (provider == "compatible" and layer == "config"):
@@ -155,13 +167,9 @@ class _Role:
         given = self.public(provider, "name")
         if given is not None:
             return replace(parts, name=str(given.value)), given
-        if provider not in DEFAULT_MODELS and provider in NEEDS_NAME:
-            hint = " or OPENAI_COMPATIBLE_MODEL" if provider == "compatible" else ""
-            said = f"name a model of {provider} (the default {parts.name!r} is OpenAI's): set model.{self.role}{hint}"
-            raise ConfigError(f"model.{self.role}: {said}")
         own = DEFAULT_MODELS.get(provider) or provider
-        if layer == "config":
-            instead = f"{own!r}" if own != provider else "the program's own choice"
+        if layer == "config" and (provider in DEFAULT_MODELS or provider not in NEEDS_NAME):
+            instead = f"{own!r}" if own != provider or provider not in DEFAULT_MODELS else "the program's own choice"
             self.warnings.append(
                 f"{name}: {parts.name!r} is the public default and no model of {provider}; {instead} is used. "
                 f"To insist, name it on the command line or as '{provider}:{parts.name}'"
@@ -169,7 +177,7 @@ class _Role:
         source = Source(layer="default", where=f"of {provider}")
         return replace(parts, name=own), replace(name, source=source if provider in DEFAULT_MODELS else DEFAULT)
 
-    def check_installed(self, parts: ModelString) -> None:
+    def check_login(self, parts: ModelString) -> None:
         if parts.provider in LOGIN_ONLY and (self.role == "optimizer" or OWN_LOGIN.get(parts.harness) != parts.provider):
             harness = next(name for name, login in OWN_LOGIN.items() if login == parts.provider)
             raise ConfigError(f"model.{self.role}: '{parts}' is the login of the harness {harness!r}, which only a target can have")

@@ -39,7 +39,7 @@ def flags(benchmark: str | None = None) -> list[Flag]:
 
 def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
     texts = {
-        "budget": "What the run may spend: '$2', '200k tokens', '500 calls', or several with commas.",
+        "budget": "What the run may spend: '$2', '200k tokens', '500 calls', '30 minutes', or several with commas.",
         "env.max_completion_tokens": LEAVES["model.target.max_tokens"].description,
     }
     leaf = leaf_of(f"{key}.name" if key in ("model.optimizer", "model.target") else key, settings)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from skillopt.config.budget import parse_budget
 from skillopt.config.fields import Leaf, leaves, sections
 from skillopt.config.files import BASE_KEY, Document
-from skillopt.config.keys import ALIASES, VARIABLES, dotted
+from skillopt.config.keys import ALIASES, FLAT, VARIABLES, dotted
 from skillopt.config.provider_keys import PROVIDER_KEYS, of_program
 from skillopt.config.schema import Config
 from skillopt.config.source import Entry, Layer, Source
@@ -56,7 +56,7 @@ def option_layer(options: Sequence[str], settings: type[BaseModel] | None, probl
             problems.append(f"--cfg-options {(written.replace(':', ' ').split() or [''])[0]!r}: expected section.key=value")
             continue
         source = Source(layer="cfg-options", where=written)
-        found |= _layer([Entry(key=dotted(written), value=text, source=source, written=written)], problems, settings=settings)
+        found |= _layer([Entry(key=_key_of(written, settings), value=text, source=source, written=written)], problems, settings=settings)
     return found
 
 
@@ -64,7 +64,7 @@ def flag_layer(flags: Mapping[str, object], settings: type[BaseModel] | None, pr
     """What flags say, by flat name (`batch_size`) or dotted key; None is a flag that was not given."""
     given = [
         Entry(
-            key=dotted(name),
+            key=_key_of(name, settings),
             value=str(value) if isinstance(value, Path) else value,
             source=Source(layer="flag", where=f"--{name}"),
             written=f"--{name}",
@@ -107,6 +107,11 @@ def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
     if name != key and settings is not None and name in settings.model_fields:
         return next(leaf for leaf in _settings_leaves(settings) if leaf.key == key)
     return None
+
+
+def _key_of(name: str, settings: type[BaseModel] | None) -> str:
+    """The key of a flag; a benchmark's own key comes before an old second name, not before a flat name."""
+    return f"env.{name}" if settings is not None and name in settings.model_fields and name not in FLAT else dotted(name)
 
 
 def _settings_leaves(settings: type[BaseModel]) -> Iterable[Leaf]:
@@ -160,9 +165,9 @@ def _spell_out(entry: Entry, settings: type[BaseModel] | None) -> list[Entry]:
         key = f"{key}.name"
     if key == "budget":
         if not isinstance(value, str):
-            raise ConfigError("budget takes text ('$2', '200k tokens', '500 calls') or the keys usd, tokens, calls")
+            raise ConfigError("budget takes text ('$2', '200k tokens', '500 calls', '30 minutes') or the keys usd, tokens, calls, minutes")
         # Text is the whole budget: what it does not name is unlimited, whatever a weaker layer says.
-        limits = parse_budget(value).model_dump()
+        limits = parse_budget(value).model_dump(exclude={"per_rollout"})
         return [_replaced(entry, f"budget.{name}", limit) for name, limit in limits.items()]
     value = canonical(key, value)
     leaf = leaf_of(key, settings)

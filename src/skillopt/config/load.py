@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from skillopt.benchmarks import benchmarks
 from skillopt.config import complain
 from skillopt.config.absent import find_benchmark
+from skillopt.config.backends import CHAT
 from skillopt.config.connect import connect
 from skillopt.config.environment import Variables, read_dotenv
 from skillopt.config.fields import OUTPUT_KEYS, file_in
@@ -29,7 +30,7 @@ from skillopt.config.layers import (
 )
 from skillopt.config.provider_keys import PROVIDER_KEYS, PROVIDER_VARIABLES
 from skillopt.config.role_schema import ROLES
-from skillopt.config.roles import passwords_in
+from skillopt.config.roles import in_harness, passwords_in
 from skillopt.config.schema import Config, EnvConfig
 from skillopt.config.source import DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, SkillOptError
@@ -37,7 +38,7 @@ from skillopt.harnesses import harnesses as harness_registry
 from skillopt.models import providers as provider_registry
 from skillopt.redact import Scrubber
 from skillopt.registry import Registry
-from skillopt.tasks.benchmark import BenchmarkPlugin
+from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
 Layered = list[dict[str, Entry]]
 
@@ -90,6 +91,7 @@ def load(
     ]
     secrets = _secrets(layers, variables)
     loading = _Loading(
+        plugin=plugin,
         settings=settings,
         benchmark=name,
         registry=registry,
@@ -111,6 +113,7 @@ def load(
 class _Loading:
     """What the steps from layers to one tree need in common."""
 
+    plugin: BenchmarkPlugin | None
     settings: type[BaseModel] | None
     benchmark: str | None
     registry: Registry
@@ -137,6 +140,7 @@ class _Loading:
         config = _build(values, merged, settings, problems)
         if config is None or problems:
             raise ConfigError("\n".join(dict.fromkeys(problems)))
+        config = self._in_harness(config)
         provenance = dict.fromkeys([*LEAVES, *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT)
         return config, provenance | {key: entry.source for key, entry in merged.items()}
 
@@ -156,6 +160,14 @@ class _Loading:
             found |= connected.entries
             self.warnings.extend(connected.warnings)
         return found
+
+    def _in_harness(self, config: Config) -> Config:
+        """The tree with the harness in the target's name: as written, else the one the benchmark works in."""
+        wanted = self.plugin.harness(config.env.settings) if isinstance(self.plugin, ChoosesHarness) else CHAT
+        target = config.model.target
+        name = in_harness(target.name, wanted, providers=self.providers, harnesses=self.harnesses)
+        model = config.model.model_copy(update={"target": target.model_copy(update={"name": name})})
+        return config.model_copy(update={"model": model})
 
     def _force_no_limit(self, merged: dict[str, Entry]) -> None:
         """Whole skills are written anew under `full_rewrite_minibatch`, so there is no number of edits to limit."""

@@ -139,9 +139,8 @@ def of_program(key: str) -> bool:
 
 
 def keys_of(owner: str, role: RoleName, fills: str) -> list[str]:
-    """The keys that may fill a part of a role's settings, the role's own first."""
-    found = [key for key, each in PROVIDER_KEYS.items() if each.owner == owner and each.fills == fills and each.role in (None, role)]
-    return sorted(found, key=lambda key: PROVIDER_KEYS[key].role is None)
+    """The keys that may fill a part of a role's settings."""
+    return [key for key, each in PROVIDER_KEYS.items() if each.owner == owner and each.fills == fills and each.role in (None, role)]
 
 
 def filled_by(owner: str) -> list[str]:

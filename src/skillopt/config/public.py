@@ -44,7 +44,7 @@ PUBLIC: Mapping[str, Any] = {
     "model.azure_openai_endpoint": "",
     "model.azure_openai_api_version": "2024-12-01-preview",
     "model.azure_openai_api_key": "",
-    "model.azure_openai_auth_mode": "",
+    "model.azure_openai_auth_mode": "azure_cli",
     "model.azure_openai_ad_scope": "https://cognitiveservices.azure.com/.default",
     "model.azure_openai_managed_identity_client_id": "",
     "model.qwen_chat_base_url": "http://localhost:8000/v1",
@@ -104,7 +104,7 @@ PUBLIC: Mapping[str, Any] = {
     "env.data_path": "",
     "env.limit": 0,
 }
-"""Public key to the value it ships with. A key that is not here is ours."""
+"""Public key to the value it ships with, or that its backend then takes. A key that is not here is ours."""
 
 WHY: Mapping[str, str] = {
     "model.backend": "unset, a bare name goes to Azure where an Azure endpoint is configured, else to OpenAI",
@@ -115,6 +115,7 @@ WHY: Mapping[str, str] = {
     "model.claude_code_exec_use_sdk": _PROGRAM,
     "model.claude_code_exec_effort": _PROGRAM,
     "model.claude_code_exec_max_thinking_tokens": _PROGRAM,
+    "model.azure_openai_auth_mode": "unset is api_key where a key is known, else azure_cli",
     "model.azure_openai_api_version": "unset is the provider's own choice",
     "model.azure_openai_ad_scope": "unset is the same scope",
     "model.qwen_chat_base_url": "unset is the same address",

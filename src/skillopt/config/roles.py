@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from skillopt.config.backends import CHAT, LOGIN_ONLY, OURS, OWN_LOGIN, PROGRAMS
 from skillopt.config.role_schema import PriceConfig, RoleConfig, RoleName
@@ -52,9 +54,11 @@ class ModelString:
     provider: str | None
     name: str
     base_url: str | None = None
+    says_harness: bool = False
+    """Whether the harness was written: `chat` may be meant on purpose, or be what is there when nothing was said."""
 
     def __str__(self) -> str:
-        harness = "" if self.harness == CHAT else f"{self.harness}/"
+        harness = f"{self.harness}/" if self.says_harness or self.harness != CHAT else ""
         if self.provider is None:
             return harness + self.name
         return harness + (self.provider if self.name == self.provider else f"{self.provider}:{self.name}")
@@ -78,7 +82,7 @@ def parse_model_string(
     """Split `[harness/]provider:model[@url]`. A prefix is a provider only if it is registered, so `qwen2.5:7b` is a name."""
     known = [*(provider_registry.names() if providers is None else providers), *LOGIN_ONLY]
     harnesses = harness_registry.names() if harnesses is None else harnesses
-    rest, harness = text.strip(), CHAT
+    rest, harness, says_harness = text.strip(), CHAT, False
     before, slash, after = rest.partition("/")
     before = before.replace("-", "_")
     if slash and ":" not in before and (before in {*harnesses, *OWN_LOGIN} or _prefix(after) in {*known, *OURS}):
@@ -86,18 +90,33 @@ def parse_model_string(
             raise ConfigError(f"model.optimizer: {text!r} names a harness ({before!r}), and only the target has one; write {after!r}")
         if before not in harnesses:
             raise UnknownName("harness", before, harnesses)
-        rest, harness = after, before
+        rest, harness, says_harness = after, before, True
     rest, base_url = _split_url(rest)
     prefix = _prefix(rest)
     if prefix not in known:
         _refuse_slips(rest, prefix, role, known)
-        return ModelString(harness=harness, provider=None, name=rest, base_url=base_url)
+        return ModelString(harness=harness, provider=None, name=rest, base_url=base_url, says_harness=says_harness)
     name = rest.partition(":")[2]
     if not name and ":" in rest:
         raise ConfigError(f"model.{role}: {rest!r} names no model; write '{prefix}:MODEL'")
     if not name and prefix in NEEDS_NAME:
         raise ConfigError(f"model.{role}: {rest!r} is a provider; write '{prefix}:MODEL'")
-    return ModelString(harness=harness, provider=prefix, name=name or prefix, base_url=base_url)
+    return ModelString(harness=harness, provider=prefix, name=name or prefix, base_url=base_url, says_harness=says_harness)
+
+
+def in_harness(target: str, default: str, *, providers: Sequence[str], harnesses: Sequence[str]) -> str:
+    """The target's model string with the benchmark's own harness where none was written; `chat` is only spelled out where it is not that.
+
+    A provider without a model stays as it is: that is an error when the role is built.
+    """
+    if target in NEEDS_NAME:
+        return target
+    parts = parse_model_string(target, "target", providers=providers, harnesses=harnesses)
+    if parts.harness != CHAT:
+        return str(parts)
+    if default == CHAT:
+        return str(replace(parts, says_harness=False))
+    return str(parts if parts.says_harness else replace(parts, harness=default))
 
 
 def resolve_role(
@@ -105,6 +124,9 @@ def resolve_role(
 ) -> RoleSpec:
     """What a role's model is built from. A missing key or endpoint is an error here, before any call."""
     settings = config.role(role)
+    if settings.name in NEEDS_NAME:
+        variable = " or OPENAI_COMPATIBLE_MODEL" if settings.name == "compatible" else ""
+        raise ConfigError(f"model.{role}: name a model of {settings.name}: set model.{role}{variable}, or write '{settings.name}:MODEL'")
     parts = parse_model_string(settings.name, role, providers=providers, harnesses=harnesses)
     if parts.provider is None:
         raise ConfigError(f"model.{role}: {settings.name!r} names no provider; write 'openai:{settings.name}' or the like")
@@ -113,8 +135,8 @@ def resolve_role(
         hint = f", or write 'compatible:{parts.name}@http://host/v1'" if parts.provider == "compatible" else ""
         variable = NEEDS_URL[parts.provider]
         raise ConfigError(f"model.{role}: '{parts}' needs an endpoint: set {variable} or model.{role}.base_url{hint}")
-    agent = _agent(settings, parts, role)
-    options = agent if parts.provider in PROGRAMS else _options(settings, parts, role)
+    agent = _set(settings.agent)
+    options = agent if parts.provider in PROGRAMS else _options(settings, parts)
     api_key = _key(settings.api_key.get_secret_value() if settings.api_key else None, parts, role, base_url, options)
     return RoleSpec(
         model=ModelSpec(
@@ -151,23 +173,27 @@ def passwords_in(text: str) -> list[str]:
     return re.findall(r"://[^/\s:@]*:([^/\s]+)@", text)
 
 
-def _options(settings: RoleConfig, parts: ModelString, role: RoleName) -> dict[str, Any]:
-    given = {name: str(value) if isinstance(value, Path) else value for name, value in settings.options if value is not None}
+def check_own_settings(parts: ModelString, role: RoleName, options: Iterable[str], agent: Iterable[str]) -> None:
+    """Refuse options and agent settings that were written for a role whose provider or program does not have them."""
     taken = OPTIONS.get(parts.provider or "", ())
-    for name in given:
+    for name in options:
         if name not in taken:
             owners = [provider for provider, names in OPTIONS.items() if name in names]
             raise ConfigError(f"model.{role}.options.{name} is an option of {' and '.join(owners)}, and model.{role} is '{parts}'")
-    if parts.provider == "azure" and "auth_mode" not in given:
-        given["auth_mode"] = "api_key" if settings.api_key else "azure_cli"
+    for name in agent if program_of(parts) is None else ():
+        raise ConfigError(f"model.{role}.agent.{name} is a setting of an agent program, and model.{role} is '{parts}'")
+
+
+def _options(settings: RoleConfig, parts: ModelString) -> dict[str, Any]:
+    given = {name: value for name, value in _set(settings.options).items() if name in OPTIONS.get(parts.provider or "", ())}
+    if parts.provider == "azure":
+        given.setdefault("auth_mode", "api_key" if settings.api_key else "azure_cli")
     return given
 
 
-def _agent(settings: RoleConfig, parts: ModelString, role: RoleName) -> dict[str, Any]:
-    given = {name: str(value) if isinstance(value, Path) else value for name, value in settings.agent if value is not None}
-    if given and program_of(parts) is None:
-        raise ConfigError(f"model.{role}.agent.{next(iter(given))} is a setting of an agent program, and model.{role} is '{parts}'")
-    return given
+def _set(section: BaseModel) -> dict[str, Any]:
+    """What is set of a section; a path as text."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in section if value is not None}
 
 
 def program_of(parts: ModelString) -> str | None:

@@ -28,6 +28,7 @@ _POINTER: Mapping[Activation, str] = {
 }
 _NO_SKILL = "(There is none.)"
 _THE_SKILL = "[the text of the skill]"
+_NO_ENVIRONMENT = "Choose a mode of the benchmark that has none (such as env.mode: single), or another harness."
 _FAILURES = {"refusal": "refusal", "length": "length", "other": "turns"}
 
 
@@ -62,6 +63,8 @@ class AgentHarness:
                 f"{name}: a rollout runs in a home of its own, where the login of {driver.binary!r} is not. Set {wanted} "
                 "(docs/agents.md says how to get one)."
             )
+        if setup.purse is not None and not driver.reports_usage:
+            setup.purse.require_allowance(name)
         said = {key: value for key, value in setup.agent.items() if key not in _NOT_SAID and value is not None}
         parts = [_REVISION, self._driver.cli.version, self._activation, carried_digest(setup.skill), said]
         self.version = json.dumps(parts, sort_keys=True)
@@ -71,7 +74,7 @@ class AgentHarness:
     ) -> Trajectory:
         """One rollout in its own place. A forced skill that was not provably loaded is no measurement."""
         if environment is not None:
-            raise Fault("contract", f"{self.name} cannot drive an environment with tools of its own. Choose another harness.")
+            raise Fault("contract", f"{self.name} has its own tools and cannot use the environment's. {_NO_ENVIRONMENT}")
         if task.images and not self._driver.agent.images:
             raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
         with self._driver.place() as place:
@@ -86,7 +89,7 @@ class AgentHarness:
                 skill=name,
                 activation=self._activation,
                 images=images,
-                bubblewrap=self._driver.bubblewrap,
+                can_confine=self._driver.can_confine,
             )
             before = snapshot(place.workspace)
             report = await self._paid(work, session)
@@ -98,11 +101,11 @@ class AgentHarness:
     async def _paid(self, work: Work, session: Session) -> Report:
         launch = self._driver.agent.work(work)
         if self._setup.purse is None:
-            return await self._driver.run(work.place, launch, skill=work.skill)
+            return await self._driver.run(work.place, launch, skill=work.skill, walled=True)
         return await self._setup.purse.pay(
             session.stage,
             session.place,
-            lambda: self._driver.run(work.place, launch, skill=work.skill),
+            lambda: self._driver.run(work.place, launch, skill=work.skill, walled=True),
             background=session.background,
             trusts_cost=work.access.base_url is None,
         )

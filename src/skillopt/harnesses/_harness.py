@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from skillopt.errors import Fault
 from skillopt.harnesses._purse import Purse
@@ -12,7 +12,7 @@ from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models._model import Model, ModelSpec
 from skillopt.models._wire import fingerprint
 from skillopt.skill.folder import Skill
-from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.benchmark import Environment, Episode
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
@@ -114,6 +114,11 @@ def failure_of(reply: Reply) -> str | None:
     if reply.finish == "length":
         return "length"
     return "empty" if not reply.text.strip() else None
+
+
+def is_over(environment: Environment | None) -> TypeGuard[Episode]:
+    """Whether the environment has come to an end of its own, so that the model is not asked again."""
+    return isinstance(environment, Episode) and environment.done
 
 
 def system_prompt(template: str, skill: str) -> str:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.agents._agent import Report
-from skillopt.errors import Fault
+from skillopt.errors import ConfigError, Fault
 from skillopt.ledger import Amount, Entry, Ledger
 from skillopt.messages import Usage
 from skillopt.models._prices import Price, cost
@@ -38,6 +38,13 @@ class Purse:
         self._price = price
         self._allowance = allowance or Allowance()
         self._most = Amount()
+
+    def require_allowance(self, who: str) -> None:
+        """An agent that reports no usage can only be held to a budget by what each of its rollouts is allowed."""
+        budget, allowance = self._ledger.budget, self._allowance
+        for unit, limit, allowed in (("tokens", budget.tokens, allowance.tokens), ("usd", budget.usd, allowance.usd)):
+            if limit is not None and allowed is None:
+                raise ConfigError(f"{who} reports no usage, so a budget in {unit} needs budget.per_rollout.{unit}. Set it.")
 
     async def pay(
         self, stage: str, place: str, work: Callable[[], Coroutine[Any, Any, Report]], *, background: bool, trusts_cost: bool
@@ -86,6 +93,8 @@ class Purse:
             usd = cost(report.usage, self._price)
         if report.usage is None and usd is None:
             return None
+        if usd is None:
+            usd = self._allowance.usd  # unknown would never fit a dollar budget again
         tokens = entry.reserved if report.usage is None else report.usage.total
         return Amount(calls=report.calls, tokens=tokens, usd=usd)
 

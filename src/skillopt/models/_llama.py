@@ -29,7 +29,7 @@ class Build:
 
     path: Path
     n_ctx: int
-    """Tokens one call may have, prompt and reply together."""
+    """Tokens of context, shared by the calls that are worked on at once."""
     threads: int
     parallel: int
 
@@ -139,7 +139,7 @@ def _load(build: Build) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = str(build.path)
     params.n_parallel = build.parallel
-    params.n_ctx = build.n_ctx * build.parallel  # its slots share what is given
+    params.n_ctx = build.n_ctx
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = build.threads
     params.verbosity = -1
     params.warmup = False

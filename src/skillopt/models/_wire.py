@@ -257,10 +257,10 @@ def require_key(spec: ModelSpec, variable: str) -> None:
 
 
 def require_known_options(spec: ModelSpec, known: Iterable[str] = ()) -> None:
-    """Refuse an option this provider would ignore."""
+    """Refuse an option this provider would ignore; one that is None is not set."""
     names = sorted(known)
-    for name in spec.options:
-        if name not in names:
+    for name, value in spec.options.items():
+        if name not in names and value is not None:
             raise ConfigError(f"Model provider {spec.provider!r} has no option {name!r}. {suggest(name, names)}")
 
 

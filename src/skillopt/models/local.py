@@ -93,7 +93,8 @@ class LocalModel:
         told = said if isinstance(said, Mapping) else {"message": said}
         message, code = str(told.get("message", "")), told.get("code")
         if told.get("type") == "exceed_context_size_error":
-            message = f"{message}. Give the model a larger n_ctx (it has {self._build.n_ctx}), or ask for less"
+            shared = f", shared by {self._build.parallel} calls" if self._build.parallel > 1 else ""
+            message = f"{message}. Give the model a larger n_ctx (it has {self._build.n_ctx}{shared}), or ask for less"
         kind: Kind = "contract" if isinstance(code, int) and 400 <= code < 500 else "unavailable"
         return self._error(kind, message, refused=True)
 

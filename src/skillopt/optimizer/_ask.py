@@ -14,13 +14,10 @@ from skillopt.messages import Message, Reply, Request
 from skillopt.models._model import Model
 from skillopt.optimizer._replies import Unusable, read
 from skillopt.optimizer.tally import Tally
+from skillopt.tasks.benchmark import OPTIMIZER_STAGES
 from skillopt.tasks.template import fill
 
 R = TypeVar("R", bound=BaseModel)
-STAGES = (
-    *("analyst_failure", "analyst_success", "merge", "ranking", "repair", "rewrite", "lr_autonomous", "appendix_consolidate"),
-    *("slow_update", "meta_skill"),
-)
 
 
 class Asker:
@@ -40,7 +37,7 @@ class Asker:
     ) -> None:
         """`words` fill the prompts' placeholders, `suffixes` go behind them; `caps` and `models` are those of stages with their own."""
         self._model = model
-        self._prompts = {stage: fill(prompts.get(stage) or packaged(stage), words or {}) for stage in STAGES}
+        self._prompts = {stage: fill(prompts.get(stage) or packaged(stage), words or {}) for stage in OPTIMIZER_STAGES}
         for stage, suffix in (suffixes or {}).items():
             self._prompts[stage] = f"{self._prompts[stage].rstrip()}\n\n{suffix.strip()}\n"
         self._max_tokens = max_tokens

@@ -7,15 +7,24 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
+from skillopt.executor import Executor
 from skillopt.messages import Tool
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
+
+OPTIMIZER_STAGES = (
+    *("analyst_failure", "analyst_success", "merge", "ranking", "repair", "rewrite", "lr_autonomous", "appendix_consolidate"),
+    *("slow_update", "meta_skill"),
+)
+"""The optimizer's stages whose prompt a benchmark may bring along."""
 
 
 class Environment(Protocol):
     """The surroundings of one rollout. The harness drives it; it never calls a model."""
 
     tools: Sequence[Tool]
+    max_turns: int
+    """Replies of the model that a rollout may take; a rollout that needs more ends with the failure `turns`."""
 
     async def step(self, name: str, arguments: Mapping[str, object]) -> str:
         """Do what the tool call says and return what the target observes. A wrong call is an observation, not an error."""
@@ -24,6 +33,25 @@ class Environment(Protocol):
     async def close(self) -> None:
         """Free everything; called once, also after an error."""
         ...
+
+
+@runtime_checkable
+class Conversation(Environment, Protocol):
+    """An environment that can also be worked in by plain text, without tool calls: the harness `chat` drives it so."""
+
+    async def hear(self, reply: str) -> str | None:
+        """Do what the reply says and return what the target observes; None when the reply stands and nothing more is to be said."""
+        ...
+
+
+@runtime_checkable
+class Episode(Environment, Protocol):
+    """An environment that can come to an end of its own, such as a game that is won."""
+
+    done: bool
+    """True once nothing more can happen: the harness ends the rollout without asking the model again."""
+    failure: str | None
+    """How the target failed when it is done, in the words of `Trajectory.failure`; None where the score tells."""
 
 
 @runtime_checkable
@@ -56,6 +84,13 @@ class Benchmark(Protocol):
         ...
 
 
+@runtime_checkable
+class UsesExecutor(Protocol):
+    """A benchmark whose environments do work that does not belong into the event loop: it is given an executor before it is opened."""
+
+    executor: Executor
+
+
 class BenchmarkPlugin(Protocol):
     """`PLUGIN` of every file in `benchmarks/`: builds a benchmark from its own part of the `env` section."""
 
@@ -65,3 +100,12 @@ class BenchmarkPlugin(Protocol):
     """Dotted configuration keys this benchmark sets when the user did not, e.g. `{"evaluation.repeats": 1}`."""
 
     def __call__(self, settings: Any) -> Benchmark: ...
+
+
+@runtime_checkable
+class ChoosesHarness(Protocol):
+    """A benchmark plug-in whose tasks are not worked on in one reply."""
+
+    def harness(self, settings: Any) -> str:
+        """The harness that the tasks run under when the target names none."""
+        ...

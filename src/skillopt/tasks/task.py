@@ -27,6 +27,8 @@ class Task:
     images: tuple[Image, ...] = ()
     files: tuple[Path, ...] = ()
     """Files the target may read; their bytes are part of the task's content."""
+    surroundings: str = ""
+    """Digest of what the target meets in the task's environment, where prompt and files do not tell: the same words in another room."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Further fields a benchmark needs to score or to set up its environment."""
 
@@ -38,6 +40,8 @@ class Task:
             sha.update(b"\0image\0" + image.data.encode())
         for path in self.files:
             sha.update(b"\0file\0" + path.name.encode() + b"\0" + path.read_bytes())
+        if self.surroundings:
+            sha.update(b"\0surroundings\0" + self.surroundings.encode())
         return sha.hexdigest()
 
     @property

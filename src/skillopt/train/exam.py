@@ -92,6 +92,7 @@ class Exam:
             "calls": math.ceil(self._planned * calls * MARGIN) + 1,
             "tokens": math.ceil(self._planned * tokens * MARGIN) + worst.total,
             "usd": usd,
+            "seconds": round(float(self._ledger.elapsed() / len(baseline) * self._planned * MARGIN), 3),
         }
 
     def _charged(self) -> Usage:
@@ -108,15 +109,18 @@ class Exam:
             return
         usd = set_aside["usd"]
         amount = Amount(calls=set_aside["calls"], tokens=set_aside["tokens"], usd=None if usd is None else Fraction(usd))
-        if self._ledger.budget.holds(amount + amount):
+        seconds = float(set_aside.get("seconds", 0.0))  # absent in folders of an earlier version
+        in_time = self._ledger.budget.seconds is None or 2 * seconds <= self._ledger.budget.seconds
+        if self._ledger.budget.holds(amount + amount) and in_time:
             text = seed.rendered
             measured = sum(self._evaluator.stored(text, row) is not None for row in self.rows)
-            self._ledger.set_aside_for_test(amount.times(Fraction(self._planned - measured, self._planned)))
+            share = Fraction(self._planned - measured, self._planned)
+            self._ledger.set_aside_for_test(amount.times(share), seconds * float(share))
             return
         dollars = "" if amount.usd is None else f", ${float(2 * amount.usd):.2f}"
         self.refused = (
             f"the test would take more than half of the budget ({self._ledger.budget.describe()}); "
-            f"it needs a budget of {2 * amount.calls:,} calls, {2 * amount.tokens:,} tokens{dollars}"
+            f"it needs a budget of {2 * amount.calls:,} calls, {2 * amount.tokens:,} tokens{dollars}, {2 * seconds / 60:.4g} minutes"
         )
         self._evaluator.emit(Notice(text=f"Test will not be measured: {self.refused}.", level="warning"))
 

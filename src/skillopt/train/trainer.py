@@ -133,7 +133,7 @@ class Trainer:
         update = await book.note("update", self.optimizer.update(state, batch, reflection, selection))  # 5 update
         self.log.emit(book.updated(selection, update))
         verdict = await book.note("evaluate", self.consider(state, update.document, place=batch.place))  # 6 gate
-        if verdict.action == "reject" and self.salvages:
+        if verdict.action == "reject" and self.salvages and self.gate.is_on:  # with the gate off the whole candidate is taken
             verdict = await book.note("salvage", self.salvage(state, update, verdict, book))
         after, record = book.close(state, reflection, verdict, self.gate, self.optimizer)
         return self.checkpoint("step", after, record, place=batch.place)
@@ -218,7 +218,7 @@ class Trainer:
             return f"val leaves no headroom after step {state.step}: nothing can be better than a perfect score"
         waited = state.step - state.best_step
         if self.plan.patience and waited >= self.plan.patience:
-            return f"{waited} steps brought nothing that was accepted (train.patience)"
+            return f"{waited} steps brought nothing better than the best skill (train.patience)"
         return ""
 
     async def finish(self, state: State, stopped: str = "") -> Fitted:

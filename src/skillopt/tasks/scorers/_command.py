@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import ConfigError, Fault, ScoringError, suggest
-from skillopt.process import Finished, minimal_env, run_process
+from skillopt.process import minimal_env, run_process
+from skillopt.sandbox import Limits, Sandbox, is_there, require
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import Scorer, as_text, clip, extract_answer, to_score
 from skillopt.tasks.task import Task
 
 DEFAULT_TIMEOUT = 60.0
 _HASHED_UP_TO = 1 << 24
+_MOST_OUTPUT = 1 << 20
+_UNBOUNDED = 10_000
+"""Commands run as many at a time as rollouts do."""
+_OUTSIDE = "It ran in the sandbox, without network and with files that cannot be changed; scorer_options: {sandbox: off} runs it outside."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,8 @@ class CommandScorer:
 
     In: `{"task": {"id", "prompt", "reference", "kind", "data"}, "answer"}`. Out: a number from 0 to 1, `true` or `false`, or an object
     `{"hard", "soft", "feedback"}` or `{"score", "feedback"}`. Messages belong on stderr. A non-zero exit, anything else on stdout or no
-    end in time is an error of the scorer, never a zero. It gets a minimal environment without any key.
+    end in time is an error of the scorer, never a zero. It gets a minimal environment without any key, and where bubblewrap is installed it
+    runs in the sandbox: it may read what the user may, but change nothing and reach no network.
     """
 
     name: str
@@ -36,6 +42,8 @@ class CommandScorer:
     argv: tuple[str, ...]
     pass_at: float | None
     timeout: float
+    sandbox: Sandbox | None
+    """None runs the program like any other one of the user's."""
 
     def check_task(self, task: Task) -> None:
         """Any task will do: only the program knows what it needs."""
@@ -45,16 +53,29 @@ class CommandScorer:
         shown = {"id": task.id, "prompt": task.prompt, "reference": task.reference, "kind": task.kind, "data": dict(task.data)}
         job = json.dumps({"task": shown, "answer": extract_answer(trajectory.answer)}, default=str)
         try:
-            done = await run_process(self.argv, input=job.encode(), env=minimal_env(), cwd=None, timeout=self.timeout)
+            code, stdout, stderr = await self._run(job.encode())
         except Fault as fault:
             raise ScoringError(fault.kind, f"scorer {fault.detail} (task {task.id!r})") from fault
-        return self._read(done, f"scorer {self.name!r} (task {task.id!r})")
+        return self._read(code, stdout, stderr, f"scorer {self.name!r} (task {task.id!r})")
 
-    def _read(self, done: Finished, who: str) -> Score:
-        if done.code != 0:
-            said = done.stderr.decode(errors="replace").strip()[-500:]
-            raise ScoringError("judge", f"{who} ended with code {done.code}: {said or 'nothing on stderr'}")
-        text = done.stdout.decode(errors="replace").strip()
+    async def _run(self, job: bytes) -> tuple[int, bytes, bytes]:
+        if self.sandbox is None:
+            done = await run_process(self.argv, input=job, env=minimal_env(), cwd=None, timeout=self.timeout)
+            return done.code, done.stdout, done.stderr
+        env = {name: value for name, value in minimal_env().items() if name != "TMPDIR"}
+        ran = await self.sandbox.run(self.argv, input=job, env=env, cwd=Path.cwd())
+        if ran.stopped == "time":
+            raise Fault("timeout", f"{self.argv[0]} did not end within {self.timeout:g} s")
+        if ran.stopped is not None:
+            raise Fault("judge", f"{self.argv[0]} was ended: over the limit of {ran.stopped}. {_OUTSIDE}")
+        return ran.code, ran.stdout, ran.stderr
+
+    def _read(self, code: int, stdout: bytes, stderr: bytes, who: str) -> Score:
+        if code != 0:
+            said = stderr.decode(errors="replace").strip()[-500:] or "nothing on stderr"
+            hint = "" if self.sandbox is None else f" ({_OUTSIDE})"
+            raise ScoringError("judge", f"{who} ended with code {code}: {said}{hint}")
+        text = stdout.decode(errors="replace").strip()
         try:
             value = json.loads(text.lower() if text in ("True", "False") else text)
         except (ValueError, RecursionError):
@@ -63,12 +84,16 @@ class CommandScorer:
 
 
 def command_scorer(command: str | Sequence[str], *, pass_at: float | None, graded: bool | None, options: dict[str, Any]) -> Scorer:
-    """A scorer of a command line or a list of arguments; the program must be there now. `options` may set `timeout` in seconds."""
+    """A scorer of a command line or a list of arguments; the program must be there now.
+
+    `options` may set `timeout` in seconds, and `sandbox`: `bubblewrap` insists on it, `off` does without; unset, it is used where there is
+    one.
+    """
     argv = _argv(command)
     name = shlex.join(argv)
     for option in options:
-        if option != "timeout":
-            raise ConfigError(f"A scorer command has no option {option!r}. {suggest(option, ['timeout'])}")
+        if option not in ("timeout", "sandbox"):
+            raise ConfigError(f"A scorer command has no option {option!r}. {suggest(option, ['timeout', 'sandbox'])}")
     timeout = options.get("timeout", DEFAULT_TIMEOUT)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
         raise ConfigError(f"The scorer command's timeout is {timeout!r}; write a number of seconds above 0.")
@@ -85,7 +110,20 @@ def command_scorer(command: str | Sequence[str], *, pass_at: float | None, grade
         argv=(program, *argv[1:]),
         pass_at=pass_at,
         timeout=float(timeout),
+        sandbox=_sandbox(options.get("sandbox"), float(timeout)),
     )
+
+
+def _sandbox(wanted: Any, timeout: float) -> Sandbox | None:
+    if wanted is False:  # YAML 1.1 tools write an unquoted off so
+        wanted = "off"
+    if wanted not in (None, "bubblewrap", "off"):
+        raise ConfigError(f"The scorer command's sandbox is {wanted!r}; write 'bubblewrap' or 'off', or leave it out.")
+    if wanted == "bubblewrap":
+        require("bubblewrap", remedy="leave scorer_options.sandbox out to do without")
+    if wanted == "off" or not is_there():
+        return None
+    return Sandbox("bubblewrap", limits=Limits(seconds=timeout, output=_MOST_OUTPUT), own_program=True, at_once=_UNBOUNDED)
 
 
 def _argv(command: str | Sequence[str]) -> list[str]:

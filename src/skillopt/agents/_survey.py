@@ -1,0 +1,101 @@
+"""Tells what is known of every agent CLI, for the documentation, and what is installed here, for a check of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skillopt.agents import agent, agents
+from skillopt.agents._agent import Agent
+from skillopt.agents._binary import check_flags, installed
+from skillopt.agents._place import fresh_place
+from skillopt.agents._wall import wall
+from skillopt.errors import ConfigError, Fault
+
+_FORCED = {
+    "claude_code": "`/name`",
+    "codex": "`$name`",
+    "opencode": "`--command name`",
+    "copilot": "asked in words",
+    "cursor": "asked in words",
+}
+_PROOF = {
+    "claude_code": "its transcript, or reading the file",
+    "codex": "its transcript, or reading the file",
+    "opencode": "its database, or reading the file",
+    "copilot": "its `skill` tool, or reading the file",
+    "cursor": "reading the file",
+}
+_NETWORK = {"codex": "off for commands", "cursor": "as its sandbox says"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One agent CLI on this machine. `problem` says why it cannot be used; empty when it can."""
+
+    name: str
+    path: str | None
+    version: str | None
+    isolated_by: str | None
+    """The variable whose credential lets a rollout have a home of its own; None where none is set, and only a provider's key can."""
+    walled: bool
+    """Whether the rest of the machine is kept out of its sight."""
+    problem: str = ""
+
+
+def survey(environ: Mapping[str, str], paths: Mapping[str, str] | None = None) -> list[Found]:
+    """Every agent CLI with what a check of the machine says about it. Starts each installed one for its version and its help."""
+    return [_found(agent(name), environ, (paths or {}).get(name)) for name in agents.names()]
+
+
+def support_table() -> str:
+    """The agents as a Markdown table, from the drivers themselves."""
+    head = (
+        "Agent",
+        "Tried with",
+        "Install",
+        "Models of",
+        "Own login",
+        "Skill in",
+        "Forced by",
+        "Proof of loading",
+        "Images",
+        "Tokens",
+        "Network",
+    )
+    rows = [_row(agent(name)) for name in agents.names()]
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _row(one: Agent) -> tuple[str, ...]:
+    login = ", ".join(f"`{name}`" for name in one.credentials) or "none"
+    return (
+        f"`{one.name}`",
+        one.tested,
+        one.package if one.package.startswith("see") else f"`{one.package}`",
+        ", ".join(f"`{name}`" for name in sorted(one.providers)) or "its own only",
+        login,
+        f"`{one.skills}`",
+        _FORCED.get(one.name, "asked in words"),
+        _PROOF.get(one.name, "reading the file"),
+        "yes" if one.images else "no",
+        "yes" if one.reports_usage else "unknown",
+        _NETWORK.get(one.name, "on"),
+    )
+
+
+def _found(one: Agent, environ: Mapping[str, str], path: str | None) -> Found:
+    credential = next((name for name in one.credentials if environ.get(name)), None)
+    try:
+        cli = installed(one, {"path": path})
+    except (ConfigError, Fault) as error:
+        return Found(name=one.name, path=None, version=None, isolated_by=credential, walled=False, problem=str(error))
+    problem = ""
+    try:
+        check_flags(one, cli)
+    except Fault as fault:
+        problem = fault.detail
+    with fresh_place() as place:
+        walled = bool(wall(cli.path, place))
+    return Found(name=one.name, path=str(cli.path), version=cli.version, isolated_by=credential, walled=walled, problem=problem)

@@ -1,0 +1,81 @@
+"""SpreadsheetBench: real questions about workbooks, answered by a Python program that is run in a sandbox and judged by its cells.
+
+A row: `{"id": "59196", "instruction": "I need a formula ...", "instruction_type": "Cell-Level Manipulation",
+"answer_position": "H3:H5", "spreadsheet_path": "spreadsheet/59196"}`, with `1_59196_input.xlsx` and `1_59196_answer.xlsx`, `2_...` in that
+folder below `env.data_root`. A row that holds only an id is completed from `dataset.json` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from skillopt.benchmarks._data import CommonSettings, load_splits
+from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench
+from skillopt.benchmarks.spreadsheetbench._lazy import openpyxl
+from skillopt.benchmarks.spreadsheetbench._load import Loader
+from skillopt.sandbox import Limits, Mode, Sandbox, require
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+
+_WEAKER = "set env.sandbox: limits to run programs with limits only: they then see your files and the network (docs/sandbox.md)"
+
+
+class SpreadsheetSettings(CommonSettings):
+    """The `env.*` keys of SpreadsheetBench."""
+
+    mode: Literal["single", "multi", "react"] = Field(
+        default="multi",
+        description="How a program is written: in one reply, in several with its errors told, or with a shell and a file as tools.",
+    )
+    max_turns: int = Field(default=30, ge=1, description="Replies of the target in the modes multi and react.")
+    data_root: Path | None = Field(default=None, description="Folder with the workbooks; unset is the folder of the tasks file.")
+    sandbox: Mode = Field(
+        default="bubblewrap",
+        description="How programs are shut in; 'limits' gives them limits only: they then see your files and the network.",
+    )
+    code_timeout: float = Field(default=120.0, gt=0, description="Seconds one program may run on one workbook.")
+    code_memory: int = Field(default=2048, ge=256, description="Megabytes one program may use.")
+
+
+class _Plugin:
+    Settings: type[BaseModel] = SpreadsheetSettings
+    defaults: Mapping[str, Any] = {
+        "evaluation.repeats": 1,
+        "env.workers": 24,
+        "env.exec_timeout": 600.0,
+        "train.train_size": 0,
+        "env.max_completion_tokens": 16384,
+    }
+
+    def __call__(self, settings: SpreadsheetSettings) -> Benchmark:
+        package = Path(openpyxl().__file__).parent.parent
+        require(settings.sandbox, remedy=_WEAKER)
+        loader = Loader(settings.data_root, _text("task.md"))
+        splits = load_splits(settings, loader.tasks)
+        inputs = [case.input.parent for problem in loader.problems.values() for case in problem.cases]
+        sandbox = Sandbox(
+            settings.sandbox,
+            limits=Limits(seconds=settings.code_timeout, memory=settings.code_memory << 20),
+            hidden=tuple(dict.fromkeys(inputs)),
+            packages=(package,),
+        )
+        return SpreadsheetBench(
+            splits=splits,
+            problems=loader.problems,
+            sandbox=sandbox,
+            mode=settings.mode,
+            max_turns=settings.max_turns,
+            system=_text(f"{settings.mode}.md"),
+            seed_skill=_text("skill.md"),
+        )
+
+
+PLUGIN: BenchmarkPlugin = _Plugin()
+
+
+def _text(name: str) -> str:
+    return (files("skillopt.benchmarks.spreadsheetbench") / "texts" / name).read_text(encoding="utf-8")

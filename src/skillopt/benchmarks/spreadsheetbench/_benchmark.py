@@ -1,0 +1,178 @@
+"""Decides how a program is scored: run on every workbook in the sandbox, its cells read there too, and compared with the golden ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, run_code, solution_of, trouble_of
+from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differences, shown
+from skillopt.benchmarks.spreadsheetbench._desk import Desk, Trial
+from skillopt.benchmarks.spreadsheetbench._lazy import engine_version
+from skillopt.benchmarks.spreadsheetbench._load import Case, Problem
+from skillopt.errors import ScoringError
+from skillopt.sandbox import Sandbox
+from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import Split, Task
+
+REVISION = 1
+"""Raise it when the same workbook could get another score."""
+MOST_FEEDBACK = 6000
+_CELLS_SHOWN = 15
+_READ_OUTPUT = 32 << 20
+
+
+class SpreadsheetBench:
+    """Tasks about workbooks, solved by a program."""
+
+    name = "spreadsheetbench"
+    graded: bool | None = False
+
+    def __init__(
+        self, *, splits: Splits, problems: Mapping[str, Problem], sandbox: Sandbox, mode: str, max_turns: int, system: str, seed_skill: str
+    ) -> None:
+        self.prompts: Mapping[str, str] = {"rollout": system}
+        self.seed_skill = seed_skill
+        self.scorer_version = f"spreadsheetbench-{REVISION} {engine_version()}"
+        self._splits = splits
+        self._problems = problems
+        self._sandbox = sandbox
+        self._mode = mode
+        self._max_turns = max_turns
+        self._golden: dict[str, asyncio.Future[list[_Read]]] = {}
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """The tasks of a split in their fixed order."""
+        return self._splits.of(split)
+
+    def open(self, task: Task) -> Environment | None:
+        """What the target may try before it answers: the same in training as anywhere else."""
+        if self._mode == "single":
+            return None
+        workbook = self._problems[task.id].cases[0].input.read_bytes()
+        return (Trial if self._mode == "multi" else Desk)(self._sandbox, workbook, self._max_turns)
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Run the program on every case. Hard is all of them, soft the share; what the program did wrong is a score."""
+        if trajectory.failure is not None:
+            return Score(hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}.")
+        code = solution_of(trajectory)
+        if code is None:
+            return Score(hard=0.0, soft=0.0, feedback="The target handed in no program: there is no block of Python in its reply.")
+        cases = self._problems[task.id].cases
+        runs = await asyncio.gather(*(run_code(self._sandbox, code, case.input.read_bytes()) for case in cases))
+        troubles = [trouble_of(ran) for ran in runs]
+        found = iter(await self.compare(task, {n: ran.files[OUTPUT] for n, ran in enumerate(runs) if troubles[n] is None}))
+        complaints = [next(found) if trouble is None else trouble for trouble in troubles]
+        told = [f"Case {case.name}: {complaint}" for case, complaint in zip(cases, complaints, strict=True) if complaint is not None]
+        return Score(hard=float(not told), soft=1 - len(told) / len(cases), feedback=_clipped("\n".join(told)))
+
+    async def compare(self, task: Task, workbooks: Mapping[int, bytes]) -> list[str | None]:
+        """What is wrong with each workbook, given by the number of its case from 0; None where nothing is."""
+        problem = self._problems[task.id]
+        golden = await self._golden_of(task.id, problem)
+        found = await self._read(list(workbooks.values()), problem, golden[0].sheets[0])
+        return [_complaint(golden[number], read) for number, read in zip(workbooks, found, strict=True)]
+
+    async def _golden_of(self, task_id: str, problem: Problem) -> list[_Read]:
+        """The cells that should come out, read once a task: alone, so that no workbook of a program is ever near them."""
+        if task_id not in self._golden:
+            self._golden[task_id] = asyncio.ensure_future(self._read_golden(task_id, problem))
+        waiting = self._golden[task_id]
+        try:
+            return await asyncio.shield(waiting)
+        except BaseException:
+            if waiting.done():  # a failure is tried again; one of us giving up is no failure
+                self._golden.pop(task_id, None)
+            raise
+
+    async def _read_golden(self, task_id: str, problem: Problem) -> list[_Read]:
+        found = await self._read([case.golden.read_bytes() for case in problem.cases], problem, None)
+        for case, read in zip(problem.cases, found, strict=True):
+            _check_golden(task_id, case, read)
+        return found
+
+    async def _read(self, workbooks: Sequence[bytes], problem: Problem, first_sheet: str | None) -> list[_Read]:
+        """The cells of workbooks, read in the sandbox. One that spoils the reading of all is found by reading each alone."""
+        if not workbooks:
+            return []
+        areas = [replace(area, sheet=area.sheet or first_sheet).as_json() for area in problem.areas]
+        names = [f"{number}.xlsx" for number in range(len(workbooks))]
+        ran = await self._sandbox.run(
+            ["python", "-c", _reader()],
+            files=dict(zip(names, workbooks, strict=True)),
+            input=json.dumps({"workbooks": names, "areas": areas}).encode(),
+            limits=replace(self._sandbox.limits, output=_READ_OUTPUT),
+        )
+        if ran.succeeded and not ran.cut:
+            try:
+                return [_Read(told) for told in json.loads(ran.stdout)]
+            except (ValueError, KeyError, TypeError) as error:
+                raise ScoringError("judge", f"the reader of workbooks printed no report: {error}") from error
+        if len(workbooks) > 1:
+            return [read for workbook in workbooks for read in await self._read([workbook], problem, first_sheet)]
+        said = ran.stderr.decode(errors="replace").strip()[-300:]
+        if "ModuleNotFoundError" in said or "ImportError" in said:
+            raise ScoringError("sandbox", f"the sandbox cannot read workbooks: {said}")
+        return [_Read({"error": f"it could not be read within the limits ({ran.stopped or said or f'code {ran.code}'})"})]
+
+
+class _Read:
+    """What was found in one workbook."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.error: str | None = told.get("error")
+        self.sheets: list[str] = told.get("sheets", [])
+        self.missing: list[str] = told.get("missing", [])
+        self.uncalculated: list[str] = told.get("uncalculated", [])
+        self.cells: Cells = {address: _value(*coded) for address, coded in told.get("cells", {}).items()}
+
+
+def _check_golden(task_id: str, case: Case, read: _Read) -> None:
+    if read.error is not None or read.missing:
+        trouble = read.error or f"it has no sheet {', '.join(map(repr, read.missing))} (it has {', '.join(map(repr, read.sheets))})"
+        raise ScoringError("judge", f"task {task_id!r}: nothing can be compared with {case.golden.name}: {trouble}")
+
+
+def _complaint(golden: _Read, read: _Read) -> str | None:
+    if read.error is not None:
+        return f"The workbook at OUTPUT_PATH cannot be read: {read.error}"
+    if read.missing:
+        return f"The workbook has no sheet {', '.join(map(repr, read.missing))}; it has {', '.join(map(repr, read.sheets))}."
+    wrong = differences(golden.cells, read.cells)
+    if not wrong:
+        return None
+    lines = [f"  {each.address}: got {shown(each.got)}, expected {shown(each.expected)}" for each in wrong[:_CELLS_SHOWN]]
+    more = [f"  and {len(wrong) - _CELLS_SHOWN} more"] if len(wrong) > _CELLS_SHOWN else []
+    formulas = [f"  a formula that could not be calculated: {each}" for each in read.uncalculated[:3]]
+    return "\n".join([f"{len(wrong)} cells are wrong.", *lines, *more, *formulas])
+
+
+def _value(kind: str, value: Any) -> Value:
+    if kind == "datetime":
+        return datetime.fromisoformat(value)
+    if kind == "date":
+        return date.fromisoformat(value)
+    if kind == "time":
+        return time.fromisoformat(value)
+    return timedelta(seconds=value) if kind == "duration" else value if isinstance(value, (str, int, float)) else None
+
+
+def _clipped(text: str) -> str:
+    if len(text) <= MOST_FEEDBACK:
+        return text
+    half = MOST_FEEDBACK // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+
+
+@cache
+def _reader() -> str:
+    return (files("skillopt.benchmarks.spreadsheetbench") / "_reader.py").read_text(encoding="utf-8")

@@ -1,0 +1,161 @@
+"""Decides how a row of SpreadsheetBench becomes a task: its workbooks in pairs, its cells, and what the target is shown of them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skillopt.benchmarks._data import Row, load_rows
+from skillopt.benchmarks.spreadsheetbench._lazy import openpyxl
+from skillopt.benchmarks.spreadsheetbench._position import Area, parse_position
+from skillopt.tasks.task import Task
+from skillopt.tasks.template import fill
+
+CATALOGUE = "dataset.json"
+PREVIEW_ROWS, PREVIEW_COLUMNS, PREVIEW_CELL = 5, 20, 40
+_ENDINGS = (("_input", "_answer"), ("_init", "_golden"), ("initial", "golden"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One workbook to work on, and the one that should come out, which only the scorer opens."""
+
+    name: str
+    input: Path
+    golden: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What scoring a task needs."""
+
+    cases: tuple[Case, ...]
+    areas: tuple[Area, ...]
+
+
+class Loader:
+    """Turns rows into tasks and remembers the workbooks of each."""
+
+    def __init__(self, data_root: Path | None, template: str) -> None:
+        self.problems: dict[str, Problem] = {}
+        self._root = data_root
+        self._template = template
+        self._whole: Mapping[str, Row] | None = None
+
+    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+        """One task for each row."""
+        return [self._task(row) for row in rows]
+
+    def _task(self, row: Row) -> Task:
+        row = self._completed(row)
+        instruction, position = _text(row, "instruction"), _text(row, "answer_position")
+        sheet = row.data.get("answer_sheet")
+        try:
+            areas = parse_position(position, sheet if isinstance(sheet, str) and sheet.strip() else None)
+        except ValueError as error:
+            raise row.error(f"answer_position {position!r}: {error}. Correct it: nothing could be compared.") from error
+        problem = Problem(cases=tuple(self._cases(row)), areas=areas)
+        task_id = _id(row)
+        self.problems[task_id] = problem
+        kind = row.data.get("instruction_type")
+        values = {
+            "instruction": instruction,
+            "kind": kind if isinstance(kind, str) and kind else "not given",
+            "position": _as_told(position, sheet),
+            "preview": preview(problem.cases[0].input),
+        }
+        return Task(
+            id=task_id,
+            prompt=fill(self._template, values).strip(),
+            kind=kind if isinstance(kind, str) else "",
+            files=(problem.cases[0].input,),
+            data={"answer_position": position, "answer_sheet": sheet, "workbooks": [_digest(case) for case in problem.cases]},
+        )
+
+    def _completed(self, row: Row) -> Row:
+        """The row itself, or the one of the same id in the data folder where only the id is given."""
+        if "instruction" in row.data:
+            return row
+        if self._whole is None:
+            catalogue = self._folder(row) / CATALOGUE
+            if not catalogue.is_file():
+                raise row.error(f"has no instruction, and there is no {catalogue} to take it from. Set env.data_root.")
+            self._whole = {_id(each): each for each in load_rows(catalogue)}
+        found = self._whole.get(_id(row))
+        if found is None:
+            raise row.error(f"there is no task {_id(row)!r} in {self._folder(row) / CATALOGUE}. Correct the id, or env.data_root.")
+        return Row(path=row.path, line=row.line, data={**found.data, **row.data})
+
+    def _folder(self, row: Row) -> Path:
+        return self._root if self._root is not None else row.path.parent
+
+    def _cases(self, row: Row) -> Iterator[Case]:
+        folder = self._folder(row) / _text(row, "spreadsheet_path")
+        if not folder.is_dir():
+            raise row.error(f"there is no folder {folder} with its workbooks. Set env.data_root to the folder that holds them.")
+        found = sorted(folder.glob("*.xlsx"), key=lambda path: _natural(path.stem))
+        number = 0
+        for path in found:
+            for given, wanted in _ENDINGS:
+                if path.stem.endswith(given):
+                    golden = path.with_name(path.stem[: -len(given)] + wanted + ".xlsx")
+                    if not golden.is_file():
+                        raise row.error(f"{path} has no {golden.name} beside it to compare with. Complete the data.")
+                    number += 1
+                    yield Case(name=str(number), input=path, golden=golden)
+        if number == 0:
+            pairs = ", ".join(f"*{given}.xlsx with *{wanted}.xlsx" for given, wanted in _ENDINGS)
+            raise row.error(f"{folder} holds no workbooks in pairs ({pairs}). Complete the data.")
+
+
+def preview(path: Path) -> str:
+    """The first rows of every sheet, as the target is shown them; formulas as they are written."""
+    book = openpyxl().load_workbook(path, read_only=True)
+    try:
+        return "\n\n".join(_sheet(sheet) for sheet in book.worksheets)
+    finally:
+        book.close()
+
+
+def _sheet(sheet: Any) -> str:
+    rows = list(sheet.iter_rows(max_row=PREVIEW_ROWS, max_col=PREVIEW_COLUMNS, values_only=True))
+    size = f"{sheet.max_row or 0} rows, {sheet.max_column or 0} columns"
+    lines = [" | ".join(_cell(value) for value in row).rstrip(" |") for row in rows]
+    return f"Sheet {sheet.title!r} ({size}):\n" + ("\n".join(f"{n}: {line}" for n, line in enumerate(lines, start=1)) or "(no cells)")
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else " ".join(str(getattr(value, "text", value)).split())
+    return text if len(text) <= PREVIEW_CELL else text[: PREVIEW_CELL - 3] + "..."
+
+
+def _as_told(position: str, sheet: Any) -> str:
+    return f"{position} (sheet {sheet!r})" if isinstance(sheet, str) and sheet.strip() and "!" not in position else position
+
+
+def _id(row: Row) -> str:
+    value = row.data.get("id")
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+        raise row.error("has no id. Give every row a string or number under 'id'.")
+    return str(value)
+
+
+def _text(row: Row, field: str) -> str:
+    value = row.data.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise row.error(f"{field!r} is {'no text' if value else 'missing or empty'}. Give the row its {field}.")
+    return value.strip()
+
+
+def _digest(case: Case) -> str:
+    """What makes two cases the same, whatever their folder."""
+    parts = [hashlib.sha256(path.read_bytes()).digest() for path in (case.input, case.golden)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]

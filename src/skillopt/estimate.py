@@ -1,0 +1,276 @@
+"""Decides what a training run will probably cost, before anything is spent: calls, tokens and dollars per stage, with a range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from statistics import fmean
+from typing import Any, Literal
+
+from skillopt.build.job import Job
+from skillopt.build.money import budget_of, known_price
+from skillopt.ledger import Budget
+from skillopt.messages import Usage
+from skillopt.models._prices import Price, cost
+from skillopt.optimizer._ask import packaged
+from skillopt.optimizer.forms import FORMS
+from skillopt.tasks.task import Task
+
+Role = Literal["target", "optimizer"]
+CHARS_A_TOKEN = 4
+"""Of English text; the providers' own counts are what is paid."""
+REPLY_TOKENS = {"target": 300, "optimizer": 900}
+SIMULATED_REPLY_TOKENS = {"target": 6, "optimizer": 110}
+"""The simulated world answers in few words."""
+IMAGE_TOKENS = 1_100
+TURNS = 6
+"""Turns of a rollout that uses tools, where nothing better is known."""
+GROWTH_PER_STEP = 105
+"""Characters a skill gains in a step, rejected ones included."""
+MEMORY_PER_STEP = 420
+"""Characters that one earlier step takes in the analysts' prompts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What is likely, between what is possible with luck and what is possible without."""
+
+    low: float
+    likely: float
+    high: float
+
+    def __add__(self, other: Range) -> Range:
+        return Range(low=self.low + other.low, likely=self.likely + other.likely, high=self.high + other.high)
+
+    def times(self, factor: float) -> Range:
+        """Every bound multiplied."""
+        return Range(low=self.low * factor, likely=self.likely * factor, high=self.high * factor)
+
+
+NOTHING = Range(low=0, likely=0, high=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One stage of the run. `usd` is None where the model's price is unknown."""
+
+    stage: str
+    role: Role
+    calls: Range
+    tokens: Range
+    usd: Range | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The whole run, stage by stage, what the figures assume, and what the budget buys."""
+
+    lines: Sequence[Line]
+    steps: int
+    assumptions: Sequence[str]
+    simulated: bool
+    advice: str = ""
+    prices: Mapping[str, str] = field(default_factory=dict)
+    """Where each role's price comes from, with its date."""
+
+    @property
+    def calls(self) -> Range:
+        return sum((line.calls for line in self.lines), NOTHING)
+
+    @property
+    def tokens(self) -> Range:
+        return sum((line.tokens for line in self.lines), NOTHING)
+
+    @property
+    def usd(self) -> Range | None:
+        """None as soon as one price is unknown: unknown is never zero."""
+        known = [line.usd for line in self.lines if line.usd is not None]
+        return sum(known, NOTHING) if len(known) == len(self.lines) else None
+
+
+def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Estimate:
+    """What a run of this job will take. Nothing is sent; task and skill texts are measured as they are.
+
+    `reply_tokens` says how long replies are, where that is known better than by our guess.
+    """
+    prices: dict[Role, Price | None] = {"target": known_price(job.target), "optimizer": known_price(job.optimizer)}
+    roles: tuple[tuple[Role, str], ...] = (("target", job.target.model.provider), ("optimizer", job.optimizer.model.provider))
+    guessed = {role: (SIMULATED_REPLY_TOKENS if provider == "world" else REPLY_TOKENS)[role] for role, provider in roles}
+    plan = _Plan(job, {**guessed, **(reply_tokens or {})})
+    lines = [plan.line(stage, role, calls, size, prices[role]) for stage, role, calls, size in plan.stages() if calls.high]
+    made = Estimate(
+        lines=lines,
+        steps=plan.steps,
+        assumptions=plan.assumptions(),
+        simulated=job.simulated,
+        prices={role: _told(price) for role, price in prices.items()},
+    )
+    return _advised(made, budget_of(job.config))
+
+
+class _Plan:
+    """The run in numbers."""
+
+    def __init__(self, job: Job, replies: dict[Any, int]) -> None:
+        self.job = job
+        config = job.config
+        self.replies = replies
+        self.batch = min(config.train.batch_size * config.train.accumulation, len(job.splits.train))
+        self.steps = config.train.num_epochs * math.ceil(len(job.splits.train) / self.batch)
+        self.val_rows = len(job.splits.val) * job.repeats
+        self.turns = 1 if job.target.harness == "chat" and job.benchmark.open(job.splits.train[0]) is None else TURNS
+        self.skill = len(job.skill.rendered) + GROWTH_PER_STEP * min(self.steps, 12) * 0.6
+        self.task = _mean_chars([*job.splits.train, *job.splits.val])
+        self.answer = replies["target"] * CHARS_A_TOKEN
+
+    def stages(self) -> list[tuple[str, Role, Range, float]]:
+        """Stage, role, calls, and the characters of one call's question."""
+        config = self.job.config
+        rollout = len(self.job.benchmark.prompts.get("rollout", "")) + self.skill + self.task
+        if self.turns > 1:  # each turn sends what came before once more
+            rollout += (self.turns - 1) / 2 * (self.answer + 2_000)
+        seed = rollout - self.skill + len(self.job.skill.rendered)
+        tests = 2 if config.evaluation.use_gate and config.optimizer.slow_update_gate_with_selection else 3
+        compared = 2 * min(config.optimizer.slow_update_samples, len(self.job.splits.train))
+        slow = (config.train.num_epochs - 1) * compared if config.optimizer.use_slow_update or config.optimizer.use_meta_skill else 0
+        test_rows = len(self.job.splits.test)
+        target: list[tuple[str, Role, Range, float]] = [
+            ("baseline", "target", _exactly(self.val_rows * self.turns), seed),
+            ("rollout", "target", _exactly(self.steps * self.batch * self.turns), rollout),
+            ("gate", "target", self._gate().times(self.turns), rollout),
+            ("slow rollouts", "target", Range(low=0, likely=slow * 0.45, high=slow).times(self.turns), rollout),
+            ("test", "target", Range(low=test_rows, likely=2 * test_rows, high=tests * test_rows).times(self.turns), rollout),
+        ]
+        return target + self._optimizer_stages()
+
+    def _gate(self) -> Range:
+        """Rows the verdicts read: a reject ends early, a salvaged bundle is measured again in halves, the slow update once an epoch."""
+        config = self.job.config
+        if not config.evaluation.use_gate:
+            share = Range(low=1.0, likely=1.0, high=1.0)
+        elif config.optimizer.salvage and config.optimizer.skill_update_mode == "patch":
+            share = Range(low=0.2, likely=1.2, high=3.0)
+        else:
+            share = Range(low=0.2, likely=0.85, high=1.0)
+        if config.optimizer.lr_control_mode == "autonomous":  # a step may take nothing
+            share = Range(low=0.0, likely=share.likely * 0.75, high=share.high)
+        if config.gate.policy == "confirm":
+            share = Range(low=share.low, likely=share.likely * 1.9, high=share.high * 3)
+        slow = (config.train.num_epochs - 1) * 0.8 if config.optimizer.use_slow_update else 0.0
+        return share.times(self.steps * self.val_rows) + Range(low=0, likely=slow * self.val_rows, high=slow * self.val_rows * 1.25)
+
+    def _optimizer_stages(self) -> list[tuple[str, Role, Range, float]]:
+        config = self.job.config
+        size, merge_size = config.gradient.minibatch_size, config.gradient.merge_batch_size
+        least, most = math.ceil(self.batch / size), math.ceil(self.batch / size) + (0 if config.gradient.failure_only else 1)
+        analysts = Range(low=least, likely=(least + most) / 2, high=most)
+        if config.gradient.failure_only:
+            analysts = Range(low=0, likely=most * 0.6, high=most)
+        merges = Range(low=0, likely=min(2.0, 0.5 + most / merge_size), high=math.ceil(most / merge_size) + 3)
+        fixed = self.skill + MEMORY_PER_STEP * min(12, self.steps) / 2 + len(config.optimizer.skill_update_mode)
+        words = FORMS[config.optimizer.skill_update_mode].words()
+        analyst = len(packaged("analyst_failure")) + len(words["form"]) + fixed + min(size, self.batch) * (self.task + self.answer + 260)
+        items = self.replies["optimizer"] * CHARS_A_TOKEN * 1.5
+        merge = len(packaged("merge")) + len(words["form"]) + self.skill + items
+        ranked = (
+            0.0 if config.optimizer.skill_update_mode == "full_rewrite_minibatch" or config.optimizer.lr_control_mode == "none" else 0.95
+        )
+        ends = config.train.num_epochs - 1
+        pairs = min(config.optimizer.slow_update_samples, len(self.job.splits.train)) * 0.6 * (self.task + 2 * self.answer + 300)
+        longer = 2 * self.skill + 1_500 + pairs
+        steps = self.steps
+        found: list[tuple[str, Role, Range, float]] = [
+            ("analyst", "optimizer", analysts.times(steps), analyst),
+            ("merge", "optimizer", merges.times(steps), merge),
+            ("ranking", "optimizer", Range(low=0, likely=ranked, high=1 if ranked else 0).times(steps), 900 + fixed + items),
+            ("repair", "optimizer", Range(low=0, likely=0.15, high=1).times(steps), 600 + self.skill),
+        ]
+        if config.optimizer.skill_update_mode == "rewrite_from_suggestions":
+            found.append(("rewrite", "optimizer", Range(low=0, likely=0.95, high=2).times(steps), 1_200 + fixed + items))
+        if config.optimizer.lr_control_mode == "autonomous":
+            found.append(("lr_autonomous", "optimizer", Range(low=0, likely=1, high=2).times(steps), 1_000 + fixed + items))
+        if config.optimizer.use_slow_update:
+            found.append(("slow_update", "optimizer", Range(low=0, likely=ends * 0.85, high=ends), longer))
+        if config.optimizer.use_meta_skill:
+            found.append(("meta_skill", "optimizer", Range(low=0, likely=max(0, ends - 1) * 0.85, high=max(0, ends - 1)), longer))
+        return found
+
+    def line(self, stage: str, role: Role, calls: Range, size: float, price: Price | None) -> Line:
+        """A stage with its tokens and its price; replies may be half or twice as long as assumed."""
+        asked = size / CHARS_A_TOKEN + (self._images() if role == "target" else 0)
+        cap = (self.job.target if role == "target" else self.job.optimizer).max_tokens
+        said = min(self.replies[role], cap)
+        lengths = (min(cap, said * 0.5), said, min(cap, said * 2.0))
+        bounds = list(zip((calls.low, calls.likely, calls.high), (asked * 0.8, asked, asked * 1.4), lengths, strict=True))
+        least, likely, most = (n * (question + reply) for n, question, reply in bounds)
+        tokens = Range(low=least, likely=likely, high=most)
+        usd = None
+        if price is not None:
+            paid = [float(n * _price(price, question, reply)) for n, question, reply in bounds]
+            usd = Range(low=paid[0], likely=paid[1], high=paid[2])
+        return Line(stage=stage, role=role, calls=calls, tokens=tokens, usd=usd)
+
+    def _images(self) -> float:
+        return fmean(len(task.images) for task in self.job.splits.train) * IMAGE_TOKENS
+
+    def assumptions(self) -> list[str]:
+        """What the figures rest on, for the reader to doubt."""
+        told = [
+            f"a reply of the target has {self.replies['target']} tokens, one of the optimizer {self.replies['optimizer']}"
+            + (
+                " (the simulated world's are short)"
+                if "world" in (self.job.target.model.provider, self.job.optimizer.model.provider)
+                else ""
+            ),
+            f"{CHARS_A_TOKEN} characters are a token; tasks have {self.task:,.0f} characters, the skill {self.skill:,.0f} on average",
+            "nothing is in a cache, and no step is stopped early by patience or a perfect score",
+        ]
+        if self.turns > 1:
+            told.append(f"a rollout takes {self.turns} turns")
+        return told
+
+
+def _advised(made: Estimate, budget: Budget) -> Estimate:
+    """What the budget buys: steps, and whether the test fits in."""
+    if not budget.is_limited:
+        return made
+    shares = []
+    fixed_stages = ("baseline", "test")
+    for name, limit in (("calls", budget.calls), ("tokens", budget.tokens), ("usd", budget.usd)):
+        if limit is None:
+            continue
+        amounts = {line.stage: getattr(line, name) for line in made.lines}
+        if any(amount is None for amount in amounts.values()):
+            continue
+        fixed = sum(amounts[stage].likely for stage in fixed_stages if stage in amounts)
+        a_step = sum(amount.likely for stage, amount in amounts.items() if stage not in fixed_stages) / max(1, made.steps)
+        shares.append((float(limit) - fixed) / a_step if a_step else float(made.steps))
+    if not shares:
+        advice = f"What {budget.describe()} buys cannot be said: a price is unknown."
+    elif min(shares) >= made.steps:
+        advice = f"{budget.describe()} should pay for the whole run."
+    elif min(shares) < 1:
+        advice = f"{budget.describe()} will hardly pay for baseline and test; a larger budget or fewer val and test tasks are needed."
+    else:
+        advice = (
+            f"{budget.describe()} should pay for about {math.floor(min(shares))} of {made.steps} steps; a larger budget goes on from there."
+        )
+    return replace(made, advice=advice)
+
+
+def _price(price: Price, asked: float, said: float) -> Fraction:
+    return cost(Usage(input_tokens=math.ceil(asked), output_tokens=math.ceil(said)), price)
+
+
+def _told(price: Price | None) -> str:
+    return "unknown" if price is None else f"{price.source}, {price.date.isoformat()}"
+
+
+def _exactly(count: float) -> Range:
+    return Range(low=count, likely=count, high=count)
+
+
+def _mean_chars(tasks: Sequence[Task]) -> float:
+    return fmean(len(task.prompt) for task in tasks) if tasks else 0.0

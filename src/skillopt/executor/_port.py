@@ -1,0 +1,50 @@
+"""The port of everything that runs environment work, and how work that failed is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from skillopt.errors import Fault, Kind
+
+Result = TypeVar("Result")
+
+
+class Handle(Protocol):
+    """An object that lives where the executor put it, such as a game with its state."""
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the object and return what it returns. Calls of one handle run one after another, in their order."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the object; never fails, and may be called twice."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs work that would hold up the event loop, or that cannot bear threads.
+
+    Work, arguments and results must be picklable: `functools.partial` of functions and classes that stand in a module. Whatever work
+    raises comes back as a `Fault`: its own kind if it raised one, else `sandbox` with the type and message. Work that cannot go on -
+    its process died, its time was up - is a `Fault` too, and so is every later call of a handle that was lost with it.
+    """
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do the work once and return its result."""
+        ...
+
+    async def open(self, make: Callable[[], object]) -> Handle:
+        """Make an object where the work is done, and keep it there until its handle is closed."""
+        ...
+
+    async def close(self) -> None:
+        """End everything that is under way; nothing can be run afterwards."""
+        ...
+
+
+def told(error: Exception) -> tuple[Kind, str]:
+    """An error of some work as kind and detail of a `Fault`."""
+    if isinstance(error, Fault):
+        return error.kind, error.detail
+    return "sandbox", f"{type(error).__name__}: {error}"

@@ -1,0 +1,82 @@
+"""Drives an environment with the model's own tool calls until the model answers, the environment is done, or the turns are over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from skillopt.harnesses._harness import Session, Setup, failure_of, is_over, system_prompt
+from skillopt.messages import Message, Reply, ToolCall
+from skillopt.tasks.benchmark import Conversation, Environment
+from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.task import Task
+
+
+class ToolLoop:
+    """Turn by turn: what the model calls is done, and what the environment shows is told. A reply without a call is the answer."""
+
+    name = "tool_loop"
+    version = "1"
+    asks_model = True
+
+    def __init__(self, setup: Setup | None = None) -> None:
+        """Nothing is set up: the session's model is all it needs."""
+
+    async def run(
+        self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
+    ) -> Trajectory:
+        """Without an environment there is one turn. Out of turns, also right after a tool call, is the failure `turns`."""
+        system = Message(role="system", content=system_prompt(prompts["rollout"], skill))
+        asked = (system, Message(role="user", content=task.prompt, images=task.images))
+        tools = () if environment is None else tuple(environment.tools)
+        said: tuple[Message, ...] = ()
+        for _ in range(1 if environment is None else environment.max_turns):
+            reply = await session.ask(asked + said, tools)
+            said = (*said, Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
+            failure = _failure(reply)
+            observed = () if failure else await _observe(environment, reply)
+            if not observed:
+                break
+            said = (*said, *observed)
+            if is_over(environment):
+                failure = environment.failure
+                break
+        else:
+            failure = "turns"
+        return Trajectory(messages=said, answer=reply.text, calls=session.calls, usage=session.usage, failure=failure)
+
+
+PLUGIN = ToolLoop
+
+
+def _failure(reply: Reply) -> str | None:
+    """A reply may be silent while it calls a tool; but one that was refused or cut off is over."""
+    failure = failure_of(reply)
+    return None if failure == "empty" and reply.tool_calls else failure
+
+
+async def _observe(environment: Environment | None, reply: Reply) -> tuple[Message, ...]:
+    """What the environment shows for a reply: a result for each call; for a reply without one an observation, or nothing if it stands."""
+    if environment is None:
+        return ()
+    if not reply.tool_calls:
+        heard = await environment.hear(reply.text) if isinstance(environment, Conversation) else None
+        return () if heard is None else (Message(role="user", content=heard),)
+    results = []
+    for call in reply.tool_calls:
+        result = "It is over: this call was not done." if is_over(environment) else await _result(environment, call)
+        results.append(Message(role="tool", content=result, tool_call_id=call.id))
+    return tuple(results)
+
+
+async def _result(environment: Environment, call: ToolCall) -> str:
+    names = [tool.name for tool in environment.tools]
+    if call.name not in names:
+        return f"There is no tool {call.name!r}. Known: {', '.join(names) or 'none'}. Nothing was done."
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError) as error:
+        return f"The arguments of {call.name} are not JSON: {error}. Nothing was done."
+    if not isinstance(arguments, dict):
+        return f"The arguments of {call.name} are not a JSON object. Nothing was done."
+    return await environment.step(call.name, arguments)

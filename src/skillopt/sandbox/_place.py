@@ -1,0 +1,166 @@
+"""Decides what a sandboxed program sees of the machine: the system read-only, an empty box and tmp, no network, nobody else.
+
+With bubblewrap. As root its programs run under another user, because the kernel counts no processes against root; the mounts are then
+made by root first, so that an interpreter in a home of root's can be reached. The other mode, `limits`, hides nothing and has to be asked
+for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from skillopt.errors import ConfigError, Fault
+from skillopt.process import ask_process, minimal_env
+
+Mode = Literal["bubblewrap", "limits"]
+MODES: tuple[str, ...] = get_args(Mode)
+BOX = "/box"
+"""Where a program in the sandbox starts and finds its files."""
+BOX_BESIDE_ALL = "/dev/box"
+"""The same where the whole machine can be read: the only folder to make one in is one that is the sandbox's own."""
+_OLDEST = (0, 8)
+"""The first bubblewrap that forbids nested namespaces and limits the size of a tmpfs."""
+_SHARED_MEMORY = 16 << 20
+_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_FURTHER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/nix/store")
+_FIRST_UID, _UIDS = 59_000, 1_000
+
+
+def require(mode: Mode, *, remedy: str) -> None:
+    """Raise `ConfigError` where this machine cannot give that mode; `remedy` is what a person can do instead of installing something."""
+    if mode == "limits" and os.name != "posix":
+        raise ConfigError("Programs cannot be limited on this system. Use Linux or macOS.")
+    trouble = _trouble() if mode == "bubblewrap" else None
+    if trouble is not None:
+        raise ConfigError(f"The sandbox cannot be used: {trouble}, or {remedy}.")
+
+
+def is_there() -> bool:
+    """Whether programs can be shut in on this machine."""
+    return _trouble() is None
+
+
+def python_roots() -> tuple[Path, ...]:
+    """Where the interpreter and its packages lie."""
+    real = Path(sys.executable).resolve().parent.parent
+    return tuple(dict.fromkeys([Path(sys.prefix), Path(sys.base_prefix), real]))
+
+
+def seen_anyway(path: Path) -> bool:
+    """Whether the sandbox shows this path as part of the system or of our interpreter."""
+    return any(path.is_relative_to(root) for root in (Path("/usr"), *python_roots()))
+
+
+def shut_in(argv: Sequence[str], *, visible: Iterable[Path], hidden: Iterable[Path], disk: int) -> list[str]:
+    """The command line that runs `argv` in the sandbox, with `visible` to be read where it is and `hidden` covered wherever it shows."""
+    roots = [*python_roots(), *visible]
+    sight = [*_system(), *_seen(roots), *_covered(hidden, [Path("/usr"), *roots])]
+    inner = [*_bubblewrap(), *_private(("/tmp", BOX), disk), *sight, "--remount-ro", "/", "--chdir", BOX, "--", *argv]
+    if os.geteuid() != 0:
+        return inner
+    uid = str(_FIRST_UID + secrets.randbelow(_UIDS))
+    outer = [_program("bwrap"), "--die-with-parent", "--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc"]
+    outer += ["--perms", "0755", "--dir", "/tmp", *sight, "--"]  # bubblewrap itself needs a /tmp to stand on
+    return [*outer, _program("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", *inner]
+
+
+def held_back(argv: Sequence[str], *, disk: int) -> list[str]:
+    """The command line that runs `argv`, a program of the user's own, as the user: all files can be read and none changed, no network.
+
+    The kernel counts no processes against root, so there the limit on them is kept by watching alone.
+    """
+    return [*_bubblewrap(), "--ro-bind", "/", "/", *_private((BOX_BESIDE_ALL,), disk), "--", *argv]
+
+
+def _bubblewrap() -> list[str]:
+    return [
+        *(_program("bwrap"), "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1"),
+        *("--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
+    ]
+
+
+def _private(folders: Iterable[str], disk: int) -> list[str]:
+    """Processes, devices and empty folders of the sandbox's own."""
+    arguments = ["--proc", "/proc", "--dev", "/dev", "--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm"]
+    for folder in folders:
+        arguments += ["--size", str(disk), "--tmpfs", folder]
+    return [*arguments, "--remount-ro", "/dev"]
+
+
+def _system() -> list[str]:
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for link in map(Path, _LINKS):
+        if link.is_symlink():
+            arguments += ["--symlink", str(link.readlink()), str(link)]
+        elif link.is_dir():
+            arguments += ["--ro-bind", str(link), str(link)]
+    return [*arguments, *_seen(path for path in map(Path, _FURTHER) if path.exists())]
+
+
+def _seen(paths: Iterable[Path]) -> list[str]:
+    """Bind every path where it is. The folders above it are made for everybody: bubblewrap would make them for one user only."""
+    arguments: list[str] = []
+    made: set[Path] = {Path("/"), Path("/usr")}
+    for path in dict.fromkeys(paths):
+        if path.is_relative_to("/usr"):
+            continue
+        for folder in reversed(path.parents):
+            if folder not in made:
+                made.add(folder)
+                arguments += ["--perms", "0755", "--dir", str(folder)]
+        arguments += ["--ro-bind", str(path), str(path)]
+    return arguments
+
+
+def _covered(paths: Iterable[Path], roots: Sequence[Path]) -> list[str]:
+    """Lay something empty over each of these that would show."""
+    arguments: list[str] = []
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        if not any(path.is_relative_to(root.resolve()) for root in roots):
+            continue
+        if path.is_dir():
+            arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            arguments += ["--ro-bind", "/dev/null", str(path)]
+    return arguments
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name, path=os.defpath + os.pathsep + os.environ.get("PATH", ""))
+    if found is None:
+        raise Fault("sandbox", f"the program {name!r} is not installed")
+    return found
+
+
+@cache
+def _trouble() -> str | None:
+    """Why programs cannot be shut in here, with what to do about it; None when they can. Found out by doing it once."""
+    if sys.platform != "linux":
+        return "it needs Linux and bubblewrap"
+    try:
+        version = ask_process([_program("bwrap"), "--version"], env=minimal_env(), timeout=20).stdout.decode()
+        if os.geteuid() == 0:
+            _program("setpriv")
+    except Fault as fault:
+        package = "util-linux" if "setpriv" in fault.detail else "bubblewrap"
+        return f"{fault.detail}. Install the package {package} (apt install {package})"
+    numbers = re.findall(r"\d+", version)
+    if tuple(map(int, numbers[:2])) < _OLDEST:
+        return f"{version.strip()} is too old. Install bubblewrap {'.'.join(map(str, _OLDEST))} or newer"
+    argv = shut_in([sys.executable, "-I", "-S", "-c", "print(1)"], visible=(), hidden=(), disk=1 << 20)
+    try:
+        tried = ask_process(argv, env=minimal_env(), timeout=20)
+    except Fault as fault:
+        return fault.detail
+    if tried.code != 0 or tried.stdout.strip() != b"1":
+        said = tried.stderr.decode(errors="replace").strip()[-300:] or f"it ended with code {tried.code}"
+        return f"bubblewrap does not work here: {said}. Allow user namespaces (in a container, start it with --privileged)"
+    return None

@@ -1,0 +1,238 @@
+"""Runs one program in the sandbox and decides whose fault an end was: a program's own is a result, the sandbox's own is a fault."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import platform
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files as package_files
+from pathlib import Path, PurePosixPath
+from typing import Literal, cast
+
+from skillopt.errors import Fault
+from skillopt.process import Finished, TimedOut, minimal_env, run_process
+from skillopt.sandbox._place import BOX, BOX_BESIDE_ALL, Mode, held_back, seen_anyway, shut_in
+
+_GRACE = 20.0
+"""Seconds beyond a program's own limit after which the watcher itself is given up."""
+_HEAD = 1 << 16
+_OPEN_FILES = 256
+_COUNTED_SINCE = (5, 14)
+"""The Linux that counts processes for each namespace; older ones would count all that the user runs."""
+_ENVIRONMENT: Mapping[str, str] = {
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+    "RAYON_NUM_THREADS": "1",
+}
+
+Stopped = Literal["time", "memory", "processes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one program may use; sizes in bytes."""
+
+    seconds: float = 60.0
+    """By the clock; the same number limits the processor time of each process."""
+    memory: int = 2 << 30
+    """Address space of each process, and what all of them hold together."""
+    processes: int = 32
+    disk: int = 256 << 20
+    """Space for files in the box, and as much in tmp; a quarter of it for one file."""
+    output: int = 64 << 10
+    """Kept of each stream; the rest is read and dropped."""
+    collected: int = 32 << 20
+    """The largest file that is handed back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How a program ended: `code` as its parent sees it (negative for a signal), and `stopped` when it was over a limit."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    stopped: Stopped | None = None
+    cut: bool = False
+    """True when a stream was longer than the limit and lost its end."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """The files that were asked for and are there."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """The others, each with a word why: `missing`, `unreadable` (a link or no file), `too large`."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended by itself and without an error."""
+        return self.code == 0 and self.stopped is None
+
+
+class Sandbox:
+    """A place for programs, a few at a time. Every program gets a box of its own with copies of its files, and nothing outlives it."""
+
+    def __init__(
+        self,
+        mode: Mode,
+        *,
+        limits: Limits | None = None,
+        visible: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
+        packages: Sequence[Path] = (),
+        at_once: int | None = None,
+        own_program: bool = False,
+    ) -> None:
+        """`visible` is read-only where it is; `hidden` is covered, should it lie in something visible. `at_once` programs run together.
+
+        `packages` are folders whose Python packages can be imported, should they lie apart from our interpreter's own. `own_program` is
+        for a program that the user wrote, never for a generated one: it runs as the user and may read what the user may.
+        """
+        self.mode = mode
+        self.limits = limits or Limits()
+        apart = [folder for folder in packages if not seen_anyway(folder)]
+        self._packages = os.pathsep.join(map(str, apart))
+        self._visible = (*visible, *apart)
+        self._hidden = tuple(hidden)
+        self._own_program = own_program
+        self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        files: Mapping[str, bytes] | None = None,
+        collect: Sequence[str] = (),
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        cwd: Path | None = None,
+    ) -> Ran:
+        """Run a program in a fresh box that holds `files`, and hand back the files named in `collect`.
+
+        It starts in the box, or in `cwd` where that is visible. `python` is the interpreter we run on. Raises `Fault("sandbox")` when the
+        sandbox itself failed and `Fault("spawn")` when the program cannot be started; how the program fares is a `Ran`.
+        """
+        for name in (*(files or {}), *collect):
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or not name:
+                raise Fault("contract", f"{name!r} is no name for a file inside the sandbox")
+        async with self._slots:
+            with self._box() as box:
+                return await self._run(list(argv), box, cwd, dict(files or {}), collect, input, env, limits or self.limits)
+
+    @contextlib.contextmanager
+    def _box(self) -> Iterator[str]:
+        if self.mode == "bubblewrap":
+            yield BOX_BESIDE_ALL if self._own_program else BOX
+            return
+        with tempfile.TemporaryDirectory(prefix="skillopt-box-", ignore_cleanup_errors=True) as folder:
+            yield folder
+
+    async def _run(
+        self,
+        argv: list[str],
+        box: str,
+        cwd: Path | None,
+        files: Mapping[str, bytes],
+        collect: Sequence[str],
+        input: bytes,
+        env: Mapping[str, str] | None,
+        limits: Limits,
+    ) -> Ran:
+        inside = self.mode == "bubblewrap"
+        tmp = "/tmp" if box == BOX else box
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath if inside else os.environ.get("PATH", os.defpath)])
+        job = {
+            "argv": argv,
+            "env": {**_ENVIRONMENT, "PATH": path, "HOME": tmp, "TMPDIR": tmp, "PYTHONPATH": self._packages, **(env or {})},
+            "box": box,
+            "cwd": str(cwd or box),
+            "files": [(name, len(content)) for name, content in files.items()],
+            "input": len(input),
+            "collect": [(name, limits.collected) for name in collect],
+            "seconds": limits.seconds,
+            "memory": limits.memory,
+            "processes": limits.processes,
+            "output": limits.output,
+            "rlimits": _rlimits(limits, inside),
+        }
+        head = json.dumps(job).encode()
+        watcher = [sys.executable, "-I", "-S", "-c", _watcher()]
+        if inside and self._own_program:
+            watcher = held_back(watcher, disk=limits.disk)
+        elif inside:
+            watcher = shut_in(watcher, visible=self._visible, hidden=self._hidden, disk=limits.disk)
+        try:
+            done = await run_process(
+                watcher,
+                input=b"".join([len(head).to_bytes(8, "big"), head, *files.values(), input]),
+                env=minimal_env(),
+                cwd="/",
+                timeout=limits.seconds + _GRACE,
+                max_output=_HEAD + 2 * limits.output + len(collect) * limits.collected,
+                guarded=not inside,
+            )
+        except TimedOut as late:
+            raise Fault("sandbox", f"the sandbox did not end by itself: {late.detail}") from late
+        except Fault as fault:
+            raise Fault("sandbox", f"the sandbox could not be started: {fault.detail}") from fault
+        return _read(done, collect)
+
+
+def _read(done: Finished, collect: Sequence[str]) -> Ran:
+    try:
+        size = int.from_bytes(done.stdout[:8], "big")
+        head = json.loads(done.stdout[8 : 8 + size])
+        at = 8 + size
+        blobs = []
+        for length in [*head["streams"], *(size for size in head["collected"] if isinstance(size, int))]:
+            blobs.append(done.stdout[at : at + length])
+            at += length
+        if at != len(done.stdout):
+            raise ValueError("the report is not as long as it says")
+    except (ValueError, KeyError, TypeError) as error:
+        said = done.stderr.decode(errors="replace").strip()[-500:] or f"ended with code {done.code} and no report"
+        raise Fault("sandbox", f"the sandbox failed: {said}") from error
+    if head["error"]:
+        raise Fault("spawn", f"could not be started in the sandbox: {head['error']}")
+    if head["code"] is None:
+        raise Fault("sandbox", "the sandbox failed: a program could not be ended")
+    contents = iter(blobs[2:])
+    named = list(zip(collect, head["collected"], strict=True))
+    return Ran(
+        code=int(head["code"]),
+        stdout=blobs[0],
+        stderr=blobs[1],
+        stopped=cast("Stopped | None", head["stopped"]),
+        cut=bool(head["cut"]),
+        files={name: next(contents) for name, size in named if isinstance(size, int)},
+        lost={name: why for name, why in named if isinstance(why, str)},
+    )
+
+
+def _rlimits(limits: Limits, inside: bool) -> dict[str, int]:
+    wanted = {
+        "RLIMIT_CPU": int(limits.seconds) + 1,
+        "RLIMIT_AS": limits.memory,
+        "RLIMIT_FSIZE": limits.disk // 4,
+        "RLIMIT_NOFILE": _OPEN_FILES,
+        "RLIMIT_CORE": 0,
+    }
+    if sys.platform == "darwin":  # its kernel refuses to limit the address space
+        del wanted["RLIMIT_AS"]
+    if inside and tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= _COUNTED_SINCE:
+        wanted["RLIMIT_NPROC"] = limits.processes
+    return wanted
+
+
+@cache
+def _watcher() -> str:
+    return (package_files("skillopt.sandbox") / "_inside.py").read_text(encoding="utf-8")

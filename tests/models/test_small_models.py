@@ -1,0 +1,117 @@
+"""Small models: a whole reflection request - prompt, skill, evidence and the room for the reply - fits the window that was named."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gate._tables import Memory
+from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.harnesses.chat import Chat
+from skillopt.messages import Request
+from skillopt.models._model import DEFAULT_MAX_TOKENS
+from skillopt.optimizer.optimizer import Optimizer
+from skillopt.skill.document import Document
+from skillopt.tasks.rollout import Score
+from skillopt.tasks.task import Task
+from skillopt.testing import FunctionModel
+
+WINDOW = 4_096
+CHARACTERS_PER_TOKEN = 3
+"""English has four or more; JSON, code and numbers have about three."""
+LONG = "A long passage about something else, with numbers like 1,234.50 in it. " * 300
+RULES = [f"- Rule {number}: answer with the words of the passage and nothing else.\n" for number in range(25)]
+SKILL = Document("# Skill\n\n" + "".join(RULES))
+
+
+class Lesson:
+    """A run that has been going on for a while."""
+
+    skill = SKILL
+    memory = tuple(
+        {
+            "step": step,
+            "action": "rejected",
+            "why": "not better than 0.5",
+            "edits": [{"op": "append", "content": f"- try number {edit} of step {step}"} for edit in range(4)],
+            "patterns": ["answers in whole sentences (3)"],
+        }
+        for step in range(1, 13)
+    )
+    meta_skill = "Prefer short rules that name the format. " * 10
+
+
+class Reading:
+    """A benchmark whose tasks and answers are long, and never right."""
+
+    name = "reading"
+    prompts = {"rollout": "Answer.\n{skill}"}
+    seed_skill = ""
+    scorer_version = "1"
+    graded = False
+
+    def open(self, task: Task) -> None:
+        return None
+
+    async def score(self, task: Task, trajectory: Any) -> Score:
+        return Score(hard=0.0, soft=0.0, feedback="not the words of the passage. " * 50)
+
+
+async def asked(max_tokens: int, answer: str) -> list[Request]:
+    """Every request of one reflection over eight long failures."""
+    tasks = [Task(id=f"t{number}", prompt=f"{LONG} Which number?", reference="42 " * 100) for number in range(8)]
+    evaluator = Evaluator(
+        harness=Chat(),
+        model=FunctionModel(lambda request: LONG),
+        benchmark=Reading(),  # type: ignore[arg-type]
+        rollouts=Memory(),
+        workers=4,
+        max_tokens=9_999,
+        emit=lambda event: None,
+    )
+    model = FunctionModel(lambda request: answer)
+    optimizer = Optimizer(
+        model,
+        prompts={},
+        max_tokens=max_tokens,
+        context_window=WINDOW,
+        minibatch_size=8,
+        merge_batch_size=8,
+        limit=4,
+        failure_only=False,
+        emit=lambda event: None,
+    )
+    occasion: Any = SimpleNamespace(place="e1/s1", seed=1, limit=4)
+    lesson: Any = Lesson()
+    await optimizer.reflect(lesson, occasion, evaluator.start(SKILL.rendered, rows_of(tasks), stage="rollout", place="e1/s1"))
+    return model.requests
+
+
+def tokens(request: Request) -> int:
+    """What the request takes of the window: all it says, and the cap of the reply."""
+    return sum(len(message.content) for message in request.messages) // CHARACTERS_PER_TOKEN + request.max_tokens
+
+
+unbounded = pytest.mark.xfail(
+    strict=True, reason="a floor under the evidence, a memory without bound and a cap that may be larger than the window"
+)
+USABLE = json.dumps({"batch_size": 8, "failure_summary": [], "patch": {"reasoning": "", "edits": []}})
+
+
+@unbounded
+@pytest.mark.parametrize("max_tokens", [512, 1_024, DEFAULT_MAX_TOKENS])
+async def test_a_reflection_over_long_rollouts_fits_a_window_of_4096_tokens(max_tokens: int) -> None:
+    (request,) = await asked(max_tokens, USABLE)
+    assert tokens(request) <= WINDOW
+    assert all(f'<rollout task="t{number}"' in request.messages[1].content for number in range(8))
+    assert SKILL.text.strip() in request.messages[1].content
+
+
+@unbounded
+async def test_asking_again_after_a_long_unusable_reply_fits_too() -> None:
+    first, again = await asked(1_024, "I think that " * 2_000)
+    assert "cannot be used" in again.messages[-1].content
+    assert max(tokens(first), tokens(again)) <= WINDOW

@@ -1,0 +1,134 @@
+"""Real agent CLIs as targets, their model simulated by the loopback provider: rollouts, edited files, whole training runs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_world, resolved, scripted
+from skillopt import api
+from skillopt.build import Engine, Lab, prepare
+from skillopt.evaluate.runner import Row
+from skillopt.tasks.rollout import Score, Scored, Trajectory
+from skillopt.tasks.task import Split, Task
+from skillopt.testing import Answer, Call, LoopbackProvider
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
+]
+SKILL = "---\nname: skillopt-target\ndescription: House rules.\n---\n\nHOUSE-RULE-7: name the city only.\n"
+ALL = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)]
+TRAINED = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX)]
+
+
+class Seen:
+    """A model that remembers what it was asked."""
+
+    def __init__(self, say: Any) -> None:
+        self.calls: list[Call] = []
+        self._say = say
+
+    def __call__(self, call: Call) -> str | Answer:
+        self.calls.append(call)
+        said: str | Answer = self._say(call)
+        return said
+
+
+class Ledgers:
+    """A file-editing benchmark: a table must get its total, and the edited file is what is scored."""
+
+    name = "ledgers"
+    prompts: Mapping[str, str] = {"rollout": "You keep tables in order.\n\n## Skill\n\n{skill}\n"}
+    seed_skill = SKILL
+    scorer_version = "ledgers-1"
+    graded = False
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "table.csv"
+        self._file.write_text("item,amount\na,2\nb,3\n")
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        return [Task(id=f"{split}-1", prompt=f"Add a line `total` to table.csv ({split}).", files=(self._file,), reference="total,5")]
+
+    def open(self, task: Task) -> None:
+        return None
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        made = base64.b64decode(trajectory.files.get("table.csv", "")).decode()
+        right = float(task.reference in made)
+        return Score(hard=right, soft=right)
+
+
+def searchqa(folder: Path) -> list[str]:
+    """The options of a SearchQA of six questions."""
+    rows = [
+        {"id": f"q{n}", "question": f"Question {n}: this city lies on the Seine", "context": f"[DOC] page {n}", "answers": ["Paris"]}
+        for n in range(6)
+    ]
+    (folder / "qa.json").write_text(json.dumps(rows))
+    (folder / "skillopt-target").mkdir()
+    (folder / "skillopt-target" / "SKILL.md").write_text(SKILL)
+    skill = f"env.skill_init={folder / 'skillopt-target'}"
+    return ["env.name=searchqa", f"env.data_path={folder / 'qa.json'}", "env.split_ratio=2:2:2", skill, "env.exec_timeout=60"]
+
+
+@pytest.mark.parametrize("agent", ALL)
+async def test_a_searchqa_rollout_inside_the_agent(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+    seen = Seen(scripted(agent, "echo looked-around", answer="It is here: <answer>Paris</answer>"))
+    async with LoopbackProvider(seen, lenient=True) as provider:
+        options = [*searchqa(tmp_path), *agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+        job = prepare(resolved(tmp_path, *options))
+        async with Lab(job, tmp_path / "run", {}) as lab:
+            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+    assert isinstance(outcome, Scored), outcome
+    assert outcome.score.hard == 1.0
+    assert "SKILL.md" in outcome.trajectory.loaded
+    assert any("HOUSE-RULE-7" in call.text for call in seen.calls), "the skill's text was in no request"
+    asked = [call for message in outcome.trajectory.messages for call in message.tool_calls]
+    answered = [message.content for message in outcome.trajectory.messages if message.role == "tool"]
+    assert any("echo looked-around" in call.arguments for call in asked)
+    assert any("looked-around" in text for text in answered), "\n".join(map(repr, outcome.trajectory.messages))
+    assert outcome.trajectory.usage is not None
+    assert "skillopt-agent-" not in repr(outcome.trajectory)
+
+
+@pytest.mark.parametrize("agent", ALL)
+async def test_a_task_whose_result_is_an_edited_file(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+    say = scripted(agent, "echo total,5 >> table.csv", answer="Done.")
+    async with LoopbackProvider(say, lenient=True) as provider:
+        options = [*agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}", "env.exec_timeout=60"]
+        job = prepare(resolved(tmp_path, *options), benchmark=Ledgers(tmp_path))
+        async with Lab(job, tmp_path / "run", {}) as lab:
+            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+            again = lab.evaluator.stored(job.skill.rendered, Row(task=job.splits.train[0]))
+    assert isinstance(outcome, Scored), outcome
+    assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["table.csv"])
+    assert again == outcome
+    assert job.splits.train[0].files[0].read_text() == "item,amount\na,2\nb,3\n", "the user's own file stays as it was"
+
+
+@pytest.mark.parametrize("agent", TRAINED)
+async def test_a_training_run_of_two_steps(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+    async with LoopbackProvider(agent_world(agent), lenient=True) as provider:
+        options = [
+            *("env.name=world", "env.train_cases=8", "env.val_cases=6", "env.test_cases=4", "env.workers=4", "evaluation.repeats=1"),
+            *("train.batch_size=4", "train.num_epochs=1", "env.exec_timeout=60"),
+            *agent.options(provider, machine_env),
+            f"model.optimizer=compatible:o@{provider.base_url}",
+        ]
+        async with Engine(prepare(resolved(tmp_path, *options)), tmp_path / "run") as engine:
+            result = await api.train(engine)
+            spent = engine.spending()
+    history = json.loads((tmp_path / "run" / "history.json").read_text())
+    assert len(history) == 2, history
+    assert result.best_skill.strip()
+    assert spent["stages"]["rollout"]["prompt_tokens"] > 0
+    assert not any("skillopt-agent-" in path.name for path in Path(tmp_path).parent.iterdir())

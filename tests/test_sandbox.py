@@ -1,0 +1,261 @@
+"""What runs in the sandbox gets its inputs, a little time and memory, and nothing else - and nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from _hostile import ABSTRACT, GOLDEN, HOSTILE, PORT
+from skillopt.errors import ConfigError, Fault
+from skillopt.sandbox import Limits, Sandbox, _place, is_there, require
+
+needs_bubblewrap = pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
+SECRET = "the-golden-value-4711"
+SMALL = Limits(seconds=20, memory=512 << 20, disk=64 << 20)
+
+
+def shut(**changes: object) -> Sandbox:
+    return Sandbox("bubblewrap", **{"limits": SMALL, **changes})  # type: ignore[arg-type]
+
+
+async def python(code: str, sandbox: Sandbox | None = None, **arguments: object):
+    return await (sandbox or shut()).run(["python", "-c", code], **arguments)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    for folder in (tmp_path, tmp_path.parent):
+        folder.chmod(0o755)  # whoever could get here could read it
+    file = tmp_path / "1_golden.xlsx"
+    file.write_text(SECRET)
+    file.chmod(0o666)
+    return file
+
+
+@pytest.fixture
+def listening() -> Iterator[tuple[int, str, list[socket.socket]]]:
+    """A server on loopback and one on an abstract socket, which nobody inside may reach."""
+    name = f"skillopt-test-{os.getpid()}"
+    servers = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
+    servers[1].bind(f"\0{name}")
+    servers[1].listen()
+    yield servers[0].getsockname()[1], name, servers
+    for server in servers:
+        server.close()
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_program_gets_nothing_and_ends_in_time(
+    name: str, golden: Path, listening: tuple[int, str, list[socket.socket]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    port, abstract, servers = listening
+    code = HOSTILE[name].replace(GOLDEN, str(golden)).replace(PORT, str(port)).replace(ABSTRACT, abstract)
+    before = time.monotonic()
+    ran = await python(code, collect=["output.xlsx"], limits=replace(SMALL, seconds=1.5))
+    assert time.monotonic() - before < 8
+    everything = ran.stdout + ran.stderr + b"".join(ran.files.values())
+    assert SECRET.encode() not in everything
+    assert b"GOT" not in ran.stdout
+    assert not ran.files
+    assert golden.read_text() == SECRET
+    assert len(everything) <= 2 * SMALL.output
+    for server in servers:
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert not [line for line in commands() if "5731" in line or code[:60] in line]
+
+
+def commands() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return found
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("name", "stopped"),
+    [("loops for ever", "time"), ("allocates in many processes", "memory"), ("kills whatever it can", "time"), ("allocates 4 GB", None)],
+)
+async def test_the_limit_that_ended_a_program_is_named(name: str, stopped: str | None) -> None:
+    ran = await python(HOSTILE[name], limits=replace(SMALL, seconds=1.5))
+    assert ran.stopped == stopped
+    assert not ran.succeeded
+
+
+@needs_bubblewrap
+async def test_disk_and_output_are_cut_at_their_limits() -> None:
+    filled = dict(line.split() for line in (await python(HOSTILE["fills the disk"])).stdout.decode().splitlines())
+    assert 40 < int(filled["/tmp"]) <= 64
+    assert 40 < int(filled["."]) <= 64
+    assert int(filled["/dev/shm"]) <= 16
+    printed = await python("print('x' * 1_000_000)")
+    assert (len(printed.stdout), printed.cut, printed.code) == (SMALL.output, True, 0)
+
+
+@needs_bubblewrap
+async def test_a_program_gets_its_files_and_hands_files_back() -> None:
+    code = "import sys; open('out/new.txt', 'w').write(open('in/a.txt').read() + sys.stdin.read()); print(open('b').read())"
+    ran = await python(code, files={"in/a.txt": b"one ", "b": b"three", "out/keep": b""}, input=b"two", collect=["out/new.txt", "none"])
+    assert (ran.code, ran.stdout, ran.stderr) == (0, b"three\n", b"")
+    assert ran.files == {"out/new.txt": b"one two"}
+    assert ran.lost == {"none": "missing"}
+    assert ran.succeeded
+
+
+@needs_bubblewrap
+async def test_every_program_starts_in_an_empty_box() -> None:
+    sandbox = shut()
+    await python("open('left', 'w'); open('/tmp/left', 'w')", sandbox)
+    assert (await python("import os; print(os.listdir('.'), os.listdir('/tmp'))", sandbox)).stdout == b"[] []\n"
+
+
+@needs_bubblewrap
+async def test_large_inputs_and_inputs_nobody_reads_do_no_harm() -> None:
+    big = os.urandom(8 << 20)
+    ran = await python("import sys; print(len(sys.stdin.buffer.read()))", input=big)
+    assert ran.stdout == b"8388608\n"
+    assert (await python("print(1)", input=big)).stdout == b"1\n"
+    assert (await python("pass", files={"big": big}, collect=["big"])).files["big"] == big
+    small = await python("pass", files={"big": big}, collect=["big"], limits=Limits(seconds=3, collected=1 << 20))
+    assert small.lost == {"big": "too large"}
+
+
+@needs_bubblewrap
+async def test_hidden_folders_stay_hidden_inside_visible_ones(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "data", tmp_path / "data" / "golden"):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+    (tmp_path / "data" / "open.txt").write_text("open")
+    (tmp_path / "data" / "golden" / "x.txt").write_text(SECRET)
+    sandbox = shut(visible=[tmp_path / "data"], hidden=[tmp_path / "data" / "golden", tmp_path / "elsewhere"])
+    look = f"import os; print(open('{tmp_path}/data/open.txt').read(), os.listdir('{tmp_path}/data/golden'), os.listdir('{tmp_path}'))"
+    assert (await python(look, sandbox)).stdout == b"open [] ['data']\n"
+    assert (await python(f"open('{tmp_path}/data/open.txt', 'a')", sandbox)).code == 1
+
+
+@needs_bubblewrap
+async def test_a_program_of_the_user_reads_everything_and_changes_nothing(tmp_path: Path) -> None:
+    """The gentler form, for command scorers: no network, nothing written, but all files as the user sees them."""
+    (tmp_path / "a.txt").write_text("mine")
+    (tmp_path / "a.txt").chmod(0o600)
+    sandbox = shut(own_program=True)
+    assert (await python(f"print(open('{tmp_path}/a.txt').read())", sandbox)).stdout == b"mine\n"
+    for attempt in (
+        f"open('{tmp_path}/b.txt', 'w')",
+        "import socket; socket.create_connection(('127.0.0.1', 1))",
+        "import os; os.kill(1, 9); 1/0",
+    ):
+        assert (await python(attempt, sandbox)).code == 1
+    assert not (tmp_path / "b.txt").exists()
+    assert (await python("import tempfile; print(tempfile.TemporaryFile().write(b'abc'))", sandbox)).stdout == b"3\n"
+    ran = await python(HOSTILE["forks without end"], sandbox)
+    assert ran.stopped == "processes" or ran.code != 0
+
+
+@needs_bubblewrap
+async def test_the_sandbox_s_own_failure_is_a_fault_and_the_program_s_is_not() -> None:
+    with pytest.raises(Fault) as missing:
+        await shut().run(["no-such-program"])
+    assert missing.value.kind == "spawn"
+    with pytest.raises(Fault) as broken:
+        await python("print(1)", shut(visible=[Path("/no/such/folder")]))
+    assert broken.value.kind == "sandbox"
+    assert "/no/such/folder" in broken.value.detail
+    assert (await python("import sys; sys.exit(3)")).code == 3
+    assert (await python("import os; os.abort()")).code == -6
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x", ""])
+async def test_a_file_outside_the_box_is_refused_before_anything_runs(name: str) -> None:
+    with pytest.raises(Fault) as caught:
+        await python("pass", files={name: b""})
+    assert caught.value.kind == "contract"
+
+
+@needs_bubblewrap
+async def test_only_so_many_programs_run_at_once() -> None:
+    sandbox = shut(at_once=2)
+    spans = await asyncio.gather(
+        *(python("import time; a = time.time(); time.sleep(0.2); print(a, time.time())", sandbox) for _ in range(5))
+    )
+    times = sorted(tuple(map(float, ran.stdout.split())) for ran in spans)
+    assert max(sum(start <= moment < end for start, end in times) for moment, _ in times) <= 2
+
+
+@needs_bubblewrap
+async def test_a_withdrawn_program_is_ended() -> None:
+    running = asyncio.ensure_future(python("import time; mark = 'withdrawn-5733'; time.sleep(60)"))
+    while not any("withdrawn-5733" in line for line in commands()):  # noqa: ASYNC110 - there is nobody who would tell
+        await asyncio.sleep(0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await asyncio.sleep(0.2)
+    assert not any("withdrawn-5733" in line for line in commands())
+
+
+async def test_limits_only_is_a_choice_of_its_own_and_keeps_its_limits() -> None:
+    require("limits", remedy="")
+    sandbox = Sandbox("limits", limits=SMALL)
+    ran = await python(
+        "open('out', 'w').write(open('in').read()); print(sorted(__import__('os').environ))", sandbox, files={"in": b"x"}, collect=["out"]
+    )
+    assert ran.files == {"out": b"x"}
+    assert b"HOME" in ran.stdout
+    assert b"KEY" not in ran.stdout
+    assert (await python(HOSTILE["loops for ever"], sandbox, limits=replace(SMALL, seconds=1))).stopped == "time"
+    assert (await python(HOSTILE["allocates 4 GB"], sandbox)).code != 0
+    assert (await python(HOSTILE["allocates in many processes"], sandbox)).stopped == "memory"
+    assert (await python(HOSTILE["hands back a link to a file of the machine"], sandbox, collect=["output.xlsx"])).lost == {
+        "output.xlsx": "unreadable"
+    }
+    await python(HOSTILE["leaves a process behind"], sandbox)
+    assert not [line for line in commands() if "5731" in line]
+
+
+def test_without_bubblewrap_nothing_runs_unless_the_weaker_mode_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "defpath", "/nowhere")
+    monkeypatch.setenv("PATH", "/nowhere")
+    _place._trouble.cache_clear()
+    try:
+        assert not is_there()
+        with pytest.raises(
+            ConfigError, match=r"'bwrap' is not installed\. Install .*apt install bubblewrap.*, or set env\.sandbox: limits\."
+        ):
+            require("bubblewrap", remedy="set env.sandbox: limits")
+        require("limits", remedy="")
+    finally:
+        _place._trouble.cache_clear()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program for Linux")
+def test_a_bubblewrap_that_is_too_old_or_does_not_work_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bwrap"
+    monkeypatch.setattr(os, "defpath", str(tmp_path))
+    for text, words in (
+        ("echo bubblewrap 0.6.1", "0.6.1 is too old"),
+        ("[ $1 = --version ] && echo bubblewrap 0.9.0 || { echo no uid map >&2; exit 1; }", "no uid map"),
+    ):
+        fake.write_text(f"#!/bin/sh\n{text}\n")
+        fake.chmod(0o755)
+        _place._trouble.cache_clear()
+        try:
+            with pytest.raises(ConfigError, match=words):
+                require("bubblewrap", remedy="")
+        finally:
+            _place._trouble.cache_clear()
