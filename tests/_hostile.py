@@ -8,9 +8,10 @@ GOLDEN, PORT, ABSTRACT = "@GOLDEN@", "@PORT@", "@ABSTRACT@"
 HOSTILE: dict[str, str] = {
     "reads the golden file": f"print(open('{GOLDEN}').read())",
     "searches the machine for it": """
-import os
-for root, _, names in os.walk("/"):
-    if root.startswith(("/proc", "/usr")):
+import os, sys
+for root, folders, names in os.walk("/"):
+    if root in ("/proc", "/usr", sys.prefix, sys.base_prefix):
+        folders.clear()
         continue
     for name in names:
         if "golden" in name or "answer" in name:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 
-PER_FAMILY = {"train": 8, "val": 6, "test": 12}
+PER_FAMILY = {"train": 6, "val": 4, "test": 10}
 SEED = 11
 
 FIRST = ["Maria", "Jonas", "Aiko", "Peter", "Lucia", "Omar", "Ingrid", "Pavel", "Chloe", "Rahul", "Nina", "Diego"]

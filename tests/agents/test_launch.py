@@ -68,13 +68,13 @@ def test_claude_code_is_asked_without_tools_skills_or_settings() -> None:
 
 def test_claude_code_takes_a_setup_token_as_a_token_and_its_settings_where_they_are_set() -> None:
     launch = agent("claude_code").work(
-        work(access(key="sk-ant-oat01-token"), settings={"effort": "high", "max_thinking_tokens": 9, "profile": "/s.json"}, can_confine=True)
+        work(access(key="sk-ant-oat01-token"), settings={"effort": "high", "max_thinking_tokens": 9, "profile": "/s"}, can_confine=True)
     )
     assert launch.env["CLAUDE_CODE_OAUTH_TOKEN"] == "sk-ant-oat01-token"
     assert "ANTHROPIC_API_KEY" not in launch.env
     assert launch.env["MAX_THINKING_TOKENS"] == "9"
     assert launch.env["CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"] == "1"
-    assert launch.arguments[7:11] == ("--effort", "high", "--settings", "/s.json")
+    assert launch.arguments[7:11] == ("--effort", "high", "--settings", "/s")
 
 
 def test_claude_code_with_its_own_login_runs_in_the_users_home_with_everything_else_of_it_off() -> None:
@@ -86,9 +86,7 @@ def test_claude_code_with_its_own_login_runs_in_the_users_home_with_everything_e
 
 def test_codex_at_work() -> None:
     launch = agent("codex").work(work(pointed("codex"), images=(Path("/r/workspace/a.png"),)))
-    provider = (
-        f'model_providers.skillopt={{name="skillopt", base_url="{LOCAL}", wire_api="responses", env_key="SKILLOPT_AGENT_KEY"}}'
-    )
+    provider = f'model_providers.skillopt={{name="skillopt", base_url="{LOCAL}", wire_api="responses", env_key="SKILLOPT_AGENT_KEY"}}'
     assert launch.arguments == (
         *("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules", "--cd", "/r/workspace", "--model", "m1"),
         *("--config", 'approval_policy="never"', "--config", 'shell_environment_policy.exclude=["*KEY*", "*TOKEN*", "*SECRET*"]'),

@@ -48,9 +48,11 @@ async def test_house_dates_trains(tmp_path: Path) -> None:
 
 
 def by_family(call: Call) -> str:
-    """A scripted model pair: the analyst says how records are written, and the target follows that rule alone."""
+    """A scripted model pair: an analyst with the example's prompt says how records are written; the target follows that rule alone."""
     rule = "- Write a record as JSON."
     if not (call.place or "").startswith("rollout/"):
+        if call.body["messages"][0]["content"] != (EXAMPLES / "house-formats" / "prompts" / "analyst_failure.md").read_text():
+            return "This is not the prompt I know."
         return json.dumps({"patch": {"edits": [{"op": "append", "content": rule}]}})
     found = re.search(r"person: (.+), (\d+) years old, lives in (.+)\.", call.body["messages"][-1]["content"])
     if found and rule in call.body["messages"][0]["content"]:
@@ -65,10 +67,8 @@ async def test_house_formats_trains_with_its_own_prompt_for_the_analyst(tmp_path
         job = prepare(load(str(EXAMPLES / "house-formats" / "train.yaml"), flags={}, options=options, environ={}, cwd=tmp_path))
         async with Engine(job, tmp_path / "run") as engine:
             result = await api.train(engine)
-        analysts = [call for call in provider.log if (call.place or "").startswith("e1/s1/analyst_failure")]
     assert result.test is not None
-    assert (result.test.before, result.test.after, result.test.n) == (0.0, 0.2, 60)
-    assert len(analysts) == 1
+    assert (result.test.before, result.test.after, result.test.n) == (0.0, 0.2, 50)
 
 
 def test_the_tasks_of_house_formats_are_what_its_script_makes() -> None:
@@ -80,5 +80,5 @@ def test_the_tasks_of_house_formats_are_what_its_script_makes() -> None:
     for split, rows in splits.items():
         assert [json.loads(line) for line in (folder / "tasks" / split / "tasks.jsonl").read_text().splitlines()] == rows
     prompts = [row["prompt"] for rows in splits.values() for row in rows]
-    assert len(prompts) == len(set(prompts)) == 130
+    assert len(prompts) == len(set(prompts)) == 100
     assert all(row["answer"] not in row["prompt"] or row["kind"] == "question" for rows in splits.values() for row in rows)

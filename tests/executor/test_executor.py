@@ -42,10 +42,10 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def gone(pid: int, seconds: float = 10.0) -> bool:
+def gone(pid: int, seconds: float = 10.0) -> bool:
     until = time.monotonic() + seconds
     while alive(pid) and time.monotonic() < until:
-        await asyncio.sleep(0.02)
+        time.sleep(0.02)
     return not alive(pid)
 
 
@@ -102,6 +102,22 @@ async def test_objects_are_spread_over_as_many_processes_as_there_may_be(pool: P
     assert os.getpid() not in pids
 
 
+async def test_a_process_that_made_many_objects_is_replaced_when_they_are_closed() -> None:
+    pool = ProcessPool(1, renewed_after=2)
+    try:
+        first, second = await pool.open(partial(_work.Counter, 0)), await pool.open(partial(_work.Counter, 0))
+        old = await first.call("pid")
+        third = await pool.open(partial(_work.Counter, 0))
+        assert await second.call("pid") == old != await third.call("pid")
+        await first.close()
+        assert await second.call("add", 1) == 1  # what is open stays
+        await second.close()
+        assert gone(old)
+        assert await third.call("add", 1) == 1
+    finally:
+        await pool.close()
+
+
 async def test_what_work_prints_is_not_taken_for_its_answer(pool: ProcessPool) -> None:
     assert [await pool.run(partial(_work.chatty, n)) for n in range(3)] == [0, 1, 2]
 
@@ -135,7 +151,7 @@ async def test_work_that_hangs_is_ended_with_its_process() -> None:
             await handle.call("add", 1, 60)
         assert caught.value.kind == "timeout"
         assert time.monotonic() - started < 5
-        assert await gone(pid)
+        assert gone(pid)
         with pytest.raises(Fault, match="took too long"):
             await handle.call("add", 1)
         assert await pool.run(partial(_work.double, 4)) == 8
@@ -177,7 +193,7 @@ async def test_closing_ends_every_process_also_a_busy_one() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to look for processes")
-async def test_a_worker_ends_when_its_parent_is_killed_in_the_middle_of_work(tmp_path: Path) -> None:
+def test_a_worker_ends_when_its_parent_is_killed_in_the_middle_of_work(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
         "import asyncio, sys\nfrom functools import partial\nfrom executor import _work\nfrom skillopt.executor import ProcessPool\n"
@@ -188,11 +204,11 @@ async def test_a_worker_ends_when_its_parent_is_killed_in_the_middle_of_work(tmp
     try:
         until = time.monotonic() + 20
         while not (noted.exists() and noted.read_text()) and time.monotonic() < until:
-            await asyncio.sleep(0.05)
+            time.sleep(0.05)
         worker = int(noted.read_text())
         assert "skillopt.executor._worker" in _work.argv_of(worker)
         parent.send_signal(signal.SIGKILL)
-        assert await gone(worker)
+        assert gone(worker)
     finally:
         parent.kill()
         parent.wait()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skillopt.agents.claude_code import PLUGIN as CLAUDE
 
-_PROGRAM = '''#!{python} -IS
+_PROGRAM = """#!{python} -IS
 import json, os, pathlib, signal, subprocess, sys, time
 if "--version" in sys.argv:
     print("9.9.9 (stub)")
@@ -57,7 +57,8 @@ seen = sorted(str(path.relative_to(pathlib.Path.cwd())) for path in pathlib.Path
 look = dict(type="tool_use", id="t1", name="Bash", input=dict(command="ls " + str(pathlib.Path.cwd())))
 say(type="assistant", message=dict(content=[look]))
 say(type="user", message=dict(content=[dict(type="tool_result", tool_use_id="t1", content="\\n".join(seen))]))
-read = dict(type="tool_use", id="t2", name="Read", input=dict(file_path=str(pathlib.Path.cwd() / ".claude/skills/skillopt-target/SKILL.md")))
+path = str(pathlib.Path.cwd() / ".claude/skills/skillopt-target/SKILL.md")
+read = dict(type="tool_use", id="t2", name="Read", input=dict(file_path=path))
 if has("READS-IT"):
     say(type="assistant", message=dict(content=[read]))
     say(type="user", message=dict(content=[dict(type="tool_result", tool_use_id="t2", content="1\\tSECRET RULE")]))
@@ -69,7 +70,7 @@ elif has("SILENT"):
     end("")
 else:
     end("<answer>" + ("rule" if "RULE" in body else "no rule") + " " + prompt.rsplit("TASK ", 1)[-1].strip() + "</answer>")
-'''
+"""
 
 
 def stub(folder: Path, *, help: str | None = None) -> Path:

@@ -185,7 +185,7 @@ async def test_fifty_rollouts_at_once_do_not_mix_and_leave_nothing(tmp_path: Pat
         ({}, {"path": "/no/such/claude"}, "no program '/no/such/claude'"),
     ],
 )
-def test_what_cannot_work_is_said_before_anything_is_paid(model: dict[str, Any], agent: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+def test_what_cannot_work_is_said_before_it_is_paid(model: dict[str, Any], agent: dict[str, Any], complaint: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=complaint):
         harness(tmp_path, model=spec(**model), agent=agent)
 
@@ -193,7 +193,7 @@ def test_what_cannot_work_is_said_before_anything_is_paid(model: dict[str, Any],
 async def test_an_environment_with_tools_of_its_own_is_refused(tmp_path: Path) -> None:
     session = Session(Unasked(spec()), key="k.0", stage="rollout", draw=0, max_tokens=9)
     environment: Any = object()
-    with pytest.raises(Fault, match="env.mode: single"):
+    with pytest.raises(Fault, match=r"env\.mode: single"):
         await harness(tmp_path).run(Task(id="t", prompt="x"), environment, SKILL, PROMPTS, session)
 
 
@@ -291,7 +291,7 @@ async def test_killing_the_trainer_leaves_no_orphan_agent(tmp_path: Path) -> Non
         if notes and len(notes[0].read_text().split()) == 2:
             break
         await asyncio.sleep(0.02)
-    assert notes, (await asyncio.wait_for(trainer.stderr.read(), 5) if trainer.stderr else "")
+    assert notes, await asyncio.wait_for(trainer.stderr.read(), 5) if trainer.stderr else ""
     agent, away = (int(pid) for pid in notes[0].read_text().split())
     assert not await asyncio.to_thread(ended_already, agent)
     trainer.kill()

@@ -50,7 +50,7 @@ async def test_earlier_turns_are_told_before_the_last(tmp_path: Path) -> None:
     ("word", "kind", "refused"),
     [("CRASH", "spawn", True), ("GARBAGE", "parse", False), ("LOGGED-OUT-ERROR", "auth", True), ("LOGGED-OUT-TEXT", "auth", True)],
 )
-async def test_a_failure_has_its_kind_and_says_whether_it_can_have_cost_anything(word: str, kind: str, refused: bool, tmp_path: Path) -> None:
+async def test_a_failure_has_its_kind_and_says_whether_it_can_have_cost(word: str, kind: str, refused: bool, tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         await chat(tmp_path).complete(asking(word))
     assert (caught.value.kind, caught.value.refused) == (kind, refused)

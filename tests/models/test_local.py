@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
+from promises._runs import make_job, run
 from skillopt.errors import ConfigError, ModelError
+from skillopt.events import Event, Spending
 from skillopt.messages import Image, Message, Request, Tool, ToolCall, Usage
 from skillopt.models import providers
 from skillopt.models._model import ModelSpec
@@ -241,9 +243,19 @@ async def test_equal_models_share_one_server_that_ends_with_the_last_of_them(lib
     await one.close()
 
 
-def test_no_more_calls_fly_than_the_model_takes(library: Any, gguf: Path) -> None:
-    assert local(gguf).concurrency == 1
-    assert local(gguf, options={"parallel": 4}).concurrency == 4
+async def test_no_more_calls_fly_than_the_model_takes(library: Any, gguf: Path, tmp_path: Path) -> None:
+    """Whatever the number of workers: what is not sent yet can still be withdrawn."""
+    in_flight: list[int] = []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Spending):
+            in_flight.append(event.in_flight)
+
+    options = [f"model.target=local:{gguf}", "model.optimizer=world", "env.workers=8", "evaluation.repeats=1", "train.num_epochs=1"]
+    options += ["env.train_cases=4", "env.val_cases=12", "env.test_cases=4", "train.batch_size=4"]
+    await run(make_job(options), tmp_path / "run", sinks=[watch])
+    assert len(in_flight) > 12
+    assert max(in_flight) <= 1
 
 
 def test_the_fingerprint_is_the_content_of_the_file_and_not_its_place(library: Any, gguf: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, World
 
 QUIET = WorldRules(noise=0.0, harm=0.0)
 """A simulated world in which an answer depends on skill and case alone, and no proposal does harm."""
-SIZES = {"env.train_cases": 16, "env.val_cases": 12, "env.test_cases": 8, "train.batch_size": 8, "train.num_epochs": 2}
+SIZES = {"env.train_cases": 16, "env.val_cases": 12, "env.test_cases": 5, "train.batch_size": 8, "train.num_epochs": 2}
 SIZES |= {"gradient.minibatch_size": 4, "evaluation.repeats": 1}
 QUICK = Retry(attempts=3, seconds=5.0, first_delay=0.01, longest_delay=0.05)
 GOOD = [rule for pair in FAMILIES.values() for rule in pair]

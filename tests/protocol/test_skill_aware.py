@@ -14,7 +14,7 @@ from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.skill.document import Document
 
-AWARE = {"optimizer__use_skill_aware_reflection": True, "train__num_epochs": 1}
+AWARE = {"optimizer__use_skill_aware_reflection": True, "train__num_epochs": 1, "evaluation__eval_test": False}
 
 
 async def test_the_failure_analyst_tells_defects_from_lapses_and_only_where_it_is_asked_to():

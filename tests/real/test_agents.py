@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks._workbooks import DOUBLE, bench, make_data
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_world, resolved, scripted
 from skillopt import api
 from skillopt.build import Engine, Lab, prepare
 from skillopt.evaluate.runner import Row
+from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
 from skillopt.testing import Answer, Call, LoopbackProvider
@@ -113,6 +115,24 @@ async def test_a_task_whose_result_is_an_edited_file(agent: RealAgent, tmp_path:
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["table.csv"])
     assert again == outcome
     assert job.splits.train[0].files[0].read_text() == "item,amount\na,2\nb,3\n", "the user's own file stays as it was"
+
+
+@pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
+@pytest.mark.parametrize("agent", TRAINED)
+async def test_a_spreadsheet_task_solved_with_a_file(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+    data = make_data(tmp_path / "data")
+    write = f"ls; cat > solution.py <<'END'\n{DOUBLE}END"
+    say = scripted(agent, write, f"ls -R {data}; ls {Path.home()}", answer="The program is in solution.py.")
+    async with LoopbackProvider(say, lenient=True) as provider:
+        options = [*agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}", "env.exec_timeout=60"]
+        job = prepare(resolved(tmp_path, *options), benchmark=bench(data))
+        async with Lab(job, tmp_path / "run", {}) as lab:
+            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+    assert isinstance(outcome, Scored), outcome
+    assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["solution.py"]), outcome.score
+    listed = [message.content for message in outcome.trajectory.messages if message.role == "tool"]
+    assert job.splits.train[0].files[0].name in listed[0], "the workbook lies in the workspace"
+    assert "_answer" not in "".join(listed), "the golden workbooks were in sight"
 
 
 @pytest.mark.parametrize("agent", TRAINED)

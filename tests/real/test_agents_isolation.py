@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -124,6 +126,45 @@ async def test_what_the_provider_refuses_is_never_a_score(
             outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
     assert isinstance(outcome, Invalid)
     assert outcome.kind == kind, outcome
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.parametrize("agent", ALL)
+async def test_references_and_other_rollouts_are_out_of_reach(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+    other = Path(tempfile.mkdtemp(prefix="skillopt-agent-other-"))
+    (other / "note.txt").write_text("OTHER-ROLLOUT")
+    command = f"cat {tmp_path}/qa.json {other}/note.txt; ls {tmp_path}/run /tmp; echo seen-by-me"
+    seen = Seen(scripted(agent, command, answer="<answer>Paris</answer>"))
+    try:
+        async with LoopbackProvider(seen, lenient=True) as provider:
+            options = [*searchqa(tmp_path), *agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+            job = prepare(resolved(tmp_path, *options))
+            async with Lab(job, tmp_path / "run", {}) as lab:
+                outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+    finally:
+        shutil.rmtree(other)
+    assert isinstance(outcome, Scored), outcome
+    results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
+    assert "seen-by-me" in results or agent in (COPILOT, OPENCODE), "the command did not run"  # these two refuse it before it runs
+    for hidden in ('"answers"', "OTHER-ROLLOUT", "run.db"):
+        assert hidden not in results, results
+
+
+async def test_the_commands_of_codex_have_no_network(tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+    async with LoopbackProvider(lambda call: "never", lenient=True) as outside:
+        reach = (
+            f"python3 -c \"import socket; socket.create_connection(('127.0.0.1', {outside.url.rpartition(':')[2]}), 3)\" && echo reached"
+        )
+        seen = Seen(scripted(CODEX, f"{reach} || echo no-network", answer="<answer>Paris</answer>"))
+        async with LoopbackProvider(seen, lenient=True) as provider:
+            options = [*searchqa(tmp_path), *CODEX.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+            job = prepare(resolved(tmp_path, *options))
+            async with Lab(job, tmp_path / "run", {}) as lab:
+                outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+    assert isinstance(outcome, Scored), outcome
+    results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
+    assert "no-network" in results, results
+    assert "reached" not in results, results
 
 
 CHATS = [pytest.param(name, agent, id=name) for name, agent in (("claude_cli", CLAUDE), ("codex_cli", CODEX), ("copilot_cli", COPILOT))]

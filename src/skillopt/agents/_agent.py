@@ -123,6 +123,12 @@ class Agent(Protocol):
     """Whether it takes images."""
     reports_usage: bool
     """Whether it says how many tokens it used."""
+    forced_by: str
+    """In words: how a forced skill is activated."""
+    proven_by: str
+    """In words: what shows that a skill was loaded."""
+    network: str
+    """In words: what the programs it runs can reach."""
 
     def ask(self, ask: Ask) -> Launch:
         """How to start it for one answer without tools. Raises `ConfigError` for what it cannot do."""

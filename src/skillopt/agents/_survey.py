@@ -12,22 +12,6 @@ from skillopt.agents._place import fresh_place
 from skillopt.agents._wall import wall
 from skillopt.errors import ConfigError, Fault
 
-_FORCED = {
-    "claude_code": "`/name`",
-    "codex": "`$name`",
-    "opencode": "`--command name`",
-    "copilot": "asked in words",
-    "cursor": "asked in words",
-}
-_PROOF = {
-    "claude_code": "its transcript, or reading the file",
-    "codex": "its transcript, or reading the file",
-    "opencode": "its database, or reading the file",
-    "copilot": "its `skill` tool, or reading the file",
-    "cursor": "reading the file",
-}
-_NETWORK = {"codex": "off for commands", "cursor": "as its sandbox says"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
@@ -77,11 +61,11 @@ def _row(one: Agent) -> tuple[str, ...]:
         ", ".join(f"`{name}`" for name in sorted(one.providers)) or "its own only",
         login,
         f"`{one.skills}`",
-        _FORCED.get(one.name, "asked in words"),
-        _PROOF.get(one.name, "reading the file"),
+        one.forced_by,
+        one.proven_by,
         "yes" if one.images else "no",
         "yes" if one.reports_usage else "unknown",
-        _NETWORK.get(one.name, "on"),
+        one.network,
     )
 
 

@@ -62,6 +62,9 @@ class ClaudeCode:
     help = ("--help",)
     images = True
     reports_usage = True
+    forced_by = "`/name`"
+    proven_by = "its transcript, or reading the file"
+    network = "on"
 
     def ask(self, ask: Ask) -> Launch:
         """No tools, no skills, no settings: the model alone. With the user's own login in the user's home, in its safe mode."""

@@ -53,6 +53,9 @@ class Codex:
     help = ("exec", "--help")
     images = True
     reports_usage = True
+    forced_by = "`$name`"
+    proven_by = "its transcript, or reading the file"
+    network = "off for commands"
 
     def ask(self, ask: Ask) -> Launch:
         """No shell, nothing to read: the prompt and an answer. With the user's own login, but without the user's settings."""

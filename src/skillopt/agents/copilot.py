@@ -54,6 +54,9 @@ class Copilot:
     help = ("--help",)
     images = True
     reports_usage = True
+    forced_by = "asked for in words"
+    proven_by = "its `skill` tool, or reading the file"
+    network = "on"
 
     def ask(self, ask: Ask) -> Launch:
         """No tools and no instructions of the user's; with the user's own login in the user's home."""

@@ -42,6 +42,9 @@ class Cursor:
     help = ("--help",)
     images = False
     reports_usage = False
+    forced_by = "asked for in words"
+    proven_by = "reading the file"
+    network = "as its sandbox says"
 
     def ask(self, ask: Ask) -> Launch:
         """In its mode that only answers, in an empty workspace, with a configuration that denies every tool."""

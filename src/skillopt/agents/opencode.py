@@ -51,6 +51,9 @@ class OpenCode:
     help = ("run", "--help")
     images = True
     reports_usage = True
+    forced_by = "`--command name`"
+    proven_by = "its database, or reading the file"
+    network = "on"
 
     def ask(self, ask: Ask) -> Launch:
         """Not offered: this CLI has a login for many services and none of its own, so the service itself is the better door."""

@@ -23,6 +23,8 @@ _LONGEST = 300.0
 _GOODBYE = 2.0
 """Seconds a process has to end by itself once its stdin is closed."""
 _TAIL = 2000
+_RENEWED = 30
+"""Objects that a process makes before another takes its place: native code inside them may not give back all its memory."""
 
 
 class ProcessPool:
@@ -33,9 +35,10 @@ class ProcessPool:
     to be ended takes the objects with it that it kept; another takes its place for new work.
     """
 
-    def __init__(self, processes: int | None = None, *, timeout: float = _LONGEST) -> None:
+    def __init__(self, processes: int | None = None, *, timeout: float = _LONGEST, renewed_after: int = _RENEWED) -> None:
         self._most = processes or os.cpu_count() or 1
         self._timeout = timeout
+        self._renewed_after = renewed_after
         self._workers: list[_Worker] = []
         self._numbers = itertools.count()
         self._closed = False
@@ -65,9 +68,10 @@ class ProcessPool:
         if self._closed:
             raise Fault("sandbox", "the executor is closed")
         self._workers = [worker for worker in self._workers if worker.gone is None]
-        best = min(self._workers, key=lambda worker: worker.load, default=None)
-        if best is None or (best.load and len(self._workers) < self._most):
-            best = _Worker(self._timeout)
+        fresh = [worker for worker in self._workers if worker.left > 0]  # the others only wait until their last object is closed
+        best = min(fresh, key=lambda worker: worker.load, default=None)
+        if best is None or (best.load and len(fresh) < self._most):
+            best = _Worker(self._timeout, self._renewed_after)
             self._workers.append(best)
         return best
 
@@ -75,8 +79,10 @@ class ProcessPool:
 class _Worker:
     """One process, started with its first request; requests wait for each other."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, objects: int) -> None:
         self.load = 0
+        self.left = objects
+        """How many objects it may still make."""
         self.gone: str | None = None
         """Why it can do nothing more, if so."""
         self._timeout = timeout
@@ -101,6 +107,12 @@ class _Worker:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise Fault("contract", f"this work cannot be sent to another process: {error}") from error
         return await asyncio.shield(self._kept(self._exchange(body)))
+
+    def release(self) -> None:
+        """An object less; a process that may make no further one ends with its last."""
+        self.load -= 1
+        if self.left <= 0 and self.load == 0:
+            self._kept(self.end("its process has ended"))
 
     async def end(self, why: str) -> None:
         """Let it end by itself, then with force."""
@@ -189,6 +201,7 @@ class _Elsewhere:
         self._number = number
         self._open = True
         worker.load += 1
+        worker.left -= 1
 
     async def make(self, make: Callable[[], object]) -> None:
         await self._worker.ask("open", self._number, make)
@@ -202,9 +215,11 @@ class _Elsewhere:
         if not self._open:
             return
         self._open = False
-        self._worker.load -= 1
-        with contextlib.suppress(Fault):  # an object that was lost is as good as closed
-            await self._worker.ask("close", self._number)
+        try:
+            with contextlib.suppress(Fault):  # an object that was lost is as good as closed
+                await self._worker.ask("close", self._number)
+        finally:
+            self._worker.release()
 
 
 async def _talk(process: asyncio.subprocess.Process, body: bytes) -> bytes:

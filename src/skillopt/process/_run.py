@@ -65,8 +65,8 @@ async def run_process(
     """
     loop = asyncio.get_running_loop()
     mark = uuid.uuid4().hex if guarded else None
-    try:
-        transport, pipes = await loop.subprocess_exec(
+    starting = asyncio.ensure_future(
+        loop.subprocess_exec(
             lambda: _Pipes(loop, max_output),
             *argv,
             stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
@@ -76,6 +76,13 @@ async def run_process(
             cwd=cwd,
             **_own_group(),
         )
+    )
+    try:
+        # Shielded: before Python 3.12 a start that is cancelled half-way can wait for ever for a program that is gone.
+        transport, pipes = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(_end_unwanted)
+        raise
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument
         raise Fault("spawn", f"{argv[0]} could not be started: {error}") from error
     pid = transport.get_pid()
@@ -188,6 +195,14 @@ def _own_group() -> dict[str, Any]:
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
+
+
+def _end_unwanted(starting: asyncio.Future[tuple[asyncio.SubprocessTransport, Any]]) -> None:
+    """End a program that was still being started when nobody wanted it any more."""
+    if not starting.cancelled() and starting.exception() is None:
+        transport, _ = starting.result()
+        _reaper.end_tree(transport.get_pid(), None)
+        transport.close()
 
 
 async def _end(pid: int, mark: str | None) -> None:

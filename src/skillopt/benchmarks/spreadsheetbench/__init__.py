@@ -51,6 +51,10 @@ class _Plugin:
         "env.max_completion_tokens": 16384,
     }
 
+    def harness(self, settings: SpreadsheetSettings) -> str:
+        """Only the tools of `react` need a harness that calls tools."""
+        return "tool_loop" if settings.mode == "react" else "chat"
+
     def __call__(self, settings: SpreadsheetSettings) -> Benchmark:
         package = Path(openpyxl().__file__).parent.parent
         require(settings.sandbox, remedy=_WEAKER)

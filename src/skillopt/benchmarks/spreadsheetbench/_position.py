@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 _CORNER = r"\$?([A-Za-z]{1,3})?\$?([0-9]{1,7})?"
-_PART = re.compile(rf"\s*(?:(?:'((?:[^']|'')*)'|([^!]*?))!)?'?{_CORNER}(?::{_CORNER})?'?\s*(?:,|$)")
+_PART = re.compile(rf"\s*(?:(?:'((?:[^']|'')*)'|([^!,]*?))!)?'?{_CORNER}(?::{_CORNER})?'?\s*(?:,|$)")
 _LAST_COLUMN, _LAST_ROW = 16_384, 1_048_576
 
 

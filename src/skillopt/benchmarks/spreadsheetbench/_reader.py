@@ -115,7 +115,9 @@ def _without_value(path: str, name: str) -> Iterator[str]:
                 if _tag(node) != "c":
                     continue
                 parts = {_tag(child): child for child in node}
-                if "f" in parts and ("v" not in parts or (on_opening and parts["v"].text == "0")):
+                value = parts["v"].text if "v" in parts else None
+                is_stored = value or ("v" in parts and node.get("t") == "str")  # the empty text is a value, an empty number is none
+                if "f" in parts and (not is_stored or (on_opening and value == "0")):
                     yield node.get("r", "")
                 node.clear()
 

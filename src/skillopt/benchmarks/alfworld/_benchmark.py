@@ -1,0 +1,53 @@
+"""ALFWorld as a benchmark: a fresh game for every rollout, and a score that is read off what the game said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from skillopt.benchmarks.alfworld._environment import NOTHING, WON, Room
+from skillopt.executor import Executor, InProcess
+from skillopt.messages import Message
+from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import Split, Task
+
+
+class ALFWorld:
+    """Games that are won or not."""
+
+    name = "alfworld"
+    graded: bool | None = False
+
+    def __init__(self, *, splits: Splits, root: Path, max_steps: int, system: str, seed_skill: str) -> None:
+        self.prompts: Mapping[str, str] = {"rollout": system}
+        self.seed_skill = seed_skill
+        self.scorer_version = f"alfworld-1 textworld-{version('textworld')}"
+        self.executor: Executor = InProcess()
+        self._splits = splits
+        self._root = root
+        self._max_steps = max_steps
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """The tasks of a split in their fixed order."""
+        return self._splits.of(split)
+
+    def open(self, task: Task) -> Environment:
+        """A fresh episode; its game is started with the first action."""
+        return Room(self.executor, self._root / task.data["gamefile"], self._max_steps)
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """1 for a game that was won. Only the game writes what is read here: the target's own words do not count."""
+        shown = [message.content for message in trajectory.messages if message.role in ("tool", "user")]
+        if any(text.endswith(WON) for text in shown):
+            return Score(hard=1.0, soft=1.0, feedback=f"Won after {_times(trajectory.messages)}.")
+        idle = sum(text.startswith(NOTHING) for text in shown)
+        said = f"; {idle} did nothing" if idle else ""
+        return Score(hard=0.0, soft=0.0, feedback=f"The task was not done after {_times(trajectory.messages)}{said}.")
+
+
+def _times(messages: Sequence[Message]) -> str:
+    count = sum(message.role == "assistant" for message in messages)
+    return f"{count} {'turn' if count == 1 else 'turns'}"

@@ -1,0 +1,76 @@
+"""Reads rows and game files into tasks: what is to be done, which places there are, and a digest of the whole game."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from skillopt.benchmarks._data import Row
+from skillopt.benchmarks.alfworld._names import by_number, short_names
+from skillopt.tasks.task import Task
+from skillopt.tasks.template import fill
+
+_PARTS = ("pddl_domain", "pddl_problem", "grammar")
+_GOAL = re.compile(r'"rhs":\s*"Your task is to: ([^"]+?)\s*"')
+_INIT = re.compile(r"\(:init\b(.*)", re.DOTALL)
+_PLACE = re.compile(r"\(receptacleatlocation\s+(\S+)\s+\S+?\s*\)")
+_ID = re.compile(r"[^\s()]+_bar_[^\s()]+")
+
+
+class Loader:
+    """Turns rows into tasks; a row's `gamefile` lies below `root`."""
+
+    def __init__(self, root: Path, template: str) -> None:
+        self._root = root
+        self._template = template
+
+    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+        """One task for each row."""
+        return [self._task(row) for row in rows]
+
+    def _task(self, row: Row) -> Task:
+        one, gamefile, kind = (_text(row, field) for field in ("id", "gamefile", "task_type"))
+        path = self._root / gamefile
+        try:
+            content = path.read_bytes()
+            game = json.loads(content)
+        except OSError as error:
+            raise row.error(
+                f"the game file {path} cannot be read: {error.strerror or error}. Set env.data_root (or ALFWORLD_DATA) to the folder that "
+                "game files are named from."
+            ) from error
+        except ValueError as error:
+            raise row.error(f"the game file {path} is not JSON: {error}.") from error
+        if not isinstance(game, dict) or not all(isinstance(game.get(part), str) for part in _PARTS):
+            raise row.error(f"the game file {path} lacks one of {', '.join(_PARTS)}: it is no game of ALFWorld.")
+        goal = _GOAL.search(game["grammar"])
+        if goal is None:
+            raise row.error(f"the game file {path} does not say what the task is.")
+        return Task(
+            id=one,
+            prompt=fill(self._template, {"goal": goal[1], "places": ", ".join(places(game["pddl_problem"]))}).strip(),
+            kind=kind,
+            surroundings=hashlib.sha256(content).hexdigest(),
+            data={"gamefile": gamefile},
+        )
+
+
+def places(problem: str) -> list[str]:
+    """The places of a room that one can go to, by the names they have in the game."""
+    init = _INIT.search(problem.lower())
+    facts = init[1] if init else ""
+    names = short_names(_ID.findall(facts))
+    return sorted({names[one] for one in _PLACE.findall(facts) if one in names}, key=by_number)
+
+
+def _text(row: Row, field: str) -> str:
+    value: Any = row.data.get(field)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise row.error(f"{field!r} is missing or empty. A row has id, gamefile and task_type.")
+    return value.strip()

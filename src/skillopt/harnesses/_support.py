@@ -1,0 +1,41 @@
+"""Tells which benchmark runs inside which harness, from what the plug-ins say of themselves; for the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+from skillopt.agents import agents
+from skillopt.agents._survey import support_table
+from skillopt.harnesses import harnesses
+from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
+
+_END = "<!-- end -->"
+SINGLE = "single"
+"""The public word for a mode in which a task is worked on without an environment of ours."""
+
+
+def benchmark_table(plugins: Mapping[str, BenchmarkPlugin]) -> str:
+    """A Markdown table of benchmarks and harnesses."""
+    names = harnesses.names()
+    head = ["Benchmark", *(f"`{name}`" for name in names)]
+    rows = [[f"`{name}`", *(_cell(plugin, harness) for harness in names)] for name, plugin in sorted(plugins.items())]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)) + "\n"
+
+
+def with_tables(page: str, plugins: Mapping[str, BenchmarkPlugin]) -> str:
+    """The page with its two generated tables as the code has them now; they stand between comments that name them."""
+    for name, table in (("agents", support_table()), ("benchmarks", benchmark_table(plugins))):
+        before, mark, rest = page.partition(f"<!-- table: {name} -->\n")
+        page = f"{before}{mark}{table}{rest[rest.index(_END) :]}" if mark else page
+    return page
+
+
+def _cell(plugin: BenchmarkPlugin, harness: str) -> str:
+    """An agent brings its own tools, so it needs a mode without an environment; chat needs one that understands plain text."""
+    if not isinstance(plugin, ChoosesHarness):
+        return "yes"
+    if harness not in agents.names():
+        return "yes" if harness == "tool_loop" else "by mode"
+    mode = plugin.Settings.model_fields.get("mode")
+    return f"`env.mode: {SINGLE}`" if mode is not None and SINGLE in get_args(mode.annotation) else "no"

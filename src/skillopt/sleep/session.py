@@ -1,0 +1,128 @@
+"""What a session with a coding agent is to us, whatever program wrote it down, and which of them are our own calls."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from typing import Literal
+
+Speaker = Literal["user", "assistant", "tool"]
+
+RUN_ID_VARIABLE = "SKILLOPT_RUN_ID"
+"""The environment variable that tells a program started by a night which run started it; a transcript does not show it."""
+_OUR_FOLDER = re.compile(r"skillopt-agent-[A-Za-z0-9_]{4,}")
+_OUR_LINE = re.compile(r"^\[skillopt run ([A-Za-z0-9._-]{4,80})\]$", re.MULTILINE)
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    """A tool the agent called. `about` is what it was called on - a path, a command, a skill - redacted and cut short."""
+
+    name: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One thing that was said or done. Texts are redacted; `clipped` says that the end of it was left out."""
+
+    role: Speaker
+    text: str
+    time: datetime | None = None
+    tools: tuple[ToolUse, ...] = ()
+    clipped: bool = False
+    failed: bool = False
+    """A tool that reported an error, or a reply that was interrupted or broke off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One conversation of a person with an agent: only what the person wrote, what the agent answered, and which tools it used.
+
+    System and meta records, injected context, sub-agents and summaries of compactions are not in it. All times are UTC.
+    """
+
+    source: str
+    id: str
+    project: str
+    """The folder the agent worked in, as text; empty where the transcript does not say."""
+    started: datetime
+    ended: datetime
+    turns: tuple[Turn, ...]
+    skills: tuple[str, ...] = ()
+    """Names of the skills that were really loaded or read, in the order in which they were first seen."""
+    is_ours: bool = False
+    """A call of our own engine, recognised by `is_our_call`."""
+    path: str = ""
+    """The file it was read from."""
+
+    @property
+    def prompts(self) -> tuple[Turn, ...]:
+        """What the person wrote."""
+        return tuple(turn for turn in self.turns if turn.role == "user")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harvest:
+    """What was found in the transcripts. `read` sessions = kept + those dropped; bad records are counted apart."""
+
+    sessions: tuple[Session, ...]
+    """The kept ones, oldest end first."""
+    read: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Sessions left out, by reason."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Records and files left out, by reason."""
+    notes: tuple[str, ...] = ()
+    """What a person should do to get more, such as an extra to install."""
+    next_since: datetime | None = None
+    """From when the next harvest has to read so that no session is missed; None where nothing was found."""
+
+    @property
+    def kept(self) -> int:
+        """How many sessions are left to mine."""
+        return len(self.sessions)
+
+    def of(self, project: PurePath | str) -> tuple[Session, ...]:
+        """The sessions that ran in this folder or below it."""
+        return tuple(session for session in self.sessions if is_within(session.project, project))
+
+    def skills(self) -> Counter[str]:
+        """In how many sessions each skill was used."""
+        return Counter(name for session in self.sessions for name in session.skills)
+
+
+def run_line(run_id: str) -> str:
+    """The line that marks a prompt as ours, for calls that run where a person's transcripts are kept."""
+    line = f"[skillopt run {run_id}]"
+    if not _OUR_LINE.fullmatch(line):
+        raise ValueError(f"{run_id!r} is no run id: 4 to 80 letters, digits, dots, dashes and underscores")
+    return line
+
+
+def is_our_call(project: str, prompts: Iterable[str]) -> bool:
+    """Whether a session is one of our own calls: it ran in a folder that we made for it, or a prompt carries the line of a run.
+
+    Both are exact. Wording is never a sign: a person may well talk about skills, and our prompts change.
+    """
+    if any(_OUR_FOLDER.fullmatch(part) for part in _pure(project).parts):
+        return True
+    return any(_OUR_LINE.search(text) for text in prompts)
+
+
+def is_within(folder: str, project: PurePath | str) -> bool:
+    """Whether a folder is the project's or below it. A parent is another project, and an unknown folder belongs to none."""
+    if not folder.strip() or not str(project).strip():
+        return False
+    inner, outer = _pure(folder), _pure(str(project))
+    return type(inner) is type(outer) and (inner == outer or outer in inner.parents)
+
+
+def _pure(path: str) -> PurePath:
+    """A path of whatever system wrote it down."""
+    return PureWindowsPath(path) if _DRIVE.match(path) else PurePosixPath(path)
