@@ -121,3 +121,16 @@ def is_gone(pid: int) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+@pytest.mark.parametrize("ticks", range(6))
+async def test_a_program_that_is_withdrawn_while_it_starts_neither_hangs_nor_lives_on(ticks: int) -> None:
+    running = asyncio.ensure_future(run([*python("import time; time.sleep(60)"), f"withdrawn-{ticks}-5741"]))
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    running.cancel()
+    done, _ = await asyncio.wait([running], timeout=10)
+    assert done
+    assert running.cancelled()
+    await asyncio.sleep(0.1)
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"withdrawn-{ticks}-5741".encode() in path.read_bytes()]

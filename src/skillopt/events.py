@@ -93,6 +93,8 @@ class Selected(_Event):
     limit: int | None
     """None where nothing limits a step."""
     ranked: bool
+    ranking: dict[str, Any] | None = None
+    """What the optimizer model said when it ranked, where it was asked."""
     edits: list[dict[str, Any]]
     decision: dict[str, Any] | None = None
     """How the optimizer model chose the limit, where it did."""
@@ -167,6 +169,8 @@ class TestMeasured(_Event):
 
     type: Literal["test_measured"] = "test_measured"
     look: int
+    kinds: dict[str, str] = {}
+    """The type of each task, where tasks have types."""
     skills: dict[str, str]
     rows: dict[str, list[RowFact]]
 

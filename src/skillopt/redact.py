@@ -67,6 +67,18 @@ def redact_patterns(text: str) -> str:
     return text
 
 
+def redact_transcript(text: str) -> str:
+    """What other people's sessions need on top of `redact_patterns`: values behind a secret's name, cookies, e-mail and phone numbers.
+
+    Linear in the text as well. It is for transcripts and what is made of them; task and skill text that the user gives is left as it is.
+    """
+    text = redact_patterns(text)
+    for rule in _PRIVATE_RULES:
+        if not rule.hints or any(hint in text for hint in rule.hints):
+            text = rule.pattern.sub(rule.replace, text)
+    return text
+
+
 # Every pattern either starts only where its own run of characters starts (a lookbehind on the class it consumes) or is bounded, so that
 # no text makes it look at a character more than a constant number of times. The hints keep plain text free of regex work.
 
@@ -113,7 +125,13 @@ _RULES = (
     _Rule(("hf_", "gsk_", "npm_"), _compile(r"(?<!\w)(?:hf|gsk|npm)_[A-Za-z0-9]{30,}")),
     _Rule(("xai-",), _compile(r"(?<![\w-])xai-[A-Za-z0-9]{20,}")),
     _Rule(("AKIA", "ASIA"), _compile(r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])")),
-    _Rule(("xox",), _compile(r"(?<![\w-])xox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    _Rule(("xox", "xapp-"), _compile(r"(?<![\w-])(?:xox[abcdeoprs]|xapp)-[A-Za-z0-9-]{10,}")),
+    _Rule(("hooks.slack.com/",), _compile(r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/-]{10,}"), _after_prefix),
+    _Rule(
+        ("pypi-", "dckr_pat_", "hvs.", "dop_v1_", "lin_api_"), _compile(r"(?<![\w-])(?:pypi-|dckr_pat_|hvs\.|dop_v1_|lin_api_)[\w-]{20,}")
+    ),
+    _Rule(("SG.",), _compile(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}")),
+    _Rule(("AGE-SECRET-KEY-1",), _compile(r"(?<![\w-])AGE-SECRET-KEY-1[A-Z0-9]{20,}")),
     _Rule(("AIza",), _compile(r"(?<![\w-])AIza[\w-]{30,}")),
     _Rule(("ya29.",), _compile(r"(?<![\w-])ya29\.[\w-]{20,}")),
     _Rule(("eyJ",), _compile(r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}")),
@@ -125,6 +143,104 @@ _RULES = (
         _compile(r"(?i)([?&](?:api[-_]?key|key|access_token|token|client_secret|secret|password|sig)=)[^&\s\"'#<>]{6,}"),
         _after_prefix,
     ),
+)
+
+
+_NAME = (
+    r"(api[-_ ]?key|(?:secret|access|account|private|signing|encryption|master)[-_ ]?(?:access[-_ ]?)?key|client[-_ ]?secret"
+    r"|auth(?:orization)?[-_ ]?token|token|credentials?|secret|passwords?|passwd|pwd|passphrase|passcode)"
+)
+"""Names whose value is a secret; a longer name that ends in one counts too, one that goes on (`token_count`) does not."""
+_IS = r"(?!\w)\\{0,3}[\"'`]?\]?[ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4}"
+_PASSWORDS = ("secret", "password", "passwords", "passwd", "pwd", "passphrase", "passcode", "credential", "credentials")
+_NO_VALUE = frozenset(
+    (
+        "none null nil true false str string bytes int bool any optional undefined required optional unset empty hidden secret password token"
+    ).split()
+)
+_CODE = re.compile(r"[A-Za-z_][\w.]*(?:[(\[{.]|$)", re.ASCII)
+_PLACEHOLDER = re.compile(r"[<{$%\[(*.]|x{3,}|\.{3}|your[-_ ]|my[-_ ]|example|changeme|redacted", re.IGNORECASE)
+
+
+def _named_value(match: re.Match[str]) -> str:
+    """A value behind a secret's name, in quotes or without."""
+    name, value = match[1], next(filter(None, match.groups()[1:]), "")
+    is_quoted = match[0][: -len(value)][-1:] in "\"'`" if value else False
+    if not value or not _is_secret_value(name, value, is_quoted, match[0]):
+        return match[0]
+    return f"{match[0][: -len(value)]}{MARK}"
+
+
+def _is_secret_value(name: str, value: str, is_quoted: bool, whole: str) -> bool:
+    if value.startswith(MARK) or value.casefold().strip(" .") in _NO_VALUE or _PLACEHOLDER.match(value):
+        return False
+    if name.lower().replace("-", "").replace("_", "") not in _PASSWORDS:
+        return _looks_random(value)
+    if is_quoted:
+        return len(value) >= 4
+    # `password: str` and `password = ask()` are code; `PASSWORD=hunter` is a setting.
+    return _looks_random(value) or value.isdigit() or (len(value) >= 4 and "=" in whole and not _is_code(value))
+
+
+def _is_code(value: str) -> bool:
+    return ("." in value or "(" in value or "[" in value) and _CODE.match(value) is not None
+
+
+def _looks_random(value: str) -> bool:
+    """Longer than words are, or letters with digits or signs among them; a number alone is a count, a path or a call is code."""
+    if len(value) < 6 or value.isdigit() or "(" in value or value.startswith(("/", "./", "~/", "http://", "https://")):
+        return False
+    has_digit = any(character.isdigit() for character in value)
+    has_sign = any(character in "!@#$%^&*+=~?" for character in value)
+    has_letter = any(character.isalpha() for character in value)
+    return (has_letter and (has_digit or has_sign)) or (len(value) >= 16 and " " not in value and "." not in value and "_" not in value)
+
+
+def _told_value(match: re.Match[str]) -> str:
+    """A value told in a sentence: only one with digits or signs in it is taken for a secret."""
+    value = match[2].rstrip(".,;:!?)")
+    mixed = any(character.isdigit() for character in value) or any(character in "!@#$%^&*" for character in value)
+    keep = len(value) < 6 or value.isdigit() or not mixed or value.startswith(("/", "http")) or _PLACEHOLDER.match(value)
+    return match[0] if keep else f"{match[1]}{MARK}{match[2][len(value) :]}"
+
+
+def _cookies(match: re.Match[str]) -> str:
+    return f"{match[1]}{MARK}" if "=" in match[2] else match[0]
+
+
+def _phone(match: re.Match[str]) -> str:
+    return MARK if 9 <= sum(character.isdigit() for character in match[0]) <= 15 else match[0]
+
+
+_PRIVATE_RULES = (
+    _Rule(
+        (), _compile(rf"(?i){_NAME}{_IS}" r"(?:[rbfu]{0,2}\"((?:[^\"\n\\]|\\.)+)|[rbfu]{0,2}'((?:[^'\n\\]|\\.)+)|`([^`\n]+))"), _named_value
+    ),
+    _Rule(('\\"', "\\'"), _compile(rf"(?i){_NAME}{_IS}" r"\\{1,3}[\"']([^\"'\n\\]+)"), _named_value),
+    _Rule((), _compile(rf"(?i){_NAME}{_IS}" r"([^\s\"'`,;&<>\\]+)"), _named_value),
+    _Rule((), _compile(rf"(?i)({_NAME}(?!\w)[ \t]{{1,4}}(?:(?:is|was|=)[ \t]{{1,4}})?[\"'`]?)([^\s\"'`,;&<>]+)"), _told_value),
+    _Rule(
+        ("AccountKey=", "SharedAccessKey=", "accountkey="),
+        _compile(r"(?i)((?:account|sharedaccess)key=)[A-Za-z0-9+/=]{20,}"),
+        _after_prefix,
+    ),
+    _Rule(
+        ("ookie", "OOKIE"),
+        _compile(r"(?i)((?<![\w-])(?:set-)?cookie\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?)([^\n\"'\\]+)"),
+        _cookies,
+    ),
+    _Rule(("-b ", "--cookie"), _compile(r"((?<!\S)(?:-b|--cookie)[ =]{1,2}[\"']?)([^\s\"']+)"), _cookies),
+    _Rule(("-u ", "--user"), _compile(r"((?<!\S)(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,200}:)[^\s\"']+"), _after_prefix),
+    _Rule(
+        ("uthorization", "UTHORIZATION"),
+        _compile(
+            r"(?i)((?<!\w)authorization\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?(?:[a-z0-9-]{2,20}[ \t]{1,4})?)([\w.~+/=-]{16,})"
+        ),
+        _if_token,
+    ),
+    _Rule(("@",), _compile(r"(?<![\w.+%-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,6}[A-Za-z]{2,24}(?![\w-])")),
+    _Rule(("+",), _compile(r"(?:(?<=[ \t\"'(:>,=])|\A)\+\d(?:[ ().-]{0,2}\d){7,15}(?![\w-])"), _phone),
+    _Rule((), _compile(r"(?<![\w.+-])(?:\(\d{3}\)[ ]?|\d{3}[.-])\d{3}[.-]\d{4}(?![\w-])")),
 )
 
 

@@ -68,12 +68,11 @@ def test_claude_code_is_asked_without_tools_skills_or_settings() -> None:
 
 def test_claude_code_takes_a_setup_token_as_a_token_and_its_settings_where_they_are_set() -> None:
     launch = agent("claude_code").work(
-        work(access(key="sk-ant-oat01-token"), settings={"effort": "high", "max_thinking_tokens": 9, "profile": "/s"}, can_confine=True)
+        work(access(key="sk-ant-oat01-token"), settings={"effort": "high", "max_thinking_tokens": 9, "profile": "/s"})
     )
     assert launch.env["CLAUDE_CODE_OAUTH_TOKEN"] == "sk-ant-oat01-token"
     assert "ANTHROPIC_API_KEY" not in launch.env
     assert launch.env["MAX_THINKING_TOKENS"] == "9"
-    assert launch.env["CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"] == "1"
     assert launch.arguments[7:11] == ("--effort", "high", "--settings", "/s")
 
 

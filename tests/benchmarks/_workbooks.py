@@ -55,11 +55,11 @@ def row(name: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def make_data(root: Path, count: int = 5, **changes: Any) -> Path:
-    """A folder with `dataset.json` and the workbooks of `count` tasks, three cases each."""
+def make_data(root: Path, count: int = 5, cases: int = 3, **changes: Any) -> Path:
+    """A folder with `dataset.json` and the workbooks of `count` tasks."""
     names = [f"task-{number}" for number in range(count)]
     for number, name in enumerate(names):
-        write_cases(root / "spreadsheet" / name, name, [[number + 3, case + 20, 7] for case in range(3)])
+        write_cases(root / "spreadsheet" / name, name, [[number + 3, case + 20, 7] for case in range(cases)])
     (root / "dataset.json").write_text(json.dumps([row(name, **changes) for name in names]), encoding="utf-8")
     return root
 

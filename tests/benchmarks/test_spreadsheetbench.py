@@ -34,7 +34,7 @@ TEMPLATE = "{instruction}\n{kind}\n{position}\n{preview}"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data")
+    return make_data(tmp_path / "data", cases=2)
 
 
 def loaded(path: Path, root: Path | None = None) -> tuple[list[Any], Loader]:
@@ -121,8 +121,8 @@ def test_an_input_without_its_golden_and_an_id_that_nobody_knows_are_refused(dat
         loaded(write(tmp_path / "ids.json", [{"id": "task-77"}]), data)
     with pytest.raises(TaskError, match=r"no instruction, and there is no .*dataset\.json"):
         loaded(write(tmp_path / "ids.json", [{"id": "task-0"}]))
-    (data / "spreadsheet/task-0/3_task-0_answer.xlsx").unlink()
-    with pytest.raises(TaskError, match=r"3_task-0_input\.xlsx has no 3_task-0_answer\.xlsx"):
+    (data / "spreadsheet/task-0/2_task-0_answer.xlsx").unlink()
+    with pytest.raises(TaskError, match=r"2_task-0_input\.xlsx has no 2_task-0_answer\.xlsx"):
         loaded(data / "dataset.json")
 
 

@@ -208,7 +208,7 @@ def test_what_is_no_workbook_is_said_and_the_next_one_is_read(tmp_path: Path) ->
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data", 2)
+    return make_data(tmp_path / "data", 2, cases=1)
 
 
 async def scored(data: Path, code: str | None, **settings: Any) -> tuple[float, float, str]:
@@ -218,7 +218,8 @@ async def scored(data: Path, code: str | None, **settings: Any) -> tuple[float, 
 
 
 @needs_bubblewrap
-async def test_hard_is_all_cases_and_soft_their_share(data: Path) -> None:
+async def test_hard_is_all_cases_and_soft_their_share(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 2)
     assert await scored(data, DOUBLE) == (1, 1, "")
     some = DOUBLE.replace("book.save", "if sheet['A3'].value == 21: sheet['B3'] = 'wrong'\nbook.save")
     hard, soft, feedback = await scored(data, some)
@@ -282,8 +283,9 @@ async def test_a_workbook_of_an_earlier_run_is_never_scored(data: Path) -> None:
 
 
 @needs_bubblewrap
-async def test_a_workbook_that_swells_when_it_is_read_harms_only_itself(data: Path) -> None:
-    """Two of three cases are right; the third hands back a sheet of a gigabyte in a small file."""
+async def test_a_workbook_that_swells_when_it_is_read_harms_only_itself(tmp_path: Path) -> None:
+    """Two of three cases are right; the third hands back a sheet of 300 MB in a small file."""
+    data = make_data(tmp_path, 2)
     bomb = """
 import zipfile
 if sheet["A3"].value == 22:
@@ -293,10 +295,10 @@ if sheet["A3"].value == 22:
         for name, content in parts.items():
             with package.open(name, "w") as part:
                 part.write(content.replace(b"</worksheet>", b""))
-                for _ in range(1000 if "sheet1" in name else 0):
+                for _ in range(300 if "sheet1" in name else 0):
                     part.write(b" " * (1 << 20))
 """
-    hard, soft, feedback = await scored(data, DOUBLE + bomb, code_timeout=20, code_memory=512)
+    hard, soft, feedback = await scored(data, DOUBLE + bomb, code_memory=256)
     assert (hard, soft) == (0, pytest.approx(2 / 3))
     assert "Case 3: The workbook at OUTPUT_PATH cannot be read" in feedback
 
@@ -351,10 +353,10 @@ def holds(path):
 found = [os.path.join(root, name) for root, _, names in os.walk("/") for name in names if name.endswith(".xlsx")]
 found += [{str(data)!r} + "/spreadsheet/task-0/1_task-0_answer.xlsx", os.path.dirname(INPUT_PATH) + "/1_task-0_answer.xlsx"]
 import sys
-sys.exit(repr((sorted(found)[:1], [path for path in found if holds(path)])))
+sys.exit(repr(([path for path in found if os.path.exists(path)], [path for path in found if holds(path)])))
 """
     _, _, feedback = await scored(data, search)
-    assert feedback.count("(['/box/input.xlsx'], [])") == 3
+    assert feedback.count("(['/box/input.xlsx'], [])") == 1
 
 
 @needs_bubblewrap
@@ -382,7 +384,8 @@ def workbook(cells: dict[str, Any]) -> bytes:
 
 
 @needs_bubblewrap
-async def test_workbooks_are_compared_by_case_and_formulas_count(data: Path) -> None:
+async def test_workbooks_are_compared_by_case_and_formulas_count(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 2)
     made: SpreadsheetBench = bench(data)
     task: Task = made.tasks("train")[0]
     first = openpyxl.load_workbook(task.files[0]).active

@@ -64,7 +64,10 @@ if has("READS-IT"):
     say(type="user", message=dict(content=[dict(type="tool_result", tool_use_id="t2", content="1\\tSECRET RULE")]))
 if has("EDITS"):
     pathlib.Path("made.txt").write_text("made by " + prompt.split("EDITS ")[1].split()[0])
-if has("TELLS-ENV"):
+if has("LOOKS-AT "):
+    there = [path for path in prompt.split("LOOKS-AT ")[1].split()[0].split(",") if pathlib.Path(path).exists()]
+    end(json.dumps(there))
+elif has("TELLS-ENV"):
     end(json.dumps(dict(os.environ)))
 elif has("SILENT"):
     end("")
@@ -73,10 +76,10 @@ else:
 """
 
 
-def stub(folder: Path, *, help: str | None = None) -> Path:
+def stub(folder: Path, *, help: str | None = None, python: str = sys.executable) -> Path:
     """Write the program; pids of what it leaves running go to files in the same folder."""
     path = folder / "stub-claude"
     text = " ".join(CLAUDE.flags) if help is None else help
-    path.write_text(_PROGRAM.format(python=sys.executable, help=text, note=str(folder)))
+    path.write_text(_PROGRAM.format(python=python, help=text, note=str(folder)))
     path.chmod(0o755)
     return path

@@ -25,6 +25,7 @@ from skillopt.ledger import Amount, Budget, Entry, Ledger
 from skillopt.messages import Image
 from skillopt.models._model import ModelSpec
 from skillopt.redact import Scrubber
+from skillopt.sandbox import is_there
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
@@ -165,6 +166,17 @@ async def test_a_credential_the_agent_prints_is_not_kept(tmp_path: Path) -> None
     assert json.loads(done.answer)["ANTHROPIC_API_KEY"] == "[redacted]"
 
 
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists() or not is_there(), reason="needs bubblewrap and a Python of the system's")
+async def test_behind_the_wall_only_the_system_the_program_and_its_own_place_exist(tmp_path: Path) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "tasks.json").write_text("[]")
+    program = stub(tmp_path / "program", python="/usr/bin/python3")
+    made = harness(tmp_path, agent={"path": str(program)})
+    looked = [str(path) for path in (tmp_path / "tasks.json", tmp_path, Path.home(), program, "/usr/bin", __file__)]
+    done = await rollout(made, f"LOOKS-AT {','.join(looked)} ")
+    assert set(json.loads(done.answer)) == {str(program), str(tmp_path), "/usr/bin"}, "a folder above a visible file is there, but empty"
+
+
 async def test_fifty_rollouts_at_once_do_not_mix_and_leave_nothing(tmp_path: Path, _own_temp: Path) -> None:
     made = harness(tmp_path)
     many = await asyncio.gather(*(rollout(made, f"EDITS n{n} SLOWLY") for n in range(50)))
@@ -282,9 +294,10 @@ asyncio.run(rollout(harness(Path({folder!r})), "HANG"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-async def test_killing_the_trainer_leaves_no_orphan_agent(tmp_path: Path) -> None:
+async def test_killing_the_trainer_leaves_no_orphan_agent(tmp_path: Path, _own_temp: Path) -> None:
     code = TRAINER.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
-    trainer = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stderr=asyncio.subprocess.PIPE)
+    env = {**os.environ, "TMPDIR": str(_own_temp)}
+    trainer = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stderr=asyncio.subprocess.PIPE, env=env)
     notes: list[Path] = []
     for _ in range(500):
         notes = list(tmp_path.glob("*.pids"))
@@ -298,6 +311,11 @@ async def test_killing_the_trainer_leaves_no_orphan_agent(tmp_path: Path) -> Non
     await trainer.wait()
     assert await asyncio.to_thread(is_gone, agent)
     assert await asyncio.to_thread(is_gone, away), "what the agent started in a session of its own lives on"
+    for _ in range(250):
+        if not list(_own_temp.iterdir()):
+            break
+        await asyncio.sleep(0.02)
+    assert not list(_own_temp.iterdir()), "its folders are left"
 
 
 def ended_already(pid: int) -> bool:

@@ -15,9 +15,11 @@ import pytest
 
 from models._by_hand import Entry, answer_all, by_the_world, questions, rounds
 from promises._runs import database_of, facts, make_job, run
+from skillopt import api
 from skillopt.build import Job
 from skillopt.errors import AnswersWanted
 from skillopt.events import Judged, StageClosed
+from skillopt.skill.document import Document
 from skillopt.store.run import read_events
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
@@ -152,6 +154,22 @@ async def test_an_optimizer_by_hand_is_asked_everything_a_slow_target_gives_rise
     assert {entry["stage"] for entry in asked} == {"analyst_failure"}
     assert len(asked) > 1
     assert [entry["place"] for entry in asked if not entry["place"].startswith("e1/s1/")] == []
+
+
+@pytest.mark.parametrize("by_hand_first", [True, False])
+async def test_a_target_by_hand_beside_another_is_asked_everything_and_holds_nobody_up(tmp_path: Path, by_hand_first: bool) -> None:
+    async with LoopbackProvider(world_answers()) as provider:
+        models = ["handoff", f"compatible:m@{provider.base_url}"][:: 1 if by_hand_first else -1]
+        jobs = [make_job([f"model.target={model}", "model.optimizer=world", *SMALL, *NARROW]) for model in models]
+        targets = [api.Target.of(one.config) for one in jobs]
+        skills = {"good": Document("# Good\n"), "bad": Document("# Bad\n")}
+        found = await api.matrix(jobs[0], skills, ["val"], tmp_path, targets=targets)
+        assert isinstance(found.stopped, AnswersWanted)
+        assert [(one.target, one.n) for one in found.evaluations] == [("compatible:m", 12)] * 2
+        assert answer_all(tmp_path / "handoff") == 24
+        found = await api.matrix(jobs[0], skills, ["val"], tmp_path, targets=targets)
+    assert found.stopped is None
+    assert len(found.evaluations) == 4
 
 
 def test_a_credential_never_comes_onto_the_desk(tmp_path: Path) -> None:

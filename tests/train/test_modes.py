@@ -133,8 +133,13 @@ def test_the_slow_update_reads_the_pairs_its_policy_keeps(tmp_path, policy):
     assert bool(asked) == (policy == "changed")
 
 
+def bundle_rows(run, step):
+    """The val rows that decided on the whole bundle."""
+    return next(event.rows_used for event in run.of(Judged) if event.place.endswith(f"/s{step}"))
+
+
 def test_a_rejected_bundle_is_tried_again_as_its_halves_and_the_cost_is_shown(tmp_path):
-    run = train(tmp_path / "run", model__optimizer="world:harm=0.9", train__num_epochs=4)
+    run = train(tmp_path / "run", model__optimizer="world:harm=0.9,seed=6", train__num_epochs=6)
     saved = [record for record in run.json("history.json") if "salvage" in record]
     assert saved
     kept = [record for record in saved if record["action"] in ALL_ACCEPTED]
@@ -145,9 +150,10 @@ def test_a_rejected_bundle_is_tried_again_as_its_halves_and_the_cost_is_shown(tm
         assert [half["action"] for half in halves[:-1]] == ["reject"] * (len(halves) - 1)
         assert (halves[-1]["action"] == "accept") == (record["action"] in ALL_ACCEPTED)
         applied = record["edit_states"]["applied"]
+        assert bundle_rows(run, record["step"]) * 2 < 30
         assert applied >= 2 and sum(len(half["edits"]) for half in halves) <= applied
         step = run.folder / f"steps/step_{record['step']:04d}"
         assert (step / "half_1/candidate_skill.md").is_file() and (step / "half_1/verdict.json").is_file()
-    without = train(tmp_path / "without", model__optimizer="world:harm=0.9", train__num_epochs=4, optimizer__salvage=False)
+    without = train(tmp_path / "without", model__optimizer="world:harm=0.9,seed=6", train__num_epochs=6, optimizer__salvage=False)
     assert not any("salvage" in record for record in without.json("history.json"))
     assert not any("half-" in event.place for event in without.of(Judged))

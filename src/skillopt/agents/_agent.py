@@ -64,8 +64,6 @@ class Work:
     skill: str | None = None
     activation: Activation = "forced"
     images: tuple[Path, ...] = ()
-    can_confine: bool = False
-    """Whether this machine has what a CLI needs to keep its own credentials from the programs it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

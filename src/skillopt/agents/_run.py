@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -43,11 +41,6 @@ class Driver:
         self._config = None if home is None else Path(home).expanduser().absolute()
 
     @property
-    def can_confine(self) -> bool:
-        """Whether a CLI that needs other programs to protect its credentials finds them here: bubblewrap and socat."""
-        return sys.platform == "linux" and all(shutil.which(name) is not None for name in ("bwrap", "socat"))
-
-    @property
     def can_isolate_login(self) -> bool:
         """Whether a run can have a home of its own: it needs a credential that is passed on purpose."""
         return self.access.provider != OWN or self.access.key is not None
@@ -77,6 +70,7 @@ class Driver:
                 timeout=self.timeout,
                 max_output=MOST_OUTPUT,
                 guarded=True,
+                belongings=place.root,
             )
         except TimedOut as timed_out:
             raise self._hung(timed_out) from None

@@ -94,10 +94,11 @@ class ClaudeCode:
         ]
         prompt = _with_images(work.prompt, [str(path.relative_to(work.place.workspace)) for path in work.images])
         forced = work.skill is not None and work.activation == "forced"
-        env = self._env(work.access, work.settings, work.place)
-        if work.can_confine:
-            env["CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"] = "1"
-        return Launch(arguments=tuple(arguments), env=env, stdin=f"/{work.skill} {prompt}" if forced else prompt)
+        return Launch(
+            arguments=tuple(arguments),
+            env=self._env(work.access, work.settings, work.place),
+            stdin=f"/{work.skill} {prompt}" if forced else prompt,
+        )
 
     def report(self, done: Finished, place: Place, skill: str | None) -> Report:
         """Read the stream; a result that says it is an error is one, whatever its text."""

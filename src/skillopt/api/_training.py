@@ -60,6 +60,8 @@ async def train(engine: Engine) -> Result:
         engine.run.steps(),
         seed=trainer.measured(state.seed),
         best=trainer.measured(state.best),
+        final=None if state.score is None else trainer.measured(state.skill),
+        config=job.settings,
         gate=trainer.gate,
         ungated=trainer.ungated,
         report=fitted.report,

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from skillopt.benchmarks._rows import DATA_SUFFIXES, Row, load_rows
 from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.judge import Judge, Judged
+from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import Scorer, score_trajectory
 from skillopt.tasks.splits import ALIASES, Splits, ratio_split
@@ -71,6 +73,7 @@ class QuestionBenchmark:
         self.seed_skill = seed_skill
         self.scorer_version = scorer.version
         self.graded = scorer.graded
+        self.wants_judge = isinstance(scorer, Judged)
         self._splits = splits
         self._scorer = scorer
         for split in SPLITS:
@@ -88,6 +91,14 @@ class QuestionBenchmark:
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Score with the benchmark's scorer."""
         return await score_trajectory(self._scorer, task, trajectory)
+
+    async def score_with(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
+        """Score with a scorer that needs a judge."""
+        return await score_trajectory(self._scorer, task, trajectory, judge)
+
+    def protected(self, task: Task) -> Protected:
+        """What a skill may not hold of a task."""
+        return protected_by(self._scorer, task)
 
 
 def _from_folders(root: Path, to_tasks: Callable[[Sequence[Row]], Sequence[Task]]) -> Splits:

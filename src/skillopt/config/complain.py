@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from skillopt.config.absent import COMMON_KEYS, benchmarks_with
 from skillopt.config.fields import Leaf
-from skillopt.config.keys import DEAD, FLAT, REFUSED
+from skillopt.config.keys import DEAD, DEAD_PREFIXES, FLAT, REFUSED
 from skillopt.config.layers import LEAVES, SECTIONS, leaf_of, settings_leaves
 from skillopt.config.provider_keys import PROVIDER_KEYS
 from skillopt.config.source import CHOSEN, Entry
@@ -49,6 +49,8 @@ def check_keys(
             why, unasking = DEAD[entry.key]
             if unasking is not None and not _asks_for_nothing(entry.value, unasking):
                 warnings.append(f"{entry}: this key has no effect ({why})")
+        elif entry.key.startswith(DEAD_PREFIXES.get(benchmark or "", "\0")):
+            continue
         elif entry.key in REFUSED:
             why, harmless = REFUSED[entry.key]
             if not _asks_for_nothing(entry.value, harmless):

@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 from skillopt.config import yaml_file
 from skillopt.errors import ConfigError
 
-PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root"})
+PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.data_dirs"})
 """Public keys that are paths whatever type a benchmark gives them."""
 OUTPUT_KEYS = frozenset({"env.out_root", "cache.path", "model.optimizer.options.folder", "model.target.options.folder"})
 """Paths that are written: they belong to the working directory, never to the folder of a config file."""

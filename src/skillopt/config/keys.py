@@ -97,9 +97,14 @@ DEAD: Mapping[str, tuple[str, tuple[Any, ...] | None]] = {
     "env.judge_model": ("nothing reads it", ()),
     "env.judge_max_completion_tokens": ("nothing reads it", ()),
     "env.judge_retries": ("nothing reads it", ()),
+    "env.max_api_workers": ("rollouts in flight are env.workers", (8,)),
+    "env.max_queries_per_turn": ("documents are searched with tools", (4,)),
 }
 """Public keys without an effect, why, and the values that ask for nothing (None: any); those and a blank load silently, others with a
 warning."""
+
+DEAD_PREFIXES: Mapping[str, str] = {"officeqa": "env.search_"}
+"""Public keys of one benchmark that ask for nothing: settings of a search service, which is never asked as documents are searched offline."""
 
 REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "evaluation.use_semantic_density": (

@@ -13,12 +13,13 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from skillopt.errors import SYSTEMIC_KINDS, Fault, Kind, ProviderDown, Stopped
+from skillopt.evaluate.judge import ModelJudge
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
 from skillopt.harnesses._harness import Harness, Session
 from skillopt.ledger import TEST_STAGE
 from skillopt.models._limits import Slots
 from skillopt.models._model import Model
-from skillopt.tasks.benchmark import Benchmark
+from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
 
@@ -72,8 +73,12 @@ class Evaluator:
         emit: Sink,
         scrub: Callable[[str], str] = str,
         working: Callable[[], AbstractContextManager[None]] = nullcontext,
+        judge: ModelJudge | None = None,
     ) -> None:
-        """`working` is entered for as long as a rollout is run and scored, so that others can know that it is."""
+        """`working` is entered for as long as a rollout is run and scored, so that others can know that it is.
+
+        `judge` scores where the benchmark wants one, and is then part of what a score is stored under.
+        """
         self.workers = workers
         self.slots = Slots(workers)
         self.emit = emit
@@ -83,6 +88,8 @@ class Evaluator:
         self._benchmark = benchmark
         self._max_tokens = max_tokens
         self._working = working
+        self._judge = judge
+        self._scored_by = benchmark.scorer_version + ("" if judge is None else f" {judge.version}")
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         self._hashed: dict[str, tuple[str, str]] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -127,7 +134,7 @@ class Evaluator:
         try:
             with self._working():
                 trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
-                score = await self._score(row.task, key, attempt, trajectory)
+                score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
             detail = self._scrub(fault.detail)
             return self._arrived(stage, Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=detail))
@@ -188,8 +195,11 @@ class Evaluator:
             self._under_way.discard(task)
             self.slots.release()
 
-    async def _score(self, task: Task, key: str, attempt: int, trajectory: Trajectory) -> Score:
-        score = await self._benchmark.score(task, trajectory)
+    async def _score(self, task: Task, key: str, attempt: int, trajectory: Trajectory, stage: str, background: bool) -> Score:
+        if self._judge is not None and isinstance(self._benchmark, WantsJudge):
+            score = await self._benchmark.score_with(self._judge.at(stage, background=background), task, trajectory)
+        else:
+            score = await self._benchmark.score(task, trajectory)
         for name, value in (("hard", score.hard), ("soft", score.soft)):
             if not 0.0 <= value <= 1.0:
                 raise Fault("contract", f"the scorer gave {name} = {value!r} for task {task.id!r}; a score lies in [0, 1]")
@@ -198,7 +208,7 @@ class Evaluator:
         return score
 
     def _scorer(self, task: Task) -> str:
-        return f"{self._benchmark.scorer_version}:{self._hashes(task)[1][:16]}"
+        return f"{self._scored_by}:{self._hashes(task)[1][:16]}"
 
     def _hashes(self, task: Task) -> tuple[str, str]:
         """Content and full hash, computed once a task: hashing reads the task's files."""

@@ -89,7 +89,6 @@ class AgentHarness:
                 skill=name,
                 activation=self._activation,
                 images=images,
-                can_confine=self._driver.can_confine,
             )
             before = snapshot(place.workspace)
             report = await self._paid(work, session)

@@ -18,6 +18,8 @@ from skillopt.tasks.benchmark import OPTIMIZER_STAGES
 from skillopt.tasks.template import fill
 
 R = TypeVar("R", bound=BaseModel)
+CHARACTERS = 3
+"""Of a token, on the safe side."""
 
 
 class Asker:
@@ -48,8 +50,18 @@ class Asker:
 
     def room(self, fixed: str, stage: str) -> int:
         """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the safe side."""
-        used = len(self._prompts[stage]) + len(fixed) + 2_000
-        return max(2_000, (self._window - self._cap(stage)) * 3 - used)
+        used = len(self._prompts[stage]) + len(fixed) + self._reserve
+        return max(0, (self._window - self._cap(stage)) * CHARACTERS - used)
+
+    @property
+    def memory_room(self) -> int:
+        """Characters the memory of earlier steps may take: a sixth of the window."""
+        return self._window * CHARACTERS // 6
+
+    @property
+    def _reserve(self) -> int:
+        """Characters kept for headings and for asking once more: an unusable reply is quoted only as far as they go."""
+        return min(4_400, self._window * CHARACTERS // 12)
 
     async def ask(self, stage: str, root: str, index: str, user: str, shape: type[R]) -> R | Unusable:
         """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no step is burnt."""
@@ -63,7 +75,11 @@ class Asker:
             except Unusable as error:
                 trouble = error
                 again = f"That reply cannot be used: {error}. Answer again: one JSON object in the shape asked for, nothing else."
-                messages = (*messages, Message(role="assistant", content=_clip(reply.text)), Message(role="user", content=again))
+                messages = (
+                    *messages,
+                    Message(role="assistant", content=_clip(reply.text, self._reserve - 400)),
+                    Message(role="user", content=again),
+                )
         return trouble
 
     async def _send(self, stage: str, place: str, messages: tuple[Message, ...], shape: type[BaseModel]) -> Reply:
@@ -79,7 +95,9 @@ class Asker:
             ) from fault
 
     def _cap(self, stage: str) -> int:
-        return self._caps.get(stage, self._max_tokens)
+        # Prompt and reply share the window: in a small one a reply may take a quarter of it, in a large one half.
+        share = 4 if self._window <= 32_768 else 2
+        return min(self._caps.get(stage, self._max_tokens), self._window // share)
 
 
 def packaged(name: str) -> str:
@@ -87,5 +105,5 @@ def packaged(name: str) -> str:
     return files("skillopt.optimizer").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
-def _clip(text: str, most: int = 4_000) -> str:
+def _clip(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most] + "\n[cut]"

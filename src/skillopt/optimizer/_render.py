@@ -25,14 +25,19 @@ def skill_section(text: str) -> str:
     return section("Current skill", f"<skill>\n{text}\n</skill>" if text.strip() else "(The skill is empty: this is a start from nothing.)")
 
 
-def memory_section(memory: Sequence[Mapping[str, Any]]) -> str:
-    """What earlier steps tried and how the gate ruled."""
-    lines = []
-    for entry in memory:
-        lines.append(f"- Step {entry['step']}: {entry['action']}. {entry['why']}")
+def memory_section(memory: Sequence[Mapping[str, Any]], room: int) -> str:
+    """What earlier steps tried and how the gate ruled; where there is no room for all of them, the latest."""
+    kept: list[str] = []
+    for entry in reversed(memory):
+        lines = [f"- Step {entry['step']}: {entry['action']}. {entry['why']}"]
         lines += [f"  - tried: {json.dumps(edit, ensure_ascii=False)}" for edit in entry.get("edits", [])]
         lines += [f"  - failures seen: {pattern}" for pattern in entry.get("patterns", [])]
-    return section("What earlier steps tried", "\n".join(lines))
+        text = "\n".join(lines)
+        room -= len(text) + 1
+        if room < 0:
+            break
+        kept.append(text)
+    return section("What earlier steps tried", "\n".join(reversed(kept)))
 
 
 def proposals_section(title: str, edits: Sequence[Proposal]) -> str:
@@ -42,7 +47,8 @@ def proposals_section(title: str, edits: Sequence[Proposal]) -> str:
 
 def rollouts_section(title: str, pairs: Sequence[tuple[Task, Scored]], room: int) -> str:
     """Trajectories side by side, each with an equal share of the room."""
-    share = max(400, room // max(1, len(pairs)))
+    # The parts of a trajectory add up to seven sixths of its room, and its tags take about 160 characters more.
+    share = max(120, (room // max(1, len(pairs)) - 160) * 6 // 7)
     return section(title, "\n\n".join(trajectory(task, rollout, share) for task, rollout in pairs))
 
 

@@ -14,7 +14,7 @@ from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import section, trajectory
 from skillopt.optimizer._replies import MetaSkill, SlowUpdate, Unusable
 from skillopt.skill.document import problem_with, to_lf
-from skillopt.tasks.rollout import Rollout, Scored
+from skillopt.tasks.rollout import Rollout, Scored, means
 from skillopt.tasks.task import Task
 
 Category = Literal["regressed", "persistent_fail", "improved", "stable_success"]
@@ -64,7 +64,18 @@ def slim(pair: Pair) -> dict[str, Any]:
         told = row.trajectory
         return {"hard": row.score.hard, "soft": row.score.soft, "predicted_answer": told.answer[:2_000], "fail_reason": told.failure or ""}
 
-    return {"id": pair.task.id, "category": pair.category, "prev": arm(pair.before), "curr": arm(pair.after)}
+    return {
+        "id": pair.task.id,
+        "task": pair.task.prompt[:2_000],
+        "category": pair.category,
+        "prev": arm(pair.before),
+        "curr": arm(pair.after),
+    }
+
+
+def means_of(pairs: Sequence[Pair]) -> dict[str, float | None]:
+    """How the compared tasks went with the older and with the newer skill."""
+    return {"prev_hard": means([pair.before for pair in pairs]).hard, "curr_hard": means([pair.after for pair in pairs]).hard}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +84,7 @@ class Advice:
 
     text: str
     why: str = ""
+    reasoning: str = ""
 
 
 class Historian:
@@ -86,23 +98,23 @@ class Historian:
         fixed = _skills(older, newer) + section("Guidance so far", guidance or "(none yet)")
         user = fixed + _comparison(pairs, self._asker.room(fixed, "slow_update"))
         reply = await self._asker.ask("slow_update", place, "0", user, SlowUpdate)
-        return _advice(reply if isinstance(reply, Unusable) else reply.slow_update_content)
+        return _advice(reply, "" if isinstance(reply, Unusable) else reply.slow_update_content)
 
     async def meta_skill(self, place: str, older: str, newer: str, advice: str, pairs: Sequence[Pair]) -> Advice:
         """New advice for the analysts."""
         fixed = _skills(older, newer) + section("Advice so far", advice or "(none yet)")
         user = fixed + _comparison(pairs, self._asker.room(fixed, "meta_skill"))
         reply = await self._asker.ask("meta_skill", place, "0", user, MetaSkill)
-        return _advice(reply if isinstance(reply, Unusable) else reply.meta_skill_content)
+        return _advice(reply, "" if isinstance(reply, Unusable) else reply.meta_skill_content)
 
 
-def _advice(reply: str | Unusable) -> Advice:
+def _advice(reply: SlowUpdate | MetaSkill | Unusable, said: str) -> Advice:
     if isinstance(reply, Unusable):
         return Advice(text="", why=f"the reply cannot be used: {reply}")
-    text = to_lf(reply).strip()
+    text = to_lf(said).strip()
     if problem := problem_with(text):
-        return Advice(text="", why=f"the text {problem}")
-    return Advice(text=text, why="" if text else "there was nothing worth saying")
+        return Advice(text="", why=f"the text {problem}", reasoning=reply.reasoning)
+    return Advice(text=text, why="" if text else "there was nothing worth saying", reasoning=reply.reasoning)
 
 
 def _skills(older: str, newer: str) -> str:

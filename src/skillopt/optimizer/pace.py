@@ -41,7 +41,7 @@ class Pacer:
         user = (
             skill_section(skill)
             + section("Advice from earlier epochs", meta_skill)
-            + memory_section(memory)
+            + memory_section(memory, self._asker.memory_room)
             + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")
             + proposals_section(f"{available} changes at hand", proposals)
         )

@@ -92,7 +92,7 @@ class Reflector:
         self, place: str, seed: int, skill: str, memory: Sequence[Mapping[str, Any]], meta_skill: str, rollouts: Evaluation
     ) -> Reflection:
         """Reflect on a batch while it is still running; closes the rollout stage."""
-        fixed = skill_section(skill) + section("Advice from earlier epochs", meta_skill) + memory_section(memory)
+        fixed = skill_section(skill) + section("Advice from earlier epochs", meta_skill) + memory_section(memory, self._asker.memory_room)
         kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
         walks = together(*(self._walk(place, kind, seed + at, fixed, rollouts) for at, kind in enumerate(kinds)))
         outcomes, groups = await _both(rollouts.close(), walks)

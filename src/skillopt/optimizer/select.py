@@ -51,37 +51,39 @@ class Selector:
         """At most `limit` proposals; edits among them can be looked up in the skill. Of whole skills the first one is taken."""
         ended = list(merged.ended)
         limit = limit if self._form.limited else 1
-        chosen, ranked = merged.edits, False
+        chosen, ranking = merged.edits, None
         if limit is not None and len(chosen) > limit:
-            ranked = self._form.limited and limit > 0
-            chosen = await self._rank(place, skill, memory, meta_skill, merged.edits, limit) if ranked else merged.edits[:limit]
+            chosen = merged.edits[:limit]
+            if self._form.limited and limit > 0:
+                chosen, ranking = await self._rank(place, skill, memory, meta_skill, merged.edits, limit)
             kept = {edit.id for edit in chosen}
             ended += [Outcome(edit=edit, state="over_limit", reason=f"limit {limit}") for edit in merged.edits if edit.id not in kept]
         if self._form.mode == "patch":
             chosen = await self._repair(place, skill, [edit for edit in chosen if isinstance(edit, Edit)], ended)
         shown = [edit.as_json() for edit in chosen]
+        told = dict(decision) if decision else None
         self._emit(
             Selected(
-                id=f"{place}/select", place=place, limit=limit, ranked=ranked, edits=shown, decision=dict(decision) if decision else None
+                id=f"{place}/select", place=place, limit=limit, ranked=ranking is not None, ranking=ranking, edits=shown, decision=told
             )
         )
         return Selection(patch=chosen, ended=tuple(ended), offered=len(merged.edits), limit=limit, decision=decision)
 
     async def _rank(
         self, place: str, skill: Document, memory: Sequence[Mapping[str, Any]], meta_skill: str, edits: tuple[Proposal, ...], limit: int
-    ) -> tuple[Proposal, ...]:
+    ) -> tuple[tuple[Proposal, ...], dict[str, Any]]:
         user = (
             skill_section(skill.text)
             + section("Advice from earlier epochs", meta_skill)
-            + memory_section(memory)
+            + memory_section(memory, self._asker.memory_room)
             + proposals_section(f"{len(edits)} {self._form.noun}s, numbered from 0", edits)
             + section("Limit", f"Choose at most {limit}.")
         )
         reply = await self._asker.ask("ranking", place, "0", user, Ranking)
         if isinstance(reply, Unusable):
-            return edits[:limit]
-        wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))
-        return tuple(edits[index] for index in wanted[:limit])
+            return edits[:limit], {"fallback": True, "error": str(reply)}
+        wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))[:limit]
+        return tuple(edits[index] for index in wanted), {"fallback": False, "reasoning": reply.reasoning, "selected_indices": wanted}
 
     async def _repair(self, place: str, skill: Document, chosen: Sequence[Edit], ended: list[Outcome]) -> tuple[Proposal, ...]:
         lost = [outcome for outcome in apply(chosen, skill).outcomes if outcome.state == "unmatched"]

@@ -88,7 +88,7 @@ class Updater:
         user = (
             skill_section(skill.text)
             + section("Advice from earlier epochs", meta_skill)
-            + memory_section(memory)
+            + memory_section(memory, self._asker.memory_room)
             + proposals_section("Suggestions to carry out", patch)
         )
         reply = await self._asker.ask("rewrite", place, "0", user, Rewrite)

@@ -1,13 +1,15 @@
 """Ends what a process left behind: its group and, where /proc tells, everything that carries its mark.
 
 Also a program of its own (`python _reaper.py`), which imports nothing of ours: it is told on stdin of the children that a trainer starts
-and ends, and when its stdin closes - because the trainer died, however it did - it ends those that are left.
+and ends, and when its stdin closes - because the trainer died, however it did - it ends those that are left, with the folders they had.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,16 +55,18 @@ def marked(mark: str) -> list[int]:
 
 
 def main() -> None:
-    """Read `+pid mark` and `-pid mark` lines until stdin closes; then end all that were not taken back."""
-    alive: dict[int, str] = {}
+    """Read `+[pid, mark, folder]` and `-[pid, mark, folder]` until stdin closes; then end all that were not taken back."""
+    alive: dict[str, None] = {}
     for line in sys.stdin:
-        pid, mark = line[1:].split()
         if line[0] == "+":
-            alive[int(pid)] = mark
+            alive[line[1:]] = None
         else:
-            alive.pop(int(pid), None)
-    for number, left in alive.items():
-        end_tree(number, left)
+            alive.pop(line[1:], None)
+    for child in alive:
+        pid, mark, folder = json.loads(child)
+        end_tree(pid, mark)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

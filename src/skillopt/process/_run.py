@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -55,13 +56,14 @@ async def run_process(
     timeout: float,
     max_output: int = 1 << 20,
     guarded: bool = False,
+    belongings: Path | None = None,
 ) -> Finished:
     """Run a program to its end and return what it printed, each stream up to `max_output` bytes.
 
     Raises `Fault("spawn")` when it cannot be started and `TimedOut` when it has not ended in `timeout` seconds. After a timeout, a
     cancellation, or an end that left children holding its output, every process of its group is killed. A `guarded` program is one that
     starts programs itself: whatever it started ends with it, also what left its group (where there is a /proc), and also when this
-    process is killed.
+    process is killed; `belongings` is a folder that is removed in that last case, when nobody else is left to do it.
     """
     loop = asyncio.get_running_loop()
     mark = uuid.uuid4().hex if guarded else None
@@ -78,16 +80,18 @@ async def run_process(
         )
     )
     try:
-        # Shielded: before Python 3.12 a start that is cancelled half-way can wait for ever for a program that is gone.
+        # Shielded, and waited for: in Python 3.10 and 3.11 a start that is cancelled half-way can wait for ever for a program that is gone.
         transport, pipes = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        starting.add_done_callback(_end_unwanted)
+        await asyncio.wait([starting])
+        _end_unwanted(starting)
         raise
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument
         raise Fault("spawn", f"{argv[0]} could not be started: {error}") from error
     pid = transport.get_pid()
+    child = json.dumps([pid, mark, None if belongings is None else str(belongings)])
     if mark is not None:
-        _GUARD.tell(f"+{pid} {mark}")
+        _GUARD.tell(f"+{child}")
     try:
         if input is not None:
             stdin = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
@@ -102,7 +106,7 @@ async def run_process(
             await _end(pid, mark)
             await asyncio.wait([pipes.exited], timeout=5)
         if mark is not None:
-            _GUARD.tell(f"-{pid} {mark}")
+            _GUARD.tell(f"-{child}")
         transport.close()
     code = transport.get_returncode()
     assert code is not None, "a process that exited has a return code"
@@ -160,7 +164,7 @@ class _Guard:
         self._alive: set[str] = set()
 
     def tell(self, line: str) -> None:
-        """Note a child (`+pid mark`) or its end (`-pid mark`)."""
+        """Note a child (`+` and what it is) or its end (`-`)."""
         with self._lock:
             (self._alive.add if line[0] == "+" else self._alive.discard)(line[1:])
             if self._owner != os.getpid():  # a forked copy of us guards its own children

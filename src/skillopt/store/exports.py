@@ -55,7 +55,7 @@ class Exports:
         self._history.append(event)
         if isinstance(event, TestMeasured):
             for name, rows in event.rows.items():
-                self._rows(_TEST_FOLDERS[name], rows)
+                self._rows(_TEST_FOLDERS[name], rows, event.kinds)
         elif isinstance(event, Checkpoint):
             self._checkpoint(event)
             self._open = []
@@ -94,7 +94,10 @@ class Exports:
             elif isinstance(event, Aggregated):
                 self._json(f"{home}/merged_patch.json", {"edits": event.edits, "merge_calls": event.merges})
             elif isinstance(event, Selected):
-                self._json(f"{home}/ranked_edits.json", {"edits": event.edits, "limit": event.limit, "ranked": event.ranked})
+                self._json(
+                    f"{home}/ranked_edits.json",
+                    {"edits": event.edits, "limit": event.limit, "ranked": event.ranked, "ranking_details": event.ranking},
+                )
                 if event.decision is not None:
                     self._json(f"{home}/lr_decision.json", event.decision)
             elif isinstance(event, Updated):
@@ -106,6 +109,7 @@ class Exports:
                     self._json(f"{at}/appendix_notes.json", event.notes)
             elif isinstance(event, Judged):
                 self._json(f"{at}/verdict.json", event.model_dump(mode="json", exclude={"time", "id", "type"}))
+        self._json(f"{home}/trajectory_digest.json", _digest(record, self._open))
         self._json(f"{home}/step_record.json", record)
 
     def _epoch(self, epoch: int) -> None:
@@ -122,17 +126,19 @@ class Exports:
                 more = before.rpartition("/")[2]
                 self._rows(f"{home}/{folder}" + (f"/topup/{more}" if more.startswith("more-") else ""), event.rows)
 
-    def _rows(self, name: str, rows: Sequence[RowFact]) -> None:
+    def _rows(self, name: str, rows: Sequence[RowFact], kinds: Mapping[str, str] | None = None) -> None:
         lines = [row.model_dump_json(exclude_none=True) for row in rows]
         self._text(f"{name}/results.jsonl", "".join(line + "\n" for line in lines))
         scored = [row for row in rows if row.hard is not None]
         n = len(scored)
-        figures = {
+        figures: dict[str, Any] = {
             "n": n,
             "hard": sum(row.hard or 0.0 for row in scored) / n if n else None,
             "soft": sum(row.soft or 0.0 for row in scored) / n if n else None,
             "invalid": len(rows) - n,
         }
+        if kinds:
+            figures["task_types"] = _by_kind(scored, kinds)
         self._json(f"{name}/summary.json", figures)
         if self._trajectory is not None:
             for row in scored:
@@ -153,6 +159,28 @@ class Exports:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+def _by_kind(rows: Sequence[RowFact], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Total and mean per task type."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        found.setdefault(kinds.get(row.task, ""), []).append(row.hard or 0.0)
+    return {kind: {"total": len(scores), "hard": sum(scores) / len(scores)} for kind, scores in sorted(found.items())}
+
+
+def _digest(record: Mapping[str, Any], events: Sequence[Event]) -> dict[str, Any]:
+    """What the step saw go wrong: the analysts' patterns, each with the tasks its analyst was shown."""
+    failures = [patch for event in events if isinstance(event, Reflected) for patch in event.patches if patch.kind == "failure"]
+    patterns = [{**pattern, "task_ids": patch.tasks} for patch in failures for pattern in patch.summary if isinstance(pattern, Mapping)]
+    n = record["rollout_n"]
+    return {
+        "step": record["step"],
+        "action": record["action"],
+        "n_total": n,
+        "n_fail": sum(len(patch.tasks) for patch in failures),
+        "failure_patterns": patterns,
+    }
 
 
 def _half(event: Event) -> str:

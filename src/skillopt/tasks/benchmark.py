@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from skillopt.executor import Executor
 from skillopt.messages import Tool
+from skillopt.tasks.judge import Judged
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 
@@ -89,6 +90,14 @@ class UsesExecutor(Protocol):
     """A benchmark whose environments do work that does not belong into the event loop: it is given an executor before it is opened."""
 
     executor: Executor
+
+
+@runtime_checkable
+class WantsJudge(Judged, Protocol):
+    """A benchmark that may be scored by a judge; `score_with` is then called instead of `score`."""
+
+    wants_judge: bool
+    """Whether it really is: one class of benchmark may serve scorers of both kinds."""
 
 
 class BenchmarkPlugin(Protocol):

@@ -145,6 +145,7 @@ class Exam:
             TestMeasured(
                 id=position,
                 look=look,
+                kinds={row.task.id: row.task.kind for row in self.rows if row.task.kind},
                 skills={name: skill.digest for name, skill in skills.items()},
                 rows={name: [fact(row) for row in rows] for name, rows in outcomes.items()},
             )

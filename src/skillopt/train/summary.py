@@ -31,6 +31,8 @@ def summary(
     *,
     seed: Measured,
     best: Measured,
+    final: Measured | None,
+    config: Mapping[str, Any],
     gate: Gate,
     ungated: str,
     report: Report,
@@ -40,11 +42,12 @@ def summary(
     spending: Mapping[str, Any],
     seconds: float,
 ) -> dict[str, Any]:
-    """`summary.json`. Scores that were not measured are null."""
+    """`summary.json`. Scores that were not measured are null; `final` is the current skill, where it was measured in full."""
     groups = Counter(_group(record["action"]) for record in history)
     test = {name: Means(hard=None, soft=None, n=0) for name in ("seed", "best", "final")} | dict(report.scores)
     return {
         "version": 1,
+        "config": dict(config),
         "status": status,
         "claim": claim,
         "simulated": simulated,
@@ -57,6 +60,8 @@ def summary(
         "best_selection_hard": best.hard,
         "best_selection_soft": best.soft,
         "best_gate_score": state.best_score,
+        "final_selection_hard": None if final is None else final.hard,
+        "final_selection_soft": None if final is None else final.soft,
         "best_step": state.best_step,
         "current_origin": state.origin,
         "best_origin": state.best_origin,
@@ -72,7 +77,8 @@ def summary(
         "test_soft": test["best"].soft,
         "final_test_hard": test["final"].hard,
         "final_test_soft": test["final"].soft,
-        "test_delta_hard": None if (a := test["seed"].hard) is None or (b := test["best"].hard) is None else b - a,
+        "test_delta_hard": _difference(test["seed"].hard, test["best"].hard),
+        "final_test_delta_hard": _difference(test["seed"].hard, test["final"].hard),
         "test": asdict(report),
         "spending": dict(spending),
         "token_summary": dict(spending["stages"]),
@@ -84,3 +90,7 @@ def _group(action: str) -> str:
     if action in ("accept", "accept_new_best", "force_accept"):
         return "accepts"
     return "rejects" if action == "reject" else "skips"
+
+
+def _difference(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before

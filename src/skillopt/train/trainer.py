@@ -11,7 +11,7 @@ from skillopt.errors import BudgetSpent, UnusableReplies
 from skillopt.evaluate.runner import Evaluator
 from skillopt.events import Checkpoint, CheckpointKind, EpochEnded, Event, Notice
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, slim
+from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, means_of, slim
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.update import Update, halves
@@ -139,11 +139,15 @@ class Trainer:
         return self.checkpoint("step", after, record, place=batch.place)
 
     async def salvage(self, state: State, update: Update, verdict: Verdict, book: StepBook) -> Verdict:
-        """A rejected bundle of several edits may hold a good half: each half is tried once, until one is accepted.
+        """A bundle that was clearly worse may be a good half and a bad one: each half is tried once, until one is accepted.
 
-        When the first half is accepted the second is not tried on top of it: both together are the bundle, and that was not even better
-        than the skill before.
+        Clearly means before half of val was read. A near miss holds nothing worth separating: its halves would be accepted by luck alone,
+        and measuring them costs steps (docs/gate.md has the figures). When the first half is accepted the second is not tried on top of
+        it: both together are the bundle, and that was not even better than the skill before. Notes are no part of the limit and came along
+        unchosen, so a bundle with notes is always taken apart.
         """
+        if update.appendix is None and 2 * len(verdict.rows) >= verdict.rows_total:
+            return verdict
         for number, half in enumerate(halves(update, state.skill), 1):
             place = f"{book.place}/half-{number}"
             self.log.emit(book.halved(half, place, verdict))
@@ -172,7 +176,7 @@ class Trainer:
         wants_slow = self.use_slow_update
         wants_meta = self.use_meta_skill and epoch < self.plan.epochs  # the last epoch's advice would have no reader
         older = state.epoch_skill
-        after, slow, meta = state, {"action": _skipped(state, wants_slow)}, {"action": _skipped(state, wants_meta)}
+        after, slow, meta = state, _skipped(state, wants_slow), _skipped(state, wants_meta)
         pairs: list[Pair] = []
         if older is not None and older.rendered != state.skill.rendered and (wants_slow or wants_meta):
             pairs = await self.hindsight.look_back(older, state.skill, self.plan.slow_samples_of(epoch), place)
@@ -182,9 +186,15 @@ class Trainer:
             )
             if wants_slow:
                 after, slow = await self.take_guidance(state, guidance, epoch, place)
+                slow |= {"reasoning": guidance.reasoning, **means_of(pairs)}
             if wants_meta:
                 after = replace(after, meta_skill=advice.text or after.meta_skill)
-                meta = {"action": "write_meta_skill" if advice.text else "no_content", "why": advice.why, "meta_skill_content": advice.text}
+                meta = {
+                    "action": "write_meta_skill" if advice.text else "no_content",
+                    "why": advice.why,
+                    "reasoning": advice.reasoning,
+                    "meta_skill_content": advice.text,
+                }
         after = replace(after, epoch=epoch, epoch_skill=after.skill)
         compared = [slim(pair) for pair in pairs]
         self.log.emit(EpochEnded(id=f"{place}/ended", epoch=epoch, slow_update=slow, meta_skill=meta, pairs=compared))
@@ -297,5 +307,5 @@ async def _nothing() -> Advice:
     return Advice(text="", why="switched off")
 
 
-def _skipped(state: State, is_wanted: bool) -> str:
-    return "off" if not is_wanted else "skip_first_epoch" if state.epoch_skill is None else "skip_unchanged"
+def _skipped(state: State, is_wanted: bool) -> dict[str, Any]:
+    return {"action": "off" if not is_wanted else "skip_first_epoch" if state.epoch_skill is None else "skip_unchanged"}

@@ -22,6 +22,7 @@ from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Split, Task
+from skillopt.together import together
 
 REVISION = 1
 """Raise it when the same workbook could get another score."""
@@ -68,7 +69,7 @@ class SpreadsheetBench:
         if code is None:
             return Score(hard=0.0, soft=0.0, feedback="The target handed in no program: there is no block of Python in its reply.")
         cases = self._problems[task.id].cases
-        runs = await asyncio.gather(*(run_code(self._sandbox, code, case.input.read_bytes()) for case in cases))
+        runs = await together(*(run_code(self._sandbox, code, case.input.read_bytes()) for case in cases))
         troubles = [trouble_of(ran) for ran in runs]
         found = iter(await self.compare(task, {n: ran.files[OUTPUT] for n, ran in enumerate(runs) if troubles[n] is None}))
         complaints = [next(found) if trouble is None else trouble for trouble in troubles]

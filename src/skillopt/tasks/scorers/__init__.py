@@ -2,7 +2,10 @@
 
 | `spec` | scorer |
 |---|---|
-| `"exact_match"`, `"squad"`, `"contains"`, `"regex"`, `"numeric"`, `"multiple_choice"`, `"json_equal"` | one of ours; takes `options` |
+| `"exact_match"`, `"contains"`, `"regex"`, `"numeric"`, `"multiple_choice"`, `"json_equal"` | one of ours; takes `options` |
+| `"squad"`, `"anls"` | the measures of SQuAD and DocVQA for short answers |
+| `"checks"` | the rules that a task brings along in its field `checks` |
+| `"judge"` | a model judges by the task's `rubric`, or against its reference |
 | a callable `f(task, answer)` | your function, sync or async |
 | `"package.module:function"`, `"path/to/file.py:function"` | the same, by name |
 | `"cmd: ./score --strict"`, or a list of arguments | your command: JSON on stdin, the score on stdout |
@@ -24,9 +27,12 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from skillopt.errors import ConfigError, UnknownName, suggest
+from skillopt.tasks.scorers._anls import Anls
+from skillopt.tasks.scorers._checks import Checks
 from skillopt.tasks.scorers._choice import MultipleChoice
 from skillopt.tasks.scorers._command import command_scorer
 from skillopt.tasks.scorers._function import function_scorer, load_function
+from skillopt.tasks.scorers._judge import JudgeScorer
 from skillopt.tasks.scorers._regex import Regex
 from skillopt.tasks.scorers._scorer import NamedScorer, Scorer, extract_answer, score_trajectory
 from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad
@@ -37,7 +43,7 @@ __all__ = ["SCORERS", "Scorer", "ScorerSpec", "extract_answer", "get_scorer", "s
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
 
 SCORERS: Mapping[str, type[NamedScorer]] = {
-    kind.name: kind for kind in (ExactMatch, Squad, Contains, Regex, Numeric, MultipleChoice, JsonEqual)
+    kind.name: kind for kind in (ExactMatch, Squad, Anls, Contains, Regex, Numeric, MultipleChoice, JsonEqual, Checks, JudgeScorer)
 }
 """The scorers that have a name; their fields are their options."""
 

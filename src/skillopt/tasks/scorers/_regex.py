@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -15,15 +16,17 @@ from pydantic import Field
 
 from skillopt.errors import Fault, ScoringError, TaskError
 from skillopt.process import minimal_env, run_process
+from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer, passed, references
 from skillopt.tasks.task import Task
 
+DEFAULT_TIMEOUT = 5.0
 _PROGRAM = """
 import json, re, sys
 job = json.load(sys.stdin.buffer)
 find = re.fullmatch if job["full"] else re.search
-print(int(any(find(pattern, job["text"], job["flags"]) for pattern in job["patterns"])))
+print(json.dumps([bool(find(pattern, job["text"], job["flags"])) for pattern in job["patterns"]]))
 """
 
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
@@ -40,39 +43,57 @@ class Regex(NamedScorer):
     name: ClassVar[str] = "regex"
     ignore_case: bool = False
     full: bool = False
-    timeout: Annotated[float, Field(gt=0)] = 5.0
+    timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT
 
     def check_task(self, task: Task) -> None:
         """Every pattern compiles."""
         for pattern in references(task):
-            try:
-                re.compile(pattern, self._flags)
-            except (re.error, OverflowError, RecursionError) as error:
-                raise TaskError(f"Task {task.id!r}: the reference {pattern!r} is not a pattern: {error}. Correct it.") from error
+            if trouble := trouble_with(pattern, self._flags):
+                raise TaskError(f"Task {task.id!r}: the reference {pattern!r} is not a pattern: {trouble}. Correct it.")
+
+    def protected(self, task: Task) -> Protected:
+        """The patterns: a skill that quotes one is written for the scorer."""
+        return Protected(patterns=references(task))
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Match in a child process that is killed when its time is up."""
         answer = extract_answer(trajectory.answer)
         patterns = references(task)
-        job = json.dumps({"patterns": patterns, "text": answer, "flags": self._flags, "full": self.full})
-        try:
-            async with _slot():
-                done = await run_process(
-                    [sys.executable, "-I", "-S", "-c", _PROGRAM], input=job.encode(), env=minimal_env(), cwd=None, timeout=self.timeout
-                )
-        except Fault as fault:
-            if fault.kind != "timeout":
-                raise ScoringError(fault.kind, fault.detail) from fault
-            raise ScoringError("timeout", f"the pattern of task {task.id!r} took longer than {self.timeout:g} s on this answer") from fault
-        if done.code != 0:
-            raise ScoringError(
-                "judge", f"the pattern of task {task.id!r} could not be matched: {done.stderr.decode(errors='replace')[-300:]}"
-            )
-        return passed(done.stdout.strip() == b"1", answer, patterns, "The reference is a regular expression.")
+        found = await matches(patterns, answer, task=task, flags=self._flags, full=self.full, timeout=self.timeout)
+        return passed(any(found), answer, patterns, "The reference is a regular expression.")
 
     @property
     def _flags(self) -> int:
         return int(re.IGNORECASE) if self.ignore_case else 0
+
+
+def trouble_with(pattern: str, flags: int = 0) -> str:
+    """Why a text is no pattern; empty when it is one."""
+    try:
+        re.compile(pattern, flags)
+    except (re.error, OverflowError, RecursionError) as error:
+        return str(error)
+    return ""
+
+
+async def matches(
+    patterns: Sequence[str], text: str, *, task: Task, flags: int = 0, full: bool = False, timeout: float = DEFAULT_TIMEOUT
+) -> list[bool]:
+    """Which patterns are found in a text, each tried in one child process; raises `ScoringError` when the time is up."""
+    job = json.dumps({"patterns": list(patterns), "text": text, "flags": flags, "full": full})
+    try:
+        async with _slot():
+            done = await run_process(
+                [sys.executable, "-I", "-S", "-c", _PROGRAM], input=job.encode(), env=minimal_env(), cwd=None, timeout=timeout
+            )
+    except Fault as fault:
+        if fault.kind != "timeout":
+            raise ScoringError(fault.kind, fault.detail) from fault
+        raise ScoringError("timeout", f"the pattern of task {task.id!r} took longer than {timeout:g} s on this answer") from fault
+    if done.code != 0:
+        said = done.stderr.decode(errors="replace")[-300:]
+        raise ScoringError("judge", f"the pattern of task {task.id!r} could not be matched: {said}")
+    return [bool(found) for found in json.loads(done.stdout)]
 
 
 def _slot() -> asyncio.Semaphore:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from skillopt.errors import ScoringError, TaskError
+from skillopt.tasks.judge import Judge, Judged
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
 
@@ -45,10 +46,12 @@ class Scorer(Protocol):
     async def score(self, task: Task, trajectory: Trajectory) -> Score: ...
 
 
-async def score_trajectory(scorer: Scorer, task: Task, trajectory: Trajectory) -> Score:
+async def score_trajectory(scorer: Scorer, task: Task, trajectory: Trajectory, judge: Judge | None = None) -> Score:
     """Score one trajectory. What the target itself got wrong - refusal, empty, length, turns - is hard 0 and asks no scorer."""
     if trajectory.failure is not None:
         return Score(hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}.")
+    if judge is not None and isinstance(scorer, Judged):
+        return await scorer.score_with(judge, task, trajectory)
     return await scorer.score(task, trajectory)
 
 

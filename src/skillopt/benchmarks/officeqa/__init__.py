@@ -1,0 +1,87 @@
+"""OfficeQA: questions about U.S. Treasury Bulletins, answered by searching the documents that belong to each.
+
+A row: `{"uid": "UID0001", "question": "...", "answer": "507.3", "difficulty": "easy", "source_files": "treasury_bulletin_1941_01.txt",
+"source_docs": "https://fraser.stlouisfed.org/title/treasury-bulletin-407/january-1941-6529?page=15"}`; `id`, `ground_truth` and `category`
+are second names. The documents lie in `env.data_dirs` (unset: the folder that `OFFICEQA_DOCS_DIR` names).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, load_splits
+from skillopt.benchmarks.officeqa._documents import Library
+from skillopt.benchmarks.officeqa._environment import Desk
+from skillopt.benchmarks.officeqa._load import Loader, folders
+from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
+from skillopt.errors import ConfigError
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin, Environment
+from skillopt.tasks.task import Task
+
+
+class OfficeQASettings(CommonSettings):
+    """The `env.*` keys of OfficeQA."""
+
+    data_dirs: list[str] = Field(
+        default_factory=list,
+        description="Folders with the documents, named from the working directory; unset is the one that OFFICEQA_DOCS_DIR names.",
+    )
+    search_mode: Literal["offline"] = Field(default="offline", description="Where evidence comes from: the documents, never the network.")
+    use_local_tools: bool = Field(default=True, description="Let the target list, read and search the documents; off is one reply.")
+    max_tool_turns: int = Field(default=24, ge=1, description="Replies of the target; one that needs more has failed.")
+    oracle_pages: bool = Field(
+        default=True, description="Show the pages that a row's source_docs name, where jsons/ with parsed documents is there."
+    )
+    tolerance: float = Field(default=TOLERANCE, ge=0, description="Relative error of an amount that still counts as right.")
+
+
+class OfficeQA(QuestionBenchmark):
+    """Questions with their documents."""
+
+    def __init__(self, *, max_turns: int | None, **rest: Any) -> None:
+        """`max_turns` is None where there are no tools."""
+        super().__init__(name="officeqa", **rest)
+        self._max_turns = max_turns
+
+    def open(self, task: Task) -> Environment | None:
+        """The tools over the documents of this task alone."""
+        return None if self._max_turns is None else Desk(task.files, self._max_turns)
+
+
+class _Plugin:
+    Settings: type[BaseModel] = OfficeQASettings
+    defaults: Mapping[str, Any] = {
+        "evaluation.repeats": 1,
+        "env.workers": 4,
+        "train.train_size": 0,
+        "env.max_completion_tokens": 16384,
+    }
+
+    def __call__(self, settings: OfficeQASettings) -> Benchmark:
+        roots = folders(settings.data_dirs, os.environ.get("OFFICEQA_DOCS_DIR"))
+        if not roots:
+            raise ConfigError("env.data_dirs: OfficeQA needs the folder with its documents. Set env.data_dirs, or OFFICEQA_DOCS_DIR.")
+        loader = Loader(Library(roots), _text("task.md"), shows_pages=settings.oracle_pages)
+        return OfficeQA(
+            splits=load_splits(settings, loader.tasks),
+            scorer=OfficeAnswer(tolerance=settings.tolerance),
+            system=_text("system_tools.md" if settings.use_local_tools else "system.md"),
+            seed_skill=_text("skill.md"),
+            max_turns=settings.max_tool_turns if settings.use_local_tools else None,
+        )
+
+    def harness(self, settings: OfficeQASettings) -> str:
+        """Documents are searched by tool calls."""
+        return "tool_loop" if settings.use_local_tools else "chat"
+
+
+PLUGIN: BenchmarkPlugin = _Plugin()
+
+
+def _text(name: str) -> str:
+    return (files("skillopt.benchmarks.officeqa") / "texts" / name).read_text(encoding="utf-8")

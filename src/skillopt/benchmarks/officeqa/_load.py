@@ -1,0 +1,94 @@
+"""Reads rows into questions: which documents belong to each, and which of their pages are shown with it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from skillopt.benchmarks._data import Row
+from skillopt.benchmarks.officeqa._documents import Library
+from skillopt.benchmarks.officeqa._pages import page_text, shown, sources
+from skillopt.tasks.task import Task
+from skillopt.tasks.template import fill
+
+
+class Loader:
+    """Turns rows into tasks."""
+
+    def __init__(self, library: Library, template: str, *, shows_pages: bool) -> None:
+        self._library = library
+        self._template = template
+        self._shows_pages = shows_pages and library.has_pages
+
+    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+        """One task for each row."""
+        return [self._task(row) for row in rows]
+
+    def _task(self, row: Row) -> Task:
+        question = _text(row, "question")
+        names = _list(row, "source_files")
+        if not names:
+            raise row.error("names no source_files. Give it the names of its documents.")
+        try:
+            documents = tuple(self._library.text(name) for name in names)
+            pages = self._pages(row, names) if self._shows_pages else ""
+        except LookupError as error:
+            raise row.error(f"source_files: {error.args[0]}.") from error
+        listed = "\n".join(f"- {path.name}" for path in documents)
+        return Task(
+            id=_text(row, "uid", "id"),
+            prompt=fill(self._template, {"question": question, "documents": listed, "pages": pages}).strip(),
+            reference=_text(row, "ground_truth", "answer"),
+            kind=_text(row, "category", "difficulty", optional=True),
+            files=documents,
+            data={"question": question},
+        )
+
+    def _pages(self, row: Row, names: Sequence[str]) -> str:
+        found = []
+        for source in sources(_list(row, "source_docs"), names):
+            parsed = self._library.parsed(source.stem)
+            try:
+                text = page_text(parsed, source.page)
+            except ValueError as error:
+                raise row.error(f"{parsed} is not JSON: {error}.") from error
+            if text is None:
+                raise row.error(f"source_docs names page {source.page} of {source.stem}, which {parsed} does not have.")
+            found.append((f"{source.stem}, page {source.page}", text))
+        return f"\n\n## Pages\n\n{shown(found)}" if found else ""
+
+
+def _text(row: Row, *fields: str, optional: bool = False) -> str:
+    value = next((row.data[field] for field in fields if row.data.get(field) not in (None, "")), None)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    if value is None and optional:
+        return ""
+    if not isinstance(value, str) or not value.strip():
+        raise row.error(f"has no {' or '.join(fields)}. Give the row one.")
+    return value.strip()
+
+
+def _list(row: Row, field: str) -> list[str]:
+    """A list, or the text of one: in brackets, or one name a line, or with commas or semicolons between."""
+    value: Any = row.data.get(field)
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError) as error:
+            raise row.error(f"{field!r} starts like a list but is none: {error}. Correct it.") from error
+    if isinstance(value, str):
+        value = re.split(r"[\n,;]", value)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise row.error(f"{field!r} is no text and no list of texts. Correct it.")
+    return list(dict.fromkeys(one.strip() for one in value if one.strip()))
+
+
+def folders(given: Sequence[str], variable: str | None) -> list[Path]:
+    """Where documents are: as told, else where the environment variable says."""
+    return [Path(one).expanduser() for one in given] or ([Path(variable).expanduser()] if variable else [])

@@ -1,0 +1,75 @@
+"""Reads a reply that has to be JSON of a certain shape, strictly: it is usable as it stands or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from skillopt.messages import Reply
+
+
+class Unusable(Exception):
+    """A reply that cannot be used; the text says why, in words the model can act on."""
+
+
+R = TypeVar("R", bound=BaseModel)
+_FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```", re.DOTALL)
+
+
+def read(reply: Reply, shape: type[R]) -> R:
+    """The reply as its shape. Truncated, refused, ambiguous or ill-shaped replies are unusable; nothing is repaired or guessed."""
+    if reply.finish == "length":
+        raise Unusable("the reply was cut off before it ended")
+    if reply.finish == "refusal":
+        raise Unusable("the request was refused")
+    try:
+        return shape.model_validate(_whole(_json_object(reply.text)))
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
+        raise Unusable(f"the JSON has the wrong shape: {problems}") from error
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    """The one JSON object of a reply: alone, in a single fence, or inside prose when only one top-level object is there."""
+    candidates = [text.strip(), *[match.strip() for match in _FENCE.findall(text)]]
+    for candidate in candidates:
+        try:
+            found = json.loads(candidate)
+        except (ValueError, RecursionError):  # nested beyond reading is as unusable as not JSON
+            continue
+        if isinstance(found, dict):
+            return found
+    objects = _top_level_objects(text)
+    if len(objects) == 1:
+        return objects[0]
+    raise Unusable("there is no JSON object in the reply" if not objects else f"there are {len(objects)} JSON objects, one is wanted")
+
+
+def _whole(value: Any) -> Any:
+    """The same without halves of surrogate pairs, which a JSON escape can hold and no file can."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
+
+
+def _top_level_objects(text: str) -> list[dict[str, Any]]:
+    decoder = json.JSONDecoder()
+    objects: list[dict[str, Any]] = []
+    at = text.find("{")
+    tries = 0
+    while at != -1 and tries < 200:  # bounded: prose full of braces must not cost quadratic time
+        tries += 1
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            if isinstance(found, dict) and found:
+                objects.append(found)
+        at = text.find("{", end)
+    return objects

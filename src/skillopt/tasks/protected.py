@@ -1,0 +1,41 @@
+"""What a skill may not hold of a task: its answers, the source of its patterns, the words of its rubric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from skillopt.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protected:
+    """Texts of one task that would let a skill pass without being better. Criteria that a skill may state are none of them."""
+
+    references: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    rubrics: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Protects(Protocol):
+    """A scorer or benchmark that knows better than its references what of a task is protected."""
+
+    def protected(self, task: Task) -> Protected: ...
+
+
+def protected_by(scorer: object, task: Task) -> Protected:
+    """What is protected of a task: as its scorer or benchmark says, else every text of its reference."""
+    return scorer.protected(task) if isinstance(scorer, Protects) else Protected(references=tuple(_texts(task.reference)))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)

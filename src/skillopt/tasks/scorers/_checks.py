@@ -1,0 +1,136 @@
+"""Scores by rules that a task brings along: each is read, and shown that it can pass and can fail, before anything is paid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from skillopt.errors import ConfigError, TaskError, suggest
+from skillopt.tasks.protected import Protected
+from skillopt.tasks.rollout import Score, Trajectory
+from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT, matches
+from skillopt.tasks.scorers._rules import (
+    RULES,
+    Contains,
+    MaxChars,
+    MinChars,
+    NotContains,
+    Pattern,
+    Rule,
+    SectionContains,
+    SectionPresent,
+    Work,
+)
+from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer
+from skillopt.tasks.task import Task
+
+_SAMPLES = ("passes", "fails")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checks(NamedScorer):
+    """A list of checks per task: hard when all are kept, soft the share of them.
+
+    A task's checks stand in its field `checks` (or `judge: {kind: rule, checks: [...]}`) as `{"op": ..., "arg": ...}`; the option `checks`
+    adds some to every task. `passes` and `fails` in a check are texts of yours that it must pass and fail. `timeout` limits the patterns
+    of one answer, in seconds.
+    """
+
+    name: ClassVar[str] = "checks"
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT
+
+    def check_task(self, task: Task) -> None:
+        """Every check can be read, can pass and can fail, and no two contradict each other."""
+        checks = self._given(task)
+        if not checks:
+            raise TaskError(f'Task {task.id!r} has no checks. Give it a field \'checks\': [{{"op": "contains", "arg": "..."}}].')
+        rules = []
+        for place, check in enumerate(checks, start=1):
+            try:
+                rules.append(_rule(check))
+                _try_out(rules[-1], check)
+            except (ValueError, ConfigError) as error:
+                raise TaskError(f"Task {task.id!r}, check {place}: {error}.") from error
+        if trouble := _contradiction(rules):
+            raise TaskError(f"Task {task.id!r}: no answer can keep both {trouble}. Remove one of them.")
+
+    def protected(self, task: Task) -> Protected:
+        """The patterns; what the other checks ask for, a skill may say."""
+        return Protected(patterns=tuple(str(rule.arg) for rule in self.rules(task) if not rule.is_criterion))
+
+    def rules(self, task: Task) -> list[Rule]:
+        """The rules of a task, in order."""
+        return [_rule(check) for check in self._given(task)]
+
+    async def score(self, task: Task, trajectory: Trajectory) -> Score:
+        """Try every rule on the answer and the tools that were called; patterns in a child process that is killed when its time is up."""
+        called = tuple(call.name for message in trajectory.messages for call in message.tool_calls)
+        work = Work(answer=extract_answer(trajectory.answer), tools=called)
+        rules = self.rules(task)
+        patterns = [rule.arg for rule in rules if isinstance(rule, Pattern)]
+        found = iter(await matches(patterns, work.answer, task=task, timeout=self.timeout) if patterns else ())
+        kept = [next(found) if isinstance(rule, Pattern) else rule.keeps(work) for rule in rules]
+        broken = [str(rule) for rule, is_kept in zip(rules, kept, strict=True) if not is_kept]
+        feedback = f"{len(broken)} of {len(rules)} checks failed: {'; '.join(broken)}." if broken else ""
+        return Score(hard=float(not broken), soft=sum(kept) / len(kept), feedback=feedback)
+
+    def _given(self, task: Task) -> list[Any]:
+        judge = task.data.get("judge")
+        given = judge.get("checks") if isinstance(judge, Mapping) else task.data.get("checks")
+        if given is None:
+            given = []
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise TaskError(f"Task {task.id!r}: the checks are {type(given).__name__}; write a list of objects with op and arg.")
+        return [*self.checks, *given]
+
+
+def _rule(check: Any) -> Rule:
+    if not isinstance(check, Mapping) or not isinstance(check.get("op"), str):
+        raise ValueError(f'{check!r} is no check; write an object with op and arg, such as {{"op": "contains", "arg": "..."}}')
+    op = check["op"]
+    if op not in RULES:
+        raise ValueError(f"no rule is named {op!r}. {suggest(op, RULES)}".rstrip("."))
+    for key in check:
+        if key not in ("op", "arg", *_SAMPLES):
+            raise ValueError(f"{op!r} has no field {key!r}. {suggest(key, ('op', 'arg', *_SAMPLES))}".rstrip("."))
+    try:
+        return RULES[op](check.get("arg"))
+    except ValueError as error:
+        raise ValueError(f"{op!r} {error}, not {check.get('arg')!r}") from error
+
+
+def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
+    """A rule that cannot fail measures nothing, and one that cannot pass fails everybody."""
+    passing, failing = rule.samples()
+    for name, wanted in (("passes", True), ("fails", False)):
+        if name in check:
+            if not isinstance(check[name], str):
+                raise ValueError(f"{name!r} of {rule} is no text")
+            if rule.keeps(Work(answer=check[name])) is not wanted:
+                raise ValueError(f"{rule} {'fails' if wanted else 'passes'} its own example {check[name]!r}, which it should not")
+    if passing is None and "passes" not in check and isinstance(rule, Pattern):
+        raise ValueError(f'no text was found that passes {rule}; if there is one, add it to the check as "passes"')
+    if failing is None and "fails" not in check:
+        raise ValueError(f'no text was found that fails {rule}, so it measures nothing; if there is one, add it to the check as "fails"')
+    for sample, wanted in ((passing, True), (failing, False)):
+        if sample is not None and rule.keeps(sample) is not wanted:
+            raise ValueError(f"{rule} can never {'pass' if wanted else 'fail'}")
+
+
+def _contradiction(rules: Sequence[Rule]) -> str:
+    """Two rules that no answer keeps together, as far as that can be told from their arguments; empty where none was found."""
+    texts = [rule for rule in rules if isinstance(rule, (Contains, SectionPresent, SectionContains))]
+    for limit in (rule for rule in rules if isinstance(rule, MaxChars)):
+        for other in rules:
+            least = other.arg if isinstance(other, MinChars) else len(other.wanted) if other in texts and isinstance(other, Contains) else 0
+            if least > limit.arg:
+                return f"{limit} and {other}"
+    for banned in (rule for rule in rules if isinstance(rule, NotContains)):
+        for text in texts:
+            if banned.wanted in text.wanted:
+                return f"{banned} and {text}"
+    return ""

@@ -1,0 +1,267 @@
+"""The rules a check can ask for: what each takes, when an answer keeps it, and a text that keeps it and one that breaks it."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from skillopt.errors import ConfigError
+from skillopt.tasks.scorers._example import example
+from skillopt.tasks.scorers._regex import trouble_with
+
+_SHORT_REFUSAL = 600
+"""Characters from which a text is no mere refusal, however it begins."""
+_REFUSAL = re.compile(
+    r"(?:i['’]?m sorry|i am sorry|sorry,? but|i apologi[sz]e|i can(?:no|['’])t|i can not|i won['’]?t|i will not|i['’]?m (?:unable|not able)"
+    r"|i am (?:unable|not able)|unfortunately,? i can|as an ai\b)",
+    re.IGNORECASE,
+)
+_MARKS = re.compile(r"^[\s>#*_`\-]+")
+_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_PROBES = ("", "x", "0", "\n", " ", "?!", "Ab 1")
+"""Texts of which a pattern that can fail at all is missing in at least one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What the rules look at."""
+
+    answer: str
+    tools: tuple[str, ...] = ()
+    """Names of the tools that were really called, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(ABC):
+    """One rule with its argument. Making one with an argument it cannot take raises `ValueError` in words."""
+
+    name: ClassVar[str]
+    is_criterion: ClassVar[bool] = True
+    """Whether a skill may state it: what is asked for, not how it is tested."""
+    arg: Any
+
+    @abstractmethod
+    def keeps(self, work: Work) -> bool:
+        """Whether the work keeps the rule."""
+
+    @abstractmethod
+    def samples(self) -> tuple[Work | None, Work | None]:
+        """Work that keeps the rule and work that breaks it; None where there is none, or none is known."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {json.dumps(self.arg, ensure_ascii=False)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Text(Rule):
+    """A rule about a text."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arg, str) or not self.arg.strip():
+            raise ValueError("takes a text that is not empty")
+
+    @property
+    def wanted(self) -> str:
+        return str(self.arg).strip().casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Contains(_Text):
+    """The text is in the answer, whatever its case."""
+
+    name = "contains"
+
+    def keeps(self, work: Work) -> bool:
+        return self.wanted in work.answer.casefold()
+
+    def samples(self) -> tuple[Work, Work]:
+        return Work(answer=self.arg), Work(answer="")
+
+
+@dataclass(frozen=True, slots=True)
+class NotContains(_Text):
+    """The text is not in the answer, whatever its case."""
+
+    name = "not_contains"
+
+    def keeps(self, work: Work) -> bool:
+        return self.wanted not in work.answer.casefold()
+
+    def samples(self) -> tuple[Work, Work]:
+        return Work(answer=""), Work(answer=self.arg)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionPresent(_Text):
+    """There is a section of that title: a heading that ends with it, a bold line that holds it, or a line that begins with it and `:`."""
+
+    name = "section_present"
+
+    def keeps(self, work: Work) -> bool:
+        return any(self._titles(line.strip().casefold()) for line in work.answer.splitlines())
+
+    def _titles(self, line: str) -> bool:
+        heading = re.fullmatch(r"#{1,6}\s+(.*?)[\s#]*", line)
+        if heading is not None and heading[1].strip(" *_:").endswith(self.wanted):
+            return True
+        bold = re.match(r"(?:[-*+]\s+|\d+[.)]\s+)?(\*\*|__)(.+?)\1", line)
+        return (bold is not None and self.wanted in bold[2]) or line.lstrip("-*+ ").startswith(f"{self.wanted}:")
+
+    def samples(self) -> tuple[Work, Work]:
+        return Work(answer=f"## {str(self.arg).strip()}"), Work(answer="")
+
+
+@dataclass(frozen=True, slots=True)
+class SectionContains(_Text):
+    """A heading holds the text."""
+
+    name = "section_contains"
+
+    def keeps(self, work: Work) -> bool:
+        headings = re.findall(r"^ {0,3}#{1,6}[ \t]+(.*)$", work.answer, re.MULTILINE)
+        return any(self.wanted in heading.casefold() for heading in headings)
+
+    def samples(self) -> tuple[Work, Work]:
+        return Work(answer=f"## {str(self.arg).strip()}"), Work(answer=str(self.arg))
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern(_Text):
+    """The pattern is found in the answer; matched elsewhere, under a time limit."""
+
+    name = "regex"
+    is_criterion = False
+
+    def __post_init__(self) -> None:
+        _Text.__post_init__(self)
+        if trouble := trouble_with(self.arg):
+            raise ValueError(f"takes a pattern, and this is none: {trouble}")
+
+    def keeps(self, work: Work) -> bool:
+        """For short texts of our own only: an answer may make the pattern run for ever."""
+        return re.search(self.arg, work.answer) is not None
+
+    def samples(self) -> tuple[Work | None, Work | None]:
+        kept = example(self.arg)
+        broken = next((text for text in _PROBES if re.search(self.arg, text) is None), None)
+        return None if kept is None else Work(answer=kept), None if broken is None else Work(answer=broken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Length(Rule):
+    """A rule about the number of characters."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arg, bool) or not isinstance(self.arg, int) or self.arg < 1:
+            raise ValueError("takes a whole number of characters, at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class MaxChars(_Length):
+    """The answer has at most so many characters."""
+
+    name = "max_chars"
+
+    def keeps(self, work: Work) -> bool:
+        return len(work.answer) <= int(self.arg)
+
+    def samples(self) -> tuple[Work, Work]:
+        return Work(answer="x"), Work(answer="x" * (self.arg + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class MinChars(_Length):
+    """The answer has at least so many characters."""
+
+    name = "min_chars"
+
+    def keeps(self, work: Work) -> bool:
+        return len(work.answer) >= int(self.arg)
+
+    def samples(self) -> tuple[Work, Work]:
+        return Work(answer="x" * self.arg), Work(answer="")
+
+
+@dataclass(frozen=True, slots=True)
+class NoRefusal(Rule):
+    """The answer is not empty, and no short text that begins by refusing."""
+
+    name = "no_refusal"
+
+    def __post_init__(self) -> None:
+        if self.arg is not None and self.arg is not True:
+            raise ValueError("takes no argument")
+
+    def keeps(self, work: Work) -> bool:
+        text = _MARKS.sub("", work.answer).strip()
+        return bool(text) and not (len(text) < _SHORT_REFUSAL and _REFUSAL.match(text))
+
+    def samples(self) -> tuple[Work, Work]:
+        return Work(answer="Here it is."), Work(answer="I cannot help with that.")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled(_Text):
+    """The tool of that name was really called; a text that only says so does not count."""
+
+    name = "tool_called"
+
+    def keeps(self, work: Work) -> bool:
+        return self.arg in work.tools
+
+    def samples(self) -> tuple[Work, Work]:
+        return Work(answer="", tools=(self.arg,)), Work(answer=f"tool_call: {self.arg}")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema(Rule):
+    """The answer (its last fenced block, or all of it) is JSON that fits the schema."""
+
+    name = "json_schema"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arg, Mapping):
+            raise ValueError("takes a JSON schema as an object")
+        jsonschema = _jsonschema()
+        try:
+            self._validator().check_schema(self.arg)
+        except jsonschema.SchemaError as error:
+            raise ValueError(f"takes a JSON schema, and this is none: {error.message}") from error
+
+    def keeps(self, work: Work) -> bool:
+        blocks = _FENCE.findall(work.answer)
+        try:
+            value = json.loads(blocks[-1] if blocks else work.answer)
+        except (ValueError, RecursionError):
+            return False
+        return bool(self._validator()(self.arg).is_valid(value))
+
+    def samples(self) -> tuple[Work | None, Work]:
+        """What keeps a schema is not guessed: a check may bring its own example."""
+        return None, Work(answer="no JSON")
+
+    def _validator(self) -> Any:
+        jsonschema = _jsonschema()
+        return jsonschema.validators.validator_for(self.arg, default=jsonschema.Draft202012Validator)
+
+
+RULES: Mapping[str, type[Rule]] = {
+    rule.name: rule
+    for rule in (*(SectionPresent, SectionContains, Pattern, Contains, NotContains, MaxChars, MinChars, NoRefusal, ToolCalled, JsonSchema),)
+}
+"""Every rule by the name a check gives it."""
+
+
+def _jsonschema() -> Any:
+    try:
+        import jsonschema
+    except ImportError as error:
+        raise ConfigError("The check 'json_schema' needs jsonschema: pip install 'skillopt[schema]'") from error
+    return jsonschema
