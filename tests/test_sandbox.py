@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -207,6 +208,36 @@ async def test_a_withdrawn_program_is_ended() -> None:
         await running
     await asyncio.sleep(0.2)
     assert not any("withdrawn-5733" in line for line in commands())
+
+
+KILLED = """
+import asyncio
+from skillopt.sandbox import Limits, Sandbox
+code = "import subprocess, time; mark = 'killed-{mode}-5737'; subprocess.Popen(['sleep', '5737'], start_new_session=True); time.sleep(60)"
+asyncio.run(Sandbox("{mode}", limits=Limits(seconds=50)).run(["python", "-c", code]))
+"""
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("mode", ["bubblewrap", "limits"])
+def test_a_program_does_not_outlive_us_however_we_end(mode: str) -> None:
+    def left() -> list[str]:
+        return [line for line in commands() if f"killed-{mode}-5737" in line or "sleep 5737" in line]
+
+    def wait(wanted: int) -> bool:
+        until = time.monotonic() + 10
+        while time.monotonic() < until and (len(left()) > 0) != (wanted > 0):
+            time.sleep(0.02)
+        return (len(left()) > 0) == (wanted > 0)
+
+    child = subprocess.Popen([sys.executable, "-c", KILLED.format(mode=mode)], env=dict(os.environ))
+    try:
+        assert wait(2)
+        time.sleep(0.5)
+    finally:
+        child.kill()
+        child.wait()
+    assert wait(0), left()
 
 
 async def test_limits_only_is_a_choice_of_its_own_and_keeps_its_limits() -> None:

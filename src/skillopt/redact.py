@@ -72,9 +72,9 @@ def redact_transcript(text: str) -> str:
 
     Linear in the text as well. It is for transcripts and what is made of them; task and skill text that the user gives is left as it is.
     """
-    text = redact_patterns(text)
+    text = _without_named(redact_patterns(text))
     for rule in _PRIVATE_RULES:
-        if not rule.hints or any(hint in text for hint in rule.hints):
+        if any(hint in text for hint in rule.hints):
             text = rule.pattern.sub(rule.replace, text)
     return text
 
@@ -145,63 +145,95 @@ _RULES = (
     ),
 )
 
-
-_NAME = (
-    r"(api[-_ ]?key|(?:secret|access|account|private|signing|encryption|master)[-_ ]?(?:access[-_ ]?)?key|client[-_ ]?secret"
-    r"|auth(?:orization)?[-_ ]?token|token|credentials?|secret|passwords?|passwd|pwd|passphrase|passcode)"
+_NAMES = ("key", "token", "secret", "password", "passwords", "passwd", "pwd", "passphrase", "passcode", "credential", "credentials")
+"""What the name of a secret ends in. A name that goes on (`token_count`) is another's; `key` needs one of the words below before it."""
+_KEY_OF = re.compile(r"(?:api|access|secret|account|private|signing|encryption|master)[-_ ]?\Z", re.ASCII)
+_WORTH_HIDING = frozenset(_NAMES[2:])
+"""Names after which also a plain word is a secret."""
+# Of a value 512 characters are looked at; a longer one is judged by them. So a text full of names stays linear.
+_GIVEN = _compile(
+    r"\\{0,3}[\"'`]?\]?[ \t]{0,4}(?P<by>=>|:=|=|:)[ \t]{0,4}(?:"
+    r"[rbfu]{0,2}\"(?P<double>(?:[^\"\n\\]|\\.){1,512})|[rbfu]{0,2}'(?P<single>(?:[^'\n\\]|\\.){1,512})|`(?P<back>[^`\n]{1,512})"
+    r"|\\{1,3}[\"'](?P<escaped>[^\"'\n\\]{1,512})|(?P<bare>[^\s\"'`,;&<>\\]{1,512}))"
 )
-"""Names whose value is a secret; a longer name that ends in one counts too, one that goes on (`token_count`) does not."""
-_IS = r"(?!\w)\\{0,3}[\"'`]?\]?[ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4}"
-_PASSWORDS = ("secret", "password", "passwords", "passwd", "pwd", "passphrase", "passcode", "credential", "credentials")
-_NO_VALUE = frozenset(
-    (
-        "none null nil true false str string bytes int bool any optional undefined required optional unset empty hidden secret password token"
-    ).split()
-)
-_CODE = re.compile(r"[A-Za-z_][\w.]*(?:[(\[{.]|$)", re.ASCII)
-_PLACEHOLDER = re.compile(r"[<{$%\[(*.]|x{3,}|\.{3}|your[-_ ]|my[-_ ]|example|changeme|redacted", re.IGNORECASE)
+_TOLD = _compile(r"[ \t]{1,4}(?:(?:is|was)[ \t]{1,4})?[\"'`]?(?P<told>[^\s\"'`,;&<>]{1,512})")
+_REST = {
+    "double": _compile(r"(?:[^\"\n\\]|\\.)*"),
+    "single": _compile(r"(?:[^'\n\\]|\\.)*"),
+    "back": _compile(r"[^`\n]*"),
+    "escaped": _compile(r"[^\"'\n\\]*"),
+    "bare": _compile(r"[^\s\"'`,;&<>\\]*"),
+}
+_NO_VALUE = frozenset({"none", "null", "true", "false", "str", "string", "bytes", "bool", "optional", "undefined", "required", "unset"})
+_CODE = _compile(r"[A-Za-z_]\w*[(\[.]")
+_PLACEHOLDER = re.compile(r"[<{$%\[(*.]|x{3,}|your[-_ ]|example|changeme", re.IGNORECASE | re.ASCII)
 
 
-def _named_value(match: re.Match[str]) -> str:
-    """A value behind a secret's name, in quotes or without."""
-    name, value = match[1], next(filter(None, match.groups()[1:]), "")
-    is_quoted = match[0][: -len(value)][-1:] in "\"'`" if value else False
-    if not value or not _is_secret_value(name, value, is_quoted, match[0]):
-        return match[0]
-    return f"{match[0][: -len(value)]}{MARK}"
+def _without_named(text: str) -> str:
+    """The text without the values that follow the name of a secret, assigned or told."""
+    lower = text.replace("\u0130", "i").lower()  # the one letter that gets longer when it is made small
+    ends = sorted({start + len(name) for name in _NAMES if name in lower for start in _starts(name, lower)})
+    parts: list[str] = []
+    done = 0
+    for end in ends:
+        span = _value_span(text, lower, end) if end >= done else None
+        if span is not None:
+            parts += (text[done : span[0]], MARK)
+            done = span[1]
+    return "".join((*parts, text[done:])) if parts else text
 
 
-def _is_secret_value(name: str, value: str, is_quoted: bool, whole: str) -> bool:
-    if value.startswith(MARK) or value.casefold().strip(" .") in _NO_VALUE or _PLACEHOLDER.match(value):
+def _starts(form: str, text: str) -> Iterable[int]:
+    start = text.find(form)
+    while start >= 0:
+        yield start
+        start = text.find(form, start + len(form))
+
+
+def _value_span(text: str, lower: str, end: int) -> tuple[int, int] | None:
+    """Where the secret stands whose name ends here."""
+    if lower[end : end + 1].isalnum() or lower[end : end + 1] == "_":
+        return None
+    name = next(name for name in reversed(_NAMES) if lower.endswith(name, 0, end))
+    if name == "key" and not _KEY_OF.search(lower[max(0, end - 16) : end - 3]):
+        return None
+    given = _GIVEN.match(text, end)
+    if given is not None:
+        kind = given.lastgroup or "bare"
+        if not _is_given_secret(name, given[kind], kind, given["by"]):
+            return None
+        rest = _REST[kind].match(text, given.end())
+        return given.start(kind), rest.end() if rest else given.end()
+    told = _TOLD.match(text, end)
+    if told is None or not _is_told_secret(told["told"].rstrip(".,;:?)")):
+        return None
+    return told.start("told"), told.start("told") + len(told["told"].rstrip(".,;:?)"))
+
+
+def _is_given_secret(name: str, value: str, kind: str, by: str) -> bool:
+    if value.startswith(MARK) or value.casefold().strip(" .)") in _NO_VALUE or _PLACEHOLDER.match(value):
         return False
-    if name.lower().replace("-", "").replace("_", "") not in _PASSWORDS:
+    if name not in _WORTH_HIDING:
         return _looks_random(value)
-    if is_quoted:
+    if kind != "bare":
         return len(value) >= 4
-    # `password: str` and `password = ask()` are code; `PASSWORD=hunter` is a setting.
-    return _looks_random(value) or value.isdigit() or (len(value) >= 4 and "=" in whole and not _is_code(value))
-
-
-def _is_code(value: str) -> bool:
-    return ("." in value or "(" in value or "[" in value) and _CODE.match(value) is not None
+    # `password: str` and `password = ask()` are code, `PASSWORD=hunter` is a setting.
+    return _looks_random(value) or value.isdigit() or (len(value) >= 4 and "=" in by and not _CODE.match(value))
 
 
 def _looks_random(value: str) -> bool:
-    """Longer than words are, or letters with digits or signs among them; a number alone is a count, a path or a call is code."""
-    if len(value) < 6 or value.isdigit() or "(" in value or value.startswith(("/", "./", "~/", "http://", "https://")):
+    """Letters with digits or signs among them, or longer than words are. A number is a count; a path, a call or an attribute is code."""
+    if len(value) < 6 or value.isdigit() or value.startswith(("/", "./", "~/", "http://", "https://")) or _CODE.match(value):
         return False
-    has_digit = any(character.isdigit() for character in value)
-    has_sign = any(character in "!@#$%^&*+=~?" for character in value)
     has_letter = any(character.isalpha() for character in value)
-    return (has_letter and (has_digit or has_sign)) or (len(value) >= 16 and " " not in value and "." not in value and "_" not in value)
+    is_mixed = any(character.isdigit() or character in "!@#$%^&*+=~?" for character in value)
+    return (has_letter and is_mixed) or (len(value) >= 16 and not any(character in " ._" for character in value))
 
 
-def _told_value(match: re.Match[str]) -> str:
-    """A value told in a sentence: only one with digits or signs in it is taken for a secret."""
-    value = match[2].rstrip(".,;:!?)")
-    mixed = any(character.isdigit() for character in value) or any(character in "!@#$%^&*" for character in value)
-    keep = len(value) < 6 or value.isdigit() or not mixed or value.startswith(("/", "http")) or _PLACEHOLDER.match(value)
-    return match[0] if keep else f"{match[1]}{MARK}{match[2][len(value) :]}"
+def _is_told_secret(value: str) -> bool:
+    """In a sentence only a word with digits or signs in it is taken for a secret."""
+    is_mixed = any(character.isdigit() or character in "!@#$%^&*" for character in value)
+    return len(value) >= 6 and is_mixed and not value.isdigit() and not value.startswith(("/", "http")) and not _PLACEHOLDER.match(value)
 
 
 def _cookies(match: re.Match[str]) -> str:
@@ -213,17 +245,6 @@ def _phone(match: re.Match[str]) -> str:
 
 
 _PRIVATE_RULES = (
-    _Rule(
-        (), _compile(rf"(?i){_NAME}{_IS}" r"(?:[rbfu]{0,2}\"((?:[^\"\n\\]|\\.)+)|[rbfu]{0,2}'((?:[^'\n\\]|\\.)+)|`([^`\n]+))"), _named_value
-    ),
-    _Rule(('\\"', "\\'"), _compile(rf"(?i){_NAME}{_IS}" r"\\{1,3}[\"']([^\"'\n\\]+)"), _named_value),
-    _Rule((), _compile(rf"(?i){_NAME}{_IS}" r"([^\s\"'`,;&<>\\]+)"), _named_value),
-    _Rule((), _compile(rf"(?i)({_NAME}(?!\w)[ \t]{{1,4}}(?:(?:is|was|=)[ \t]{{1,4}})?[\"'`]?)([^\s\"'`,;&<>]+)"), _told_value),
-    _Rule(
-        ("AccountKey=", "SharedAccessKey=", "accountkey="),
-        _compile(r"(?i)((?:account|sharedaccess)key=)[A-Za-z0-9+/=]{20,}"),
-        _after_prefix,
-    ),
     _Rule(
         ("ookie", "OOKIE"),
         _compile(r"(?i)((?<![\w-])(?:set-)?cookie\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?)([^\n\"'\\]+)"),
@@ -240,7 +261,7 @@ _PRIVATE_RULES = (
     ),
     _Rule(("@",), _compile(r"(?<![\w.+%-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,6}[A-Za-z]{2,24}(?![\w-])")),
     _Rule(("+",), _compile(r"(?:(?<=[ \t\"'(:>,=])|\A)\+\d(?:[ ().-]{0,2}\d){7,15}(?![\w-])"), _phone),
-    _Rule((), _compile(r"(?<![\w.+-])(?:\(\d{3}\)[ ]?|\d{3}[.-])\d{3}[.-]\d{4}(?![\w-])")),
+    _Rule(("-", "."), _compile(r"(?<![\w.+-])(?:\(\d{3}\) ?|\d{3}[.-])\d{3}[.-]\d{4}(?![\w-])")),
 )
 
 

@@ -227,8 +227,9 @@ def test_a_program_that_was_written_with_the_tool_goes_before_one_in_the_reply()
     ]
     answer = "```python\nin the reply\n```"
     assert solution_of(Trajectory(messages=tuple(said), answer=answer, calls=4, usage=None)) == "second"
-    assert solution_of(Trajectory(messages=(), answer=answer, calls=1, usage=None, files={"solution.py": "bGVmdA=="})) == "left"
-    assert solution_of(Trajectory(messages=(), answer=answer, calls=1, usage=None)) == "in the reply\n"
+    left = {"solution.py": "bGVmdA=="}
+    assert solution_of(Trajectory(messages=(), answer=answer, calls=1, usage=None, files=left)) == "in the reply\n"
+    assert solution_of(Trajectory(messages=(), answer="It is in the file.", calls=1, usage=None, files=left)) == "left"
 
 
 @pytest.mark.parametrize(

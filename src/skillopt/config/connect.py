@@ -133,7 +133,7 @@ class _Role:
         if entry is None or not isinstance(entry.value, str):
             return None
         found = find_backend(entry.value, key, self.providers, self.harnesses)
-        if key == "model.backend" and self.role == "optimizer" and not found.fills_optimizer:
+        if key == "model.backend" and self.role != "target" and not found.fills_optimizer:
             return None
         found = for_role(found, self.role, entry.value, key)
         if found.provider not in {*self.providers, *LOGIN_ONLY, EITHER} or found.harness not in self.harnesses:
@@ -178,7 +178,7 @@ class _Role:
         return replace(parts, name=own), replace(name, source=source if provider in DEFAULT_MODELS else DEFAULT)
 
     def check_login(self, parts: ModelString) -> None:
-        if parts.provider in LOGIN_ONLY and (self.role == "optimizer" or OWN_LOGIN.get(parts.harness) != parts.provider):
+        if parts.provider in LOGIN_ONLY and (self.role != "target" or OWN_LOGIN.get(parts.harness) != parts.provider):
             harness = next(name for name, login in OWN_LOGIN.items() if login == parts.provider)
             raise ConfigError(f"model.{self.role}: '{parts}' is the login of the harness {harness!r}, which only a target can have")
 

@@ -19,7 +19,7 @@ from skillopt.errors import ConfigError
 
 PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.data_dirs"})
 """Public keys that are paths whatever type a benchmark gives them."""
-OUTPUT_KEYS = frozenset({"env.out_root", "cache.path", "model.optimizer.options.folder", "model.target.options.folder"})
+OUTPUT_KEYS = frozenset({"env.out_root", "cache.path", *(f"model.{role}.options.folder" for role in ("optimizer", "target", "judge"))})
 """Paths that are written: they belong to the working directory, never to the folder of a config file."""
 FILE_OR_TEXT_KEYS = frozenset({"env.prompt", "env.system", "env.scorer"})
 """Keys that hold text or name a file: a template, or a scorer in a Python file."""

@@ -11,6 +11,8 @@ from skillopt.errors import ConfigError, suggest
 
 PACKAGED = Path(__file__).resolve().parent.parent / "configs"
 BASE_KEY = "_base_"
+IN_FOLDER = "train.yaml"
+"""The config of a folder that is named instead of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +35,18 @@ def packaged_names() -> list[str]:
 
 
 def find(name: str, folder: Path) -> Path:
-    """The file a name means: a path from `folder`, else a packaged config."""
+    """The file a name means: a path from `folder`, or a folder there that holds a `train.yaml`, else a packaged config."""
     path = folder / Path(name).expanduser()
-    if path.is_file():
-        return path.resolve()
+    for found in (path, path / IN_FOLDER):
+        if found.is_file():
+            return found.resolve()
     inner = name.removeprefix("configs/")
     for candidate in (inner, f"{inner}.yaml", f"{inner}/default.yaml"):
         packaged = PACKAGED / candidate
         if packaged.is_file() and packaged.resolve().is_relative_to(PACKAGED):
             return packaged.resolve()
-    raise ConfigError(f"No config file {name!r} in {folder}, and no packaged config of that name. {suggest(inner, packaged_names())}")
+    what = f"The folder {name!r} holds no {IN_FOLDER}" if path.is_dir() else f"No config file {name!r} in {folder}"
+    raise ConfigError(f"{what}, and no packaged config of that name. {suggest(inner, packaged_names())}")
 
 
 def read_chain(name: str, cwd: Path) -> list[Document]:

@@ -42,7 +42,7 @@ def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
         "budget": "What the run may spend: '$2', '200k tokens', '500 calls', '30 minutes', or several with commas.",
         "env.max_completion_tokens": LEAVES["model.target.max_tokens"].description,
     }
-    leaf = leaf_of(f"{key}.name" if key in ("model.optimizer", "model.target") else key, settings)
+    leaf = leaf_of(f"{key}.name" if key in ("model.optimizer", "model.target", "model.judge") else key, settings)
     if leaf is None:
         kind = "int" if key == "env.max_completion_tokens" else "text"
         return Flag(name=name, key=key, type=kind, choices=(), description=texts.get(key, OF_A_BENCHMARK))

@@ -10,6 +10,7 @@ from skillopt.config.provider_keys import PROVIDER_KEYS, PROVIDER_VARIABLES
 FLAT: Mapping[str, str] = {
     "optimizer_model": "model.optimizer",
     "target_model": "model.target",
+    "judge": "model.judge",
     "backend": "model.backend",
     "model_backend": "model.backend",
     "optimizer_backend": "model.optimizer_backend",
@@ -104,7 +105,7 @@ DEAD: Mapping[str, tuple[str, tuple[Any, ...] | None]] = {
 warning."""
 
 DEAD_PREFIXES: Mapping[str, str] = {"officeqa": "env.search_"}
-"""Public keys of one benchmark that ask for nothing: settings of a search service, which is never asked as documents are searched offline."""
+"""Public keys of one benchmark that ask for nothing: settings of a search service, which an offline search never asks."""
 
 REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "evaluation.use_semantic_density": (

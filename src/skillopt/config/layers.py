@@ -21,7 +21,7 @@ from skillopt.errors import ConfigError, suggest
 
 LEAVES: Mapping[str, Leaf] = {leaf.key: leaf for leaf in leaves(Config)}
 SECTIONS: tuple[str, ...] = tuple(sections(Config))
-_NAMED = ("model.optimizer", "model.target")
+_NAMED = ("model.optimizer", "model.target", "model.judge")
 _AS_TEXT = ("flag", "cfg-options", "environment", ".env")
 """Layers in which every value is text, to be read by its key's type."""
 

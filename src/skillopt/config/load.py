@@ -29,7 +29,7 @@ from skillopt.config.layers import (
     variable_layer,
 )
 from skillopt.config.provider_keys import PROVIDER_KEYS, PROVIDER_VARIABLES
-from skillopt.config.role_schema import ROLES
+from skillopt.config.role_schema import ROLES, RoleName
 from skillopt.config.roles import in_harness, passwords_in
 from skillopt.config.schema import Config, EnvConfig
 from skillopt.config.source import DEFAULT, Entry, Source
@@ -134,6 +134,7 @@ class _Loading:
         merged = {key: entry for key, entry in merged.items() if key not in wrong}
         _keep_schedule_ordered(merged, layers)
         self._force_no_limit(merged)
+        _simulate_both(merged)
         merged |= self._connected(merged)
         merged = {key: entry for key, entry in merged.items() if key not in PROVIDER_KEYS}
         values = {key: _value(entry, settings, self.cwd, problems) for key, entry in merged.items()}
@@ -147,7 +148,9 @@ class _Loading:
     def _connected(self, merged: Mapping[str, Entry]) -> dict[str, Entry]:
         """What the roles' settings become once their providers are known."""
         found: dict[str, Entry] = {}
-        for role in ROLES:
+        has_judge = any(key.startswith("model.judge.") and entry.value is not None for key, entry in merged.items())
+        roles: tuple[RoleName, ...] = (*ROLES, "judge") if has_judge else ROLES
+        for role in roles:
             name = merged.get(f"model.{role}.name")
             if name is not None and not (isinstance(name.value, str) and name.value):
                 continue  # its type is complained about
@@ -178,6 +181,14 @@ class _Loading:
         source = Source(layer="default", where="under full_rewrite_minibatch")
         merged[key] = Entry(key=key, value="none", source=source, written=key)
         self.warnings.append(f"{key} is none: under full_rewrite_minibatch there is no number of edits to limit")
+
+
+def _simulate_both(merged: dict[str, Entry]) -> None:
+    """A simulated target can only be learned for by the simulated optimizer, so that one is meant where no optimizer is named."""
+    target, key = merged.get("model.target.name"), "model.optimizer.name"
+    named = any(merged.get(name) is not None for name in (key, "model.optimizer_backend", "model.backend"))
+    if not named and target is not None and isinstance(target.value, str) and target.value.partition(":")[0] == "world":
+        merged[key] = Entry(key=key, value="world", source=Source(layer="default", where="as the target is simulated"), written=key)
 
 
 def _benchmark(layers: Layered, registry: Registry, problems: list[str], warnings: list[str]) -> tuple[BenchmarkPlugin | None, str | None]:
@@ -249,7 +260,7 @@ def _build(values: Mapping[str, Any], merged: Mapping[str, Entry], settings: typ
                 branch = branch.setdefault(parent, {})
             branch[last] = value
     # A price of which every part is unset again is no price.
-    for role in (tree.get("model", {}).get(role, {}) for role in ROLES):
+    for role in (tree.get("model", {}).get(role, {}) for role in (*ROLES, "judge")):
         if "price" in role and all(part is None for part in role["price"].values()):
             del role["price"]
     config: Config | None = None

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from skillopt.models._model import DEFAULT_MAX_TOKENS
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-RoleName = Literal["optimizer", "target"]
+RoleName = Literal["optimizer", "target", "judge"]
 ROLES: tuple[RoleName, ...] = ("optimizer", "target")
+"""The roles of every run; public keys have their names as prefixes. A judge is only there where a scorer asks for one."""
 DEFAULT_MODEL = "gpt-5.5"
 
 

@@ -86,8 +86,8 @@ def parse_model_string(
     before, slash, after = rest.partition("/")
     before = before.replace("-", "_")
     if slash and ":" not in before and (before in {*harnesses, *OWN_LOGIN} or _prefix(after) in {*known, *OURS}):
-        if role == "optimizer":
-            raise ConfigError(f"model.optimizer: {text!r} names a harness ({before!r}), and only the target has one; write {after!r}")
+        if role != "target":
+            raise ConfigError(f"model.{role}: {text!r} names a harness ({before!r}), and only the target has one; write {after!r}")
         if before not in harnesses:
             raise UnknownName("harness", before, harnesses)
         rest, harness, says_harness = after, before, True
@@ -150,7 +150,7 @@ def resolve_role(
             seed=settings.seed,
             reasoning_effort=settings.reasoning_effort or config.model.reasoning_effort,
             timeout=settings.timeout if settings.timeout is not None else config.env.exec_timeout,
-            connections=max(64, config.env.workers if role == "target" else config.gradient.analyst_workers),
+            connections=max(64, config.gradient.analyst_workers if role == "optimizer" else config.env.workers),
             structured_output=settings.structured_output,
             options=options,
         ),

@@ -16,10 +16,11 @@ _ANSWER_OPTIONS = ("api", "enable_thinking", "n_ctx")
 
 
 class ModelConfig(Section):
-    """The two roles, and what they share."""
+    """The two roles, and what they share; and a judge, where a scorer wants one."""
 
     optimizer: OptimizerRoleConfig = Field(default_factory=OptimizerRoleConfig, description="The model that writes edits.")
     target: RoleConfig = Field(default_factory=RoleConfig, description="The frozen agent whose skill is trained.")
+    judge: RoleConfig | None = Field(default=None, description="The model behind the scorer 'judge'; unset means the optimizer.")
     backend: str | None = Field(default=None, description="Public backend name for bare model names; some of them are for the target only.")
     optimizer_backend: str | None = Field(default=None, description="Backend of a bare optimizer name; beats model.backend.")
     target_backend: str | None = Field(default=None, description="Backend of a bare target name; beats model.backend.")
@@ -127,6 +128,9 @@ class GateConfig(Section):
     confirm_draws: int = Field(
         default=0, ge=0, description="Further draws per val task that `confirm` takes; 0 is as many as the first time."
     )
+    leak_guard: bool = Field(
+        default=True, description="Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the scorer."
+    )
 
 
 class AllowanceConfig(Section):
@@ -175,7 +179,9 @@ class Config(Section):
     output: OutputConfig = Field(default_factory=OutputConfig, description="Writing.")
 
     def role(self, role: RoleName) -> RoleConfig:
-        """The settings of one role."""
+        """The settings of one role; where no judge is named, the optimizer judges."""
+        if role == "judge":
+            return self.model.judge or self.model.optimizer
         return self.model.optimizer if role == "optimizer" else self.model.target
 
     def identity(self) -> dict[str, Any]:
@@ -186,6 +192,7 @@ class Config(Section):
         return {
             "model": {
                 **{role: self._role_identity(role) for role in ROLES},
+                **({} if self.model.judge is None else {"judge": self._role_identity("judge")}),
                 **self.model.model_dump(mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}),
             },
             "train": self.train.model_dump(mode="json"),

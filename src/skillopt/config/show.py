@@ -19,7 +19,7 @@ from skillopt.config.roles import without_password
 from skillopt.redact import Scrubber
 
 SET = "[set]"
-_RARE = re.compile(r"model\.(optimizer|target)\.(options|agent)\.")
+_RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge)\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Described:
 def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
     """Rows (dotted key, value as JSON, source) in the order of the tree; a credential is shown as `[set]`.
 
-    Of the many options and agent settings of a role only those that are set are shown.
+    Of the many options and agent settings of a role, and of a judge, only what is set is shown.
     """
     scrubber = Scrubber(resolved.secrets)
     rows = [(key, scrubber.scrub_json(_value(resolved, key)), str(resolved.provenance[key])) for key in _keys(resolved)]

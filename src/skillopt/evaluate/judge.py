@@ -1,4 +1,4 @@
-"""A model as judge: decides on criteria, or between two answers, and must show the words that decide it; what it cannot show is no verdict."""
+"""A model as judge: decides on criteria, or between two answers, and must quote the words that decide it, or there is no verdict."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ from typing import Any
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _LOOK_EVERY = 0.05
+_SOON = 0.005
+"""A program that has closed its output is about to end."""
 _LEFTOVER = 2.0
 """Seconds to wait for what was killed to be gone."""
 _FILES_OPEN = 256
@@ -120,7 +122,7 @@ class _Watch:
         poll.register(stdin, select.POLLOUT)
         fed, feeding = 0, True
         while True:
-            for end, event in poll.poll(_LOOK_EVERY * 1000):
+            for end, event in poll.poll((_LOOK_EVERY if pipes else _SOON) * 1000):
                 if end == stdin:
                     sent = _feed(stdin, given[fed : fed + 65536]) if event & select.POLLOUT else None
                     fed += sent or 0

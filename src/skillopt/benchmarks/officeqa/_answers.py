@@ -11,7 +11,7 @@ _AMOUNT = re.compile(
     r"""
     (?P<open>\()? \s*
     (?P<sign>(?<![\w.)])[-+−–] | \b(?:minus|negative)\b)? \s*
-    (?P<currency>(?:US)?[$€£¥])? \s* (?P<inner>[-−–](?=[\d.]))?
+    (?: (?:US)?[$€£¥] \s* (?P<inner>[-−–](?=[\d.]))? )?
     (?P<digits> (?<![\w.]) (?:\d{1,3}(?:,\d{3})+(?!\d)|\d+) (?:\.\d+)? | (?<![\w.])\.\d+ ) (?P<power>[eE][-+]?\d+)?
     (?!\w) \s* (?P<percent>%|percent\b|per\ cent\b|pct\b)? \s* (?P<scale>\b(?:thousand|million|billion|trillion)s?\b)?
     \s* (?P<close>\))?

@@ -34,18 +34,17 @@ _LOST = {
 
 
 def solution_of(trajectory: Trajectory) -> str | None:
-    """The program that a rollout ends with: written with a tool, left as a file, or in a block of the final reply; None without one."""
+    """The program that a rollout ends with: written with a tool, in a block of the final reply, or left as a file; None without one."""
     written = None
     for message in trajectory.messages:
         for call in message.tool_calls:
             file = written_file(call.name, call.arguments)
             if file is not None and file[0] == SOLUTION:
                 written = file[1]
-    if written is not None:
-        return written
-    if SOLUTION in trajectory.files:
+    code = code_in(trajectory.answer) if written is None else written
+    if code is None and SOLUTION in trajectory.files:
         return base64.b64decode(trajectory.files[SOLUTION]).decode(errors="replace")
-    return code_in(trajectory.answer)
+    return code
 
 
 def code_in(text: str) -> str | None:
