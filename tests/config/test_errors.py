@@ -14,7 +14,7 @@ import pytest
         ("env.dificulty", "Did you mean 'env.difficulty'?"),
         ("trian.seed", "Did you mean 'train.seed'?"),
         ("bach_size", "Did you mean 'batch_size'?"),
-        ("gate.xyzzy", "Known: policy, alpha, max_chars, confirm_draws."),
+        ("gate.xyzzy", "Known: policy, alpha, max_chars, confirm_draws, leak_guard."),
     ],
 )
 def test_an_unknown_key_names_the_near_miss(key, near, fails):

@@ -16,7 +16,8 @@ BASE = {"env": "toy", "target_model": "openai:t", "optimizer_model": "openai:o"}
 def test_every_key_is_shown_once_with_value_and_source(run):
     resolved = run(flags=BASE)
     rows = render(resolved)
-    always = [key for key in LEAVES if not key.startswith("env.") and ".options." not in key and ".agent." not in key]
+    rare = (".options.", ".agent.", "model.judge.")
+    always = [key for key in LEAVES if not key.startswith("env.") and not any(part in key for part in rare)]
     assert [key for key, _value, _source in rows if not key.startswith("env.")] == always
     assert ("env.difficulty", 1, "default") in rows
     assert ("env.name", "toy", "flag --env") in rows

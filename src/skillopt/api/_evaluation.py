@@ -99,6 +99,8 @@ async def matrix(
     _check_apart(targets)
     identity = job.identity()
     kept = {"kind": "eval", "env": identity["env"], "tasks": identity["tasks"]}
+    if job.judge is not None:  # rows of two judges do not add up
+        kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
     async with Lab(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as lab:
         evaluators = [lab.evaluator if target.digest == own.digest else lab.further_target(target.spec) for target in targets]
         work = _Work(job, skills, splits, repeats, targets)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skillopt.build.job import Job
 from skillopt.build.lab import Lab
 from skillopt.config.schema import OptimizerConfig
+from skillopt.evaluate.leaks import LeakGuard
 from skillopt.evaluate.runner import rows_of
 from skillopt.events import Notice, RunStarted, Sink
 from skillopt.gate.gate import Gate
@@ -19,6 +21,7 @@ from skillopt.models._model import Model
 from skillopt.optimizer.optimizer import Optimizer, SkillAware
 from skillopt.skill.spec import violations
 from skillopt.store.exports import Exports
+from skillopt.tasks.protected import protected_by
 from skillopt.train.exam import Exam
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import SCHEDULES
@@ -117,6 +120,7 @@ class Engine(Lab):
             gates_slow_update=config.optimizer.slow_update_gate_with_selection,
             pair_policy=config.optimizer.longitudinal_pair_policy,
             salvages=config.optimizer.salvage,
+            guard=LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered) if config.gate.leak_guard else None,
         )
 
     def _export(self) -> None:

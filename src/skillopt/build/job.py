@@ -15,7 +15,7 @@ from skillopt.errors import ConfigError, SkillError, TaskError
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
-from skillopt.tasks.benchmark import Benchmark
+from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
 
@@ -36,6 +36,8 @@ class Job:
     scrubber: Scrubber
     settings: dict[str, Any]
     """The resolved configuration without secrets, for `config.json`."""
+    judge: RoleSpec | None = None
+    """The model that scores, where the benchmark wants one."""
 
     @property
     def skill(self) -> Document:
@@ -101,6 +103,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None) -> Job:
         optimizer=resolve_role(config, "optimizer"),
         scrubber=scrubber,
         settings=as_json(resolved),
+        judge=resolve_role(config, "judge") if isinstance(benchmark, WantsJudge) and benchmark.wants_judge else None,
     )
 
 

@@ -17,6 +17,7 @@ from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
 from skillopt.errors import ConfigError, Stopped
+from skillopt.evaluate.judge import ModelJudge
 from skillopt.evaluate.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Sink, Spending
 from skillopt.executor import ProcessPool
@@ -91,6 +92,7 @@ class Lab:
             pool = ProcessPool(min(os.cpu_count() or 1, job.config.env.workers))
             self._stack.push_async_callback(pool.close)
             job.benchmark.executor = pool
+        self._judge = self._judge_of(job.judge, budget)
         self.evaluator = self._evaluator(job.target, self.target_price)
 
     async def __aenter__(self) -> Lab:
@@ -111,7 +113,8 @@ class Lab:
         self._stack.push_async_callback(provider.close)
         config = self.job.config
         most = provider.concurrency if isinstance(provider, Paced) else None
-        ceilings: dict[Role, int] = {"target": most or config.env.workers, "optimizer": most or config.gradient.analyst_workers}
+        workers, analysts = most or config.env.workers, most or config.gradient.analyst_workers
+        ceilings: dict[Role, int] = {"target": workers, "optimizer": analysts, "judge": workers}
         on_close = self.ledger.stop if self._one_stops_all else _nobody_else
         limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close))
         paid = Budgeted(Scrubbed(provider, self.job.scrubber), self.ledger, price)
@@ -138,7 +141,8 @@ class Lab:
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
-        longest = max(self.job.target.model.timeout, self.job.optimizer.model.timeout)
+        roles = (self.job.target, self.job.optimizer, self.job.judge)
+        longest = max(role.model.timeout for role in roles if role is not None)
         sent = [*(recorded.drain() for recorded in self._recorded), *(evaluator.drain() for evaluator in self._evaluators)]
         await asyncio.wait([asyncio.ensure_future(one) for one in sent], timeout=longest + DRAIN_SECONDS)
 
@@ -183,9 +187,16 @@ class Lab:
             emit=self.run.emit,
             scrub=job.scrubber.scrub,
             working=self._rounds.working,
+            judge=self._judge,
         )
         self._evaluators.append(evaluator)
         return evaluator
+
+    def _judge_of(self, spec: RoleSpec | None, budget: Budget) -> ModelJudge | None:
+        """The judge, one for all targets: its calls pass the same stack as all others."""
+        if spec is None:
+            return None
+        return ModelJudge(self.model("judge", spec, self._price("judge", spec, budget)), max_tokens=spec.max_tokens)
 
     def _rollouts(self) -> Rollouts:
         path = self.job.config.cache.path

@@ -10,11 +10,12 @@ from typing import Any, cast
 
 from skillopt.cli._folder import RunView
 from skillopt.errors import UsageError
-from skillopt.events import Checkpoint, EpochEnded, Judged, Reflected, RowFact, StageClosed, Updated
+from skillopt.events import Checkpoint, EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
 from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
 from skillopt.gate.policies import decide
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
+from skillopt.train.trainer import LEAK_GUARD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +239,10 @@ def _case(
 
 
 def _without_rows(run: RunView, about: Mapping[str, Any], updated: Updated | None, incumbent: str) -> Evidence:
-    """Verdicts that needed no measurement: nothing changed, or the step's reflections were lost."""
+    """Verdicts that needed no measurement: nothing changed, the guard refused, or the step's reflections were lost."""
+    if about["judged"].decided_by == LEAK_GUARD:  # the tasks it looked at are not in the log, but what it found is
+        found = next((event.text for event in run.events if isinstance(event, Notice) and event.id == f"{about['judged'].place}/leaks"), "")
+        return Evidence(**about, recomputed="reject" if found else "open", reason=found or "no leak is in the log", decided_by=LEAK_GUARD)
     if updated is not None:
         same = Document(updated.skill).rendered == incumbent
         reason = "the candidate reads the same as the incumbent" if same else "the candidate differs, and no row of it is in the log"

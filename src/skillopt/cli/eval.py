@@ -184,13 +184,17 @@ def _check_shared(found: Sequence[Resolved]) -> None:
 
 
 def target_only(resolved: Resolved) -> Resolved:
-    """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none needs a key or a price."""
+    """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none needs a key or a price.
+
+    Where no judge is named the optimizer judges, and goes on to do so.
+    """
     from skillopt.config import parse_model_string
 
     model = resolved.config.model
     bare = str(replace(parse_model_string(model.target.name, "target"), harness="chat", says_harness=False))
     stand_in = model.target.model_copy(update={"name": bare})
-    config = resolved.config.model_copy(update={"model": model.model_copy(update={"optimizer": stand_in})})
+    roles = {"optimizer": stand_in, "judge": model.judge or model.optimizer}
+    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles)})
     return replace(resolved, config=config)
 
 

@@ -21,7 +21,7 @@ _HELP = "Write '$2', '200k tokens', '500 calls', '30 minutes', or several with c
 
 
 def parse_budget(text: str) -> BudgetConfig:
-    """Read '$2', '2 usd', '200k tokens', '500 calls', '30 minutes', '2 hours', or several joined by commas. What is not named is unlimited."""
+    """Read '$2', '2 usd', '200k tokens', '500 calls', '30 minutes', '2 hours', or several with commas. What is not named is unlimited."""
     found: dict[str, Decimal] = {}
     for part in text.split(","):
         unit, amount = _part(part.strip())

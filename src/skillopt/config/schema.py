@@ -141,7 +141,7 @@ class AllowanceConfig(Section):
 
 
 class BudgetConfig(Section):
-    """What a run may spend; unset is unlimited. May be written as text: '$2', '200k tokens', '500 calls', '30 minutes', or several with commas."""
+    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', '500 calls', '30 minutes', or several with commas."""
 
     usd: float | None = Field(default=None, gt=0, description="US dollars.")
     tokens: int | None = Field(default=None, gt=0, description="Input and output tokens together.")

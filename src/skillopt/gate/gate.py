@@ -63,6 +63,8 @@ class Verdict:
     """The part of the policy that fixed it; empty where nothing was measured."""
     skill: str = ""
     """Digest of the candidate's rendered text, where it came to measuring."""
+    refused: bool = False
+    """True for a candidate that may not be taken even where no gate decides."""
 
 
 class Gate:
@@ -139,7 +141,11 @@ class Gate:
         self.evaluator.emit(stage_closed(place, STAGE, outcomes))
         return self.measured(skill, [row for row in outcomes if row.task_id not in set(lost)]), outcomes, lost
 
-    def without_measuring(self, action: Action, why: str, incumbent: float | None, place: str) -> Verdict:
+    def refuse(self, why: str, incumbent: float | None, place: str, by: str) -> Verdict:
+        """A candidate that is not worth measuring and may not be taken, gate or no gate."""
+        return self.without_measuring("reject", why, incumbent, place, refused_by=by)
+
+    def without_measuring(self, action: Action, why: str, incumbent: float | None, place: str, *, refused_by: str = "") -> Verdict:
         """A verdict that needs no rows: nothing changed, or there is no candidate to measure."""
         verdict = Verdict(
             action=action,
@@ -150,6 +156,8 @@ class Gate:
             rows=(),
             rows_total=len(self.rows),
             verified=self.verified,
+            decided_by=refused_by,
+            refused=bool(refused_by),
         )
         self.evaluator.emit(self.event(place, verdict))
         return verdict

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from skillopt.harnesses._harness import Session, Setup, failure_of, is_over, system_prompt
 from skillopt.messages import Message, Reply, ToolCall
@@ -31,7 +33,7 @@ class ToolLoop:
         tools = () if environment is None else tuple(environment.tools)
         said: tuple[Message, ...] = ()
         for _ in range(1 if environment is None else environment.max_turns):
-            reply = await session.ask(asked + said, tools)
+            reply = await session.ask(asked + tuple(map(_sendable, said)), tools)
             said = (*said, Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
             failure = _failure(reply)
             observed = () if failure else await _observe(environment, reply)
@@ -73,10 +75,25 @@ async def _result(environment: Environment, call: ToolCall) -> str:
     names = [tool.name for tool in environment.tools]
     if call.name not in names:
         return f"There is no tool {call.name!r}. Known: {', '.join(names) or 'none'}. Nothing was done."
+    arguments = _arguments(call)
+    if isinstance(arguments, str):
+        return f"The arguments of {call.name} are not {arguments}. Nothing was done."
+    return await environment.step(call.name, arguments)
+
+
+def _arguments(call: ToolCall) -> dict[str, Any] | str:
+    """What a call was given, or in words what it is not."""
     try:
         arguments = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError) as error:
-        return f"The arguments of {call.name} are not JSON: {error}. Nothing was done."
-    if not isinstance(arguments, dict):
-        return f"The arguments of {call.name} are not a JSON object. Nothing was done."
-    return await environment.step(call.name, arguments)
+        return f"JSON: {error}"
+    return arguments if isinstance(arguments, dict) else "a JSON object"
+
+
+def _sendable(message: Message) -> Message:
+    """A message as it can be sent back: some servers refuse a whole conversation for one call in it that is no JSON object."""
+    calls = [
+        replace(call, arguments=json.dumps({"malformed": call.arguments})) if isinstance(_arguments(call), str) else call
+        for call in message.tool_calls
+    ]
+    return replace(message, tool_calls=tuple(calls))

@@ -120,9 +120,13 @@ class _Watch:
         for end in pipes:
             poll.register(end, select.POLLIN)
         poll.register(stdin, select.POLLOUT)
+        poll.register(sys.stdout.fileno(), 0)  # an error there: whoever asked is gone, and nothing may outlive them
         fed, feeding = 0, True
         while True:
             for end, event in poll.poll((_LOOK_EVERY if pipes else _SOON) * 1000):
+                if end == sys.stdout.fileno():
+                    self._end()
+                    sys.exit("nobody waits for the report any more")
                 if end == stdin:
                     sent = _feed(stdin, given[fed : fed + 65536]) if event & select.POLLOUT else None
                     fed += sent or 0

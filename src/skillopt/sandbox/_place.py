@@ -15,13 +15,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from skillopt.errors import ConfigError, Fault
 from skillopt.process import ask_process, minimal_env
 
 Mode = Literal["bubblewrap", "limits"]
-MODES: tuple[str, ...] = get_args(Mode)
 BOX = "/box"
 """Where a program in the sandbox starts and finds its files."""
 BOX_BESIDE_ALL = "/dev/box"

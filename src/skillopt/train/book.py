@@ -25,8 +25,10 @@ T = TypeVar("T")
 class StepBook:
     """Told of a step as it happens; closes with the state after it and its record."""
 
-    def __init__(self, batch: Batch, clock: Callable[[], float]) -> None:
+    def __init__(self, batch: Batch, clock: Callable[[], float], hide: Callable[[str], str] = str) -> None:
+        """`hide` takes out of a text what later analysts may not read."""
         self._batch = batch
+        self._hide = hide
         self._clock = clock
         self._timing: dict[str, float] = {}
         self._selection: Selection | None = None
@@ -131,12 +133,12 @@ class StepBook:
             return []
         said = {"reject": "rejected", "force_accept": "taken without a gate"}.get(word, "accepted")
         about = {"step": self._batch.step, "patterns": reflection.patterns()[:5]}
-        entries = [{**about, "action": said, "why": verdict.why, "edits": _essentials(self._update.applied)}]
+        entries = [{**about, "action": said, "why": verdict.why, "edits": _essentials(self._update.applied, self._hide)}]
         if self._update is not self._bundle:
             kept = {edit.id for edit in self._update.applied}
             rest = [edit for edit in self._bundle.applied if edit.id not in kept]
             why = "together with the edits that were then accepted alone, it was not better"
-            entries.insert(0, {"step": self._batch.step, "action": "rejected", "why": why, "edits": _essentials(rest)})
+            entries.insert(0, {"step": self._batch.step, "action": "rejected", "why": why, "edits": _essentials(rest, self._hide)})
         return entries
 
     def _about(self, batch: Batch, optimizer: Optimizer) -> dict[str, Any]:
@@ -202,10 +204,16 @@ def _event(update: Update, place: str, outcomes: tuple[Outcome, ...]) -> Updated
     )
 
 
-def _essentials(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
+def _essentials(proposals: Sequence[Proposal], hide: Callable[[str], str]) -> list[dict[str, Any]]:
     """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it says has changed."""
     keys = ("op", "target", "content", "type", "title", "instruction", "change_summary")
-    return [{key: said[key] for key in keys if key in said} for said in (proposal.as_json() for proposal in proposals)]
+    return [{key: _hidden(said[key], hide) for key in keys if key in said} for said in (proposal.as_json() for proposal in proposals)]
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, list):
+        return [_hidden(one, hide) for one in value]
+    return hide(value) if isinstance(value, str) else value
 
 
 def _about_rollouts(reflection: Reflection) -> dict[str, Any]:

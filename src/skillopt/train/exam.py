@@ -83,17 +83,23 @@ class Exam:
         known = [one.usage for one in used if one.usage is not None] or [self._charged()]
         calls = Fraction(sum(one.calls for one in used), len(used))
         tokens = Fraction(sum(one.total for one in known), len(known))
+        judged = self._judged(len(baseline))
         worst = Usage(input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)), output_tokens=self._max_tokens)
         usd = None
         if self._price is not None:
             mean = sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
-            usd = str(self._planned * mean * MARGIN + cost(worst, self._price))
+            whole = self._planned * mean * MARGIN + cost(worst, self._price)
+            usd = None if judged.usd is None else str(whole + judged.usd)
         return {
-            "calls": math.ceil(self._planned * calls * MARGIN) + 1,
-            "tokens": math.ceil(self._planned * tokens * MARGIN) + worst.total,
+            "calls": math.ceil(self._planned * calls * MARGIN) + 1 + judged.calls,
+            "tokens": math.ceil(self._planned * tokens * MARGIN) + worst.total + judged.tokens,
             "usd": usd,
             "seconds": round(float(self._ledger.elapsed() / len(baseline) * self._planned * MARGIN), 3),
         }
+
+    def _judged(self, rows: int) -> Amount:
+        """What judging the tests will cost, by what judging the baseline did; nothing where no judge scores."""
+        return self._ledger.totals.get(("judge", STAGE), Amount()).times(Fraction(self._planned, rows) * MARGIN)
 
     def _charged(self) -> Usage:
         paid = self._ledger.totals.get(("target", STAGE), Amount())

@@ -52,7 +52,7 @@ class State:
     def adopt(self, candidate: Document, verdict: Verdict, *, step: int, origin: str, forced: bool = False) -> tuple[State, str]:
         """The state after a verdict, and the public word for it."""
         score = None if verdict.candidate is None else verdict.candidate.score
-        if verdict.action == "unchanged" or not (forced or verdict.action == "accept"):
+        if verdict.action == "unchanged" or verdict.refused or not (forced or verdict.action == "accept"):
             return self, verdict.action
         moved = replace(self, skill=candidate, score=score, origin=origin)
         is_best = False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from skillopt.errors import BudgetSpent, UnusableReplies
+from skillopt.evaluate.leaks import LeakGuard, why
 from skillopt.evaluate.runner import Evaluator
 from skillopt.events import Checkpoint, CheckpointKind, EpochEnded, Event, Notice
 from skillopt.gate.gate import Gate, Measured, Verdict
@@ -22,6 +23,9 @@ from skillopt.train.exam import Exam, Report
 from skillopt.train.hindsight import Hindsight
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.state import State
+
+
+LEAK_GUARD = "leak_guard"
 
 
 class Log(Protocol):
@@ -67,6 +71,7 @@ class Trainer:
         gates_slow_update: bool = True,
         pair_policy: PairPolicy = "mixed",
         salvages: bool = True,
+        guard: LeakGuard | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.evaluator = evaluator
@@ -80,6 +85,7 @@ class Trainer:
         self.gates_slow_update = gates_slow_update
         self.hindsight = Hindsight(evaluator, emit=log.emit, policy=pair_policy, wanted=plan.slow_samples)
         self.salvages = salvages
+        self.guard = guard
         self._clock = clock
         self._measured: dict[str, Measured] = {}
 
@@ -123,7 +129,7 @@ class Trainer:
 
     async def step(self, state: State, batch: Batch) -> State:
         """One step: the six stages. Rollouts are awaited inside reflection, which starts on the first minibatch that is in."""
-        book = StepBook(batch, self._clock)
+        book = StepBook(batch, self._clock, hide=str if self.guard is None else self.guard.hide)
         rollouts = self.evaluator.start(state.skill.rendered, batch.rows, stage="rollout", place=batch.place)  # 1 rollout    forward pass
         reflection = await book.note("reflect", self.optimizer.reflect(state, batch, rollouts))  # 2 reflect    backward pass
         if reflection.is_inconclusive:
@@ -164,6 +170,10 @@ class Trainer:
         """
         if candidate.rendered == state.skill.rendered:
             return self.gate.without_measuring("unchanged", "the candidate reads the same as the current skill", state.score, place)
+        if self.guard is not None and (leaks := self.guard.find(candidate.rendered)):
+            shown = "; ".join(map(str, leaks[:3])) + (f"; and {len(leaks) - 3} more" if len(leaks) > 3 else "")
+            self.log.emit(Notice(id=f"{place}/leaks", text=f"A candidate was refused, as it quotes a {shown}.", level="warning"))
+            return self.gate.refuse(why(leaks), state.score, place, by=LEAK_GUARD)
         incumbent = self.measured(state.skill if self.gate.is_on else state.best)
         verdict = await self.gate.judge(candidate.rendered, incumbent, place, in_full=in_full)
         if verdict.candidate is not None:
