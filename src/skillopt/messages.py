@@ -35,6 +35,8 @@ class Image:
 
     media_type: str
     data: str
+    detail: str | None = None
+    """`low` or `high` for providers that look more or less closely; unset sends nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -213,6 +213,7 @@ def _value_span(text: str, lower: str, end: int) -> tuple[int, int] | None:
 def _is_given_secret(name: str, value: str, kind: str, by: str) -> bool:
     if value.startswith(MARK) or value.casefold().strip(" .)") in _NO_VALUE or _PLACEHOLDER.match(value):
         return False
+    value = value.rstrip(")]}.,:") if kind == "bare" else value
     if name not in _WORTH_HIDING:
         return _looks_random(value)
     if kind != "bare":

@@ -285,6 +285,17 @@ def test_the_prompt_names_the_places_the_game_shows(benchmark: Any, games: Path)
     assert len({one.content_hash for split in ("train", "val") for one in benchmark.tasks(split)}) == 57
 
 
+def test_the_same_words_in_another_room_are_another_task(tmp_path: Path) -> None:
+    game = {"pddl_domain": "d", "grammar": '"rhs": "Your task is to: put a mug on a desk."'}
+    where = "(:init (receptacleAtLocation desk_bar_1 loc_1) (inReceptacle {thing} desk_bar_1))"
+    for name, thing in (("one", "mug_bar_1"), ("two", "mug_bar_2")):
+        (tmp_path / name).write_text(json.dumps({**game, "pddl_problem": where.format(thing=thing)}))
+    (tmp_path / "rows.json").write_text(json.dumps([{"id": name, "gamefile": name, "task_type": "t"} for name in ("one", "two")]))
+    one, two = Loader(tmp_path, "{goal} Places: {places}.").tasks(load_rows(tmp_path / "rows.json"))
+    assert one.prompt == two.prompt == "put a mug on a desk. Places: desk 1."
+    assert one.content_hash != two.content_hash
+
+
 def test_things_are_numbered_from_the_back_as_walkthroughs_do() -> None:
     ids = ["apple_bar_01", "apple_bar_02", "sink_bar_01", "sink_bar_01_bar_sinkbasin", "agent1", "appletype"]
     assert short_names(ids) == {

@@ -34,7 +34,7 @@ TEMPLATE = "{instruction}\n{kind}\n{position}\n{preview}"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return make_data(tmp_path / "data", cases=2)
+    return make_data(tmp_path / "data", 2, cases=2)
 
 
 def loaded(path: Path, root: Path | None = None) -> tuple[list[Any], Loader]:
@@ -65,6 +65,7 @@ def test_it_is_registered_with_the_public_defaults(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_splits_come_from_folders_with_the_workbooks_elsewhere(data: Path, tmp_path: Path) -> None:
+    data = make_data(data, 4, cases=1)
     for split, names in (("train", ["task-0", "task-1"]), ("val", ["task-2"]), ("test", ["task-3"])):
         write(tmp_path / "splits" / split / "items.json", [{"id": name} for name in names])  # the rest comes from dataset.json
     made = PLUGIN(SpreadsheetSettings(split_dir=tmp_path / "splits", data_root=data))

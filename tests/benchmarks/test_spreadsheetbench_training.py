@@ -40,7 +40,8 @@ def scripted(call: Call) -> Answer | str:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("mode", ["multi", pytest.param("react", marks=pytest.mark.real)])
+@pytest.mark.real
+@pytest.mark.parametrize("mode", ["multi", "react"])
 async def test_a_rule_that_makes_programs_right_is_learned(mode: str, tmp_path: Path) -> None:
     data = make_data(tmp_path / "data", 4, cases=1)
     async with LoopbackProvider(scripted) as provider:

@@ -56,9 +56,71 @@ def test_a_byte_order_mark_is_kept():
     assert new is not None and new.text == "\ufeff# B\n"
 
 
+def test_a_lone_carriage_return_before_a_marker_is_no_new_line():
+    new, problem = rewritten(Document("# A\r<!-- APPENDIX_END -->\n"), "# B\n")
+    assert problem == "" and new is not None and new.text == "# B\n"
+
+
 def test_a_skill_from_nothing_can_be_written():
     new, _ = rewritten(Document(""), "# B\n")
     assert new is not None and new.text == "# B\n"
+
+
+@pytest.mark.parametrize("before", ["\n", "\n\n  \n", "\ufeff\n"])
+def test_blank_lines_before_the_frontmatter_of_the_new_text_do_not_make_it_part_of_the_body(before):
+    new, _ = rewritten(OLD, f"{before}{HEAD}\n# Dates, anew\n")
+    assert new is not None and new.text.count("name: dates") == 1
+    assert new.rendered.startswith(HEAD + "# Dates, anew\n")
+
+
+def test_a_break_between_two_rules_is_no_frontmatter_and_no_text_is_lost():
+    new, _ = rewritten(OLD, "---\n# Dates, anew\n---\n- two\n")
+    assert new is not None and new.rendered.startswith(HEAD + "---\n# Dates, anew\n---\n- two\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "\n# A\n\n- one\n",
+        HEAD.replace("\n", "\r\n") + "\r\n# A\r\n",
+        "\n\n# A\n\n- one\n\n\n",
+        "# A\r\n- one\n- two\r\n",
+        "\ufeff" + HEAD + "\n# A",
+        "# A\n\n<!-- APPENDIX_START -->\n- note\n<!-- APPENDIX_END -->\n\n# B\n",
+    ],
+)
+def test_a_rewrite_that_says_the_same_is_the_same_document(text):
+    old = Document(text)
+    for said in (text, old.rendered if not old.layout.regions else text, text.replace("\r\n", "\n"), f"\n{text}\n"):
+        new, problem = rewritten(old, said)
+        assert problem == "" and new is not None and new.text == text
+
+
+def test_the_blank_lines_around_the_old_body_are_kept():
+    old = Document(HEAD + "\n# A\n\n<!-- SLOW_UPDATE_START -->\nguidance\n<!-- SLOW_UPDATE_END -->\n")
+    new, _ = rewritten(old, "# B\n")
+    assert new is not None and new.rendered == HEAD + "\n# B\n\nguidance\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "body"),
+    [
+        ("```markdown\n# B\n\n- two\n```", "# B\n\n- two\n"),
+        ("```\n# B\n```\n", "# B\n"),
+        (f"\n```md\n{HEAD}\n# B\n```\n", "# B\n"),
+        ("```markdown\n# B\n\n```json\n{}\n```\n\nend\n```", "# B\n\n```json\n{}\n```\n\nend\n"),
+        ("```\ncode a\n```\n\ntext\n\n```\ncode b\n```\n", "```\ncode a\n```\n\ntext\n\n```\ncode b\n```\n"),
+    ],
+)
+def test_a_skill_that_comes_in_a_code_block_is_taken_out_of_it(said, body):
+    new, problem = rewritten(OLD, said)
+    assert problem == "" and new is not None
+    assert new.rendered.startswith(HEAD + body) and new.text.count("name: dates") == 1
+
+
+def test_a_skill_that_always_was_one_code_block_stays_one():
+    new, _ = rewritten(Document("```markdown\n# A\n```\n"), "```markdown\n# B\n```\n")
+    assert new is not None and new.text == "```markdown\n# B\n```\n"
 
 
 BODIES = st.text(alphabet=st.sampled_from("ab-#` \n<!>~\ufeff\r"), max_size=60)

@@ -38,8 +38,13 @@ class CommonSettings(BaseModel):
     limit: int = Field(default=0, ge=0, description="Use only the first tasks of each split; 0 is all of them.")
 
 
-def load_splits(settings: CommonSettings, to_tasks: Callable[[Sequence[Row]], Sequence[Task]]) -> Splits:
-    """Read what the settings name and split it. `to_tasks` turns the rows of one file into tasks, one for each, in order."""
+def load_splits(
+    settings: CommonSettings, to_tasks: Callable[[Sequence[Row]], Sequence[Task]], load: Callable[[Path], list[Row]] = load_rows
+) -> Splits:
+    """Read what the settings name and split it. `to_tasks` turns the rows of one file into tasks, one for each, in order.
+
+    `load` reads the rows that a ratio divides, where they are spread over more than one file.
+    """
     mode = settings.split_mode or ("split_dir" if settings.split_dir is not None else "ratio")
     if mode == "split_dir":
         if settings.split_dir is None:
@@ -52,7 +57,7 @@ def load_splits(settings: CommonSettings, to_tasks: Callable[[Sequence[Row]], Se
             raise ConfigError(
                 "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir to a folder with splits."
             )
-        splits = ratio_split(to_tasks(load_rows(settings.data_path)), settings.split_ratio, settings.split_seed)
+        splits = ratio_split(to_tasks(load(settings.data_path)), settings.split_ratio, settings.split_seed)
     return splits.limited(settings.limit)
 
 

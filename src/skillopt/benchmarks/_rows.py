@@ -6,8 +6,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,13 +33,14 @@ class Row:
         return TaskError(f"{self.path}, line {self.line}: {message}")
 
 
-def load_rows(path: Path) -> list[Row]:
+def load_rows(path: Path, under: Sequence[str] = ("data",)) -> list[Row]:
     """All rows of a file, or of the only data file in a folder. A row that cannot be read is an error that names file and line.
 
-    JSON may be a list of objects, an object with a list under `data`, or an object of objects, whose keys then serve as ids.
+    JSON may be a list of objects, an object with a list under `data` (or what `under` names), or an object of objects, whose keys then
+    serve as ids.
     """
     file = _only_file(path)
-    readers = {".csv": _csv_rows, ".json": _json_rows}
+    readers: dict[str, Callable[[Path, str], Iterator[Row]]] = {".csv": _csv_rows, ".json": partial(_json_rows, under=under)}
     rows = list(readers.get(file.suffix.lower(), _jsonl_rows)(file, _text(file)))
     if not rows:
         raise TaskError(f"{file} holds no rows. Add tasks to it.")
@@ -84,7 +86,7 @@ def _jsonl_rows(file: Path, text: str) -> Iterator[Row]:
         yield _row(file, number, value)
 
 
-def _json_rows(file: Path, text: str) -> Iterator[Row]:
+def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[Row]:
     try:
         whole = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -102,15 +104,16 @@ def _json_rows(file: Path, text: str) -> Iterator[Row]:
         return
     if not isinstance(whole, dict):
         raise TaskError(f"{file} is {_kind(whole)}; tasks are a list of objects. Correct the file.")
-    if isinstance(whole.get("data"), list):
-        start = next(at for at, key, _ in _members(text, start) if key == "data")
+    listed = next((key for key in under if isinstance(whole.get(key), list)), None)
+    if listed is not None:
+        start = next(at for at, key, _ in _members(text, start) if key == listed)
         for at, value in _items(text, start):
             yield _row(file, lines.of(at), value)
     elif whole and all(isinstance(value, dict) for value in whole.values()):
         for at, key, value in _members(text, start):
             yield _row(file, lines.of(at), {"id": key, **value})
     else:
-        raise TaskError(f"{file} is an object without a list under 'data'; tasks are a list of objects. Correct the file.")
+        raise TaskError(f"{file} is an object without a list under {under[0]!r}; tasks are a list of objects. Correct the file.")
 
 
 def _csv_rows(file: Path, text: str) -> Iterator[Row]:

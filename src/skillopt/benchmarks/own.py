@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_splits, package_text
+from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
 from skillopt.errors import ConfigError, TaskError, suggest
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import ScorerSpec, get_scorer
-from skillopt.tasks.splits import Splits, canonical_split, ratio_split
+from skillopt.tasks.splits import Splits, canonical_split, parse_ratio, ratio_split
 from skillopt.tasks.task import Split, Task
 from skillopt.tasks.template import fill, placeholders
 
@@ -33,6 +33,7 @@ class OwnSettings(CommonSettings):
     """The `env.*` keys of your own tasks."""
 
     split_ratio: str = Field(default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'.")
+    test_path: Path | None = Field(default=None, description="File with the test tasks; data_path is then divided into train and val only.")
     prompt: str | None = Field(
         default=None,
         description="Template of the prompt, or a .md or .txt file with it; {field} is filled from the row. "
@@ -40,7 +41,8 @@ class OwnSettings(CommonSettings):
     )
     scorer: str | list[str] = Field(
         default="exact_match",
-        description="A scorer's name, 'module:function', 'file.py:function', 'cmd: program arguments', or a list of arguments.",
+        description="A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd: program arguments', "
+        "or a list of arguments.",
     )
     pass_at: float | None = Field(
         default=None, gt=0, le=1, description="The number from which a function's or command's score passes (hard = 1). Unset: 1."
@@ -49,7 +51,9 @@ class OwnSettings(CommonSettings):
     graded: bool | None = Field(
         default=None, description="Whether a function or command gives partial credit, so that the gate reads soft."
     )
-    id_field: str | None = Field(default=None, description="The field with the task's id. Unset: 'id', else a hash of the row.")
+    id_field: str | None = Field(
+        default=None, description="The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row."
+    )
     reference_field: str | None = Field(
         default=None, description=f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)} that the row has."
     )
@@ -69,7 +73,14 @@ class OwnBenchmark(QuestionBenchmark):
     @classmethod
     def from_settings(cls, settings: OwnSettings) -> OwnBenchmark:
         """From files, as the `env` section says."""
-        return cls._build(settings, load_splits(settings, _Reader(settings).tasks), settings.scorer)
+        reader = _Reader(settings)
+        if settings.test_path is None:
+            return cls._build(settings, load_splits(settings, reader.tasks), settings.scorer)
+        if settings.split_dir is not None:
+            raise ConfigError("env.test_path and env.split_dir both say what is test. Keep one of them.")
+        rest = load_splits(settings.model_copy(update={"split_ratio": _without_test(settings.split_ratio), "limit": 0}), reader.tasks)
+        test = tuple(reader.tasks(load_rows(settings.test_path)))
+        return cls._build(settings, Splits(train=rest.train, val=rest.val, test=test).limited(settings.limit), settings.scorer)
 
     @classmethod
     def from_tasks(
@@ -191,7 +202,7 @@ class _Reader:
 
     def _id(self, row: Row) -> str:
         field = self._settings.id_field
-        value = self._field(row, field, "env.id_field") if field is not None else row.data.get("id")
+        value = self._field(row, field, "env.id_field") if field is not None else row.data.get("id", row.data.get("task_id"))
         if value is None and field is None:
             digest = hashlib.sha256(json.dumps(dict(row.data), sort_keys=True, default=str).encode()).hexdigest()[:12]
             self._copies[digest] += 1  # equal rows may repeat inside a split; each needs its own id
@@ -206,6 +217,12 @@ class _Reader:
         if field not in row.data:
             raise row.error(f"has no field {field!r}, which {key} names. {suggest(field, row.data)}")
         return row.data[field]
+
+
+def _without_test(ratio: str) -> str:
+    """The ratio with no share for test."""
+    train, val, _ = parse_ratio(ratio)
+    return f"{train}:{val}:0"
 
 
 def _template(text: str, key: str) -> str:

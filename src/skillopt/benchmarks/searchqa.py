@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_splits, package_text
+from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
@@ -42,6 +43,19 @@ class _SearchQA:
             system=package_text("searchqa_system.md"),
             seed_skill=package_text("searchqa_skill.md"),
         )
+
+    def raw_rows(self, source: Path) -> list[Row]:
+        """The rows of the published data."""
+        return load_rows(source)
+
+    def row_id(self, row: Row) -> str | None:
+        """`key` in the published data, `id` in a split."""
+        value = row.data.get("key", row.data.get("id"))
+        return None if isinstance(value, bool) or not isinstance(value, (str, int)) else str(value)
+
+    def moved(self, row: Row, folder: Path) -> Mapping[str, Any]:
+        """The row as it is: it names no file."""
+        return row.data
 
 
 PLUGIN: BenchmarkPlugin = _SearchQA()

@@ -139,6 +139,11 @@ class Lab:
         for limiter in self._limiters.values():
             limiter.close(reason)
 
+    def slowed(self) -> str:
+        """In words: what providers made us slow down, by endpoint; empty when nothing is held back."""
+        told = {endpoint: limiter.slowed() for endpoint, limiter in self._limiters.items()}
+        return "; ".join(f"{endpoint}: {text}" if len(told) > 1 else text for endpoint, text in told.items() if text)
+
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
         roles = (self.job.target, self.job.optimizer, self.job.judge)

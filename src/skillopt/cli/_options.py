@@ -29,7 +29,10 @@ _PANELS = {
 _METAVARS = {"bool": "true|false", "int": "N", "float": "X", "path": "PATH", "secret": "SECRET", "text": "TEXT"}
 
 ConfigArgument: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="CONFIG", help="Config file or packaged name; the same as --config.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="CONFIG", help="Config file, packaged name, or a folder with train.yaml; the same as --config.", show_default=False
+    ),
 ]
 ConfigOption: TypeAlias = Annotated[
     str | None, typer.Option("--config", metavar="CONFIG", help="Config file, or a packaged name such as searchqa.", show_default=False)

@@ -26,8 +26,8 @@ class View(Protocol):
 
     def __call__(self, event: Event) -> None: ...
 
-    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None) -> None:
-        """Begin to show; `history` is what earlier sessions decided, `gauge` counts the calls in flight."""
+    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None, brake: Callable[[], str] | None = None) -> None:
+        """Begin to show; `history` is what earlier sessions decided, `gauge` counts the calls in flight, `brake` tells what slows them."""
         ...
 
     def say(self, text: str) -> None:
@@ -49,7 +49,7 @@ class Silent:
         if isinstance(event, Notice) and event.level == "warning":
             self.say(f"warning: {event.text}")
 
-    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None) -> None:
+    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None, brake: Callable[[], str] | None = None) -> None:
         """Nothing is shown."""
 
     def say(self, text: str) -> None:
@@ -68,9 +68,9 @@ class PlainLines:
         self._clock = clock
         self._spoke = clock()
 
-    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None) -> None:
+    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None, brake: Callable[[], str] | None = None) -> None:
         self._status.replay(history)
-        self._status.gauge = gauge
+        self._status.gauge, self._status.brake = gauge, brake
         if history:
             self.say(self._status.where_it_stands())
 
@@ -91,7 +91,8 @@ class PlainLines:
 
     def _tail(self) -> str:
         status = self._status
-        return f"{spent(status.calls, status.tokens, status.usd)}, {status.in_flight()} in flight, {status.left_in_words()}"
+        slowed = f", slowed: {status.slowed()}" if status.slowed() else ""
+        return f"{spent(status.calls, status.tokens, status.usd)}, {status.in_flight()} in flight, {status.left_in_words()}{slowed}"
 
 
 class LiveView:
@@ -101,9 +102,9 @@ class LiveView:
         self._status = status
         self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8, transient=True)
 
-    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None) -> None:
+    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None, brake: Callable[[], str] | None = None) -> None:
         self._status.replay(history)
-        self._status.gauge = gauge
+        self._status.gauge, self._status.brake = gauge, brake
         self._live.start()
         if history:
             self.say(self._status.where_it_stands())
@@ -140,6 +141,8 @@ class LiveView:
         grid.add_row(
             "spent", f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)} · {status.in_flight()} in flight"
         )
+        if slowed := status.slowed():
+            grid.add_row("slowed", Text(slowed, style="yellow"))
         grid.add_row("time", f"{duration(status.elapsed())} · {status.left_in_words()}")
         return Group(Text(""), title, grid)
 

@@ -72,7 +72,7 @@ def train(job: Job, folder: Path, view: View) -> Trained:
         from skillopt.events import Spending
 
         async with Engine(job, folder, sinks=[view]) as engine:
-            view.start(engine.run.history, lambda: engine.ledger.in_flight)
+            view.start(engine.run.history, lambda: engine.ledger.in_flight, engine.slowed)
             paid = engine.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
             with on_signal(engine.stop, view, folder):

@@ -46,6 +46,8 @@ class Status:
         self.usd: float | None = None
         self.gauge: Callable[[], int] | None = None
         """Calls in flight right now, where they can be asked for."""
+        self.brake: Callable[[], str] | None = None
+        """How far providers made us slow down and why, in words, where it can be asked for."""
         self._in_flight = 0
         self._subject = subject
         self._actions: dict[int, str] = {}
@@ -106,6 +108,10 @@ class Status:
     def in_flight(self) -> int:
         """Calls sent and not answered."""
         return self._in_flight if self.gauge is None else self.gauge()
+
+    def slowed(self) -> str:
+        """What holds calls back; empty when nothing does."""
+        return "" if self.brake is None else self.brake()
 
     def rows(self) -> str:
         """Rows of the open stage."""

@@ -36,6 +36,7 @@ _WORD = re.compile(r"\w+")
 _EDGES = " \t\n.,;:!?\"'"
 _SPECIAL = re.compile(r"\\[a-zA-Z.()\[\]{}*+?|^$]|[\[\](){}*+?|^$]")
 _SHOWN = 120
+_MOST_HIDDEN = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +78,13 @@ class LeakGuard:
 
     def hide(self, text: str) -> str:
         """The text without its quotations, for whoever must not read them."""
-        for start, end in sorted({leak.span for leak in self.find(text)}, reverse=True):
-            text = text[:start] + LEFT_OUT + text[end:] if LEFT_OUT not in text[start:end] else text
-        return text
+        for _ in range(_MOST_HIDDEN):
+            leaks = self.find(text)
+            if not leaks:
+                return text
+            start, end = leaks[0].span
+            text = text[:start] + LEFT_OUT + text[end:]
+        return LEFT_OUT
 
     def _verbatim(self, skill: str) -> Iterator[Leak]:
         flat, seed = _flat(skill), _flat(self._seed)
@@ -167,12 +172,10 @@ class _Index:
 
 def _joined(places: list[int]) -> Iterator[tuple[int, int]]:
     """First and last of each unbroken row of places."""
-    start = None
-    for place, following in zip(places, [*places[1:], None], strict=True):
-        start = place if start is None else start
-        if following != place + 1:
-            yield start, place
-            start = None
+    known = set(places)
+    starts = [place for place in places if place - 1 not in known]
+    ends = [place for place in places if place + 1 not in known]
+    yield from zip(starts, ends, strict=True)
 
 
 def _runs(words: list[str]) -> Iterator[str]:

@@ -21,6 +21,8 @@ SKILL_NAME = "skillopt-target"
 DESCRIPTION = "How tasks of this kind are done well. Use it for every task in this workspace."
 MOST_BYTES = 8 << 20
 """Of all the files a rollout brings back; more than that is no answer to keep in a database."""
+EVALS = "evals"
+"""The folder of a skill that says what its work is judged by: an agent whose work is judged does not get it."""
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -44,7 +46,7 @@ def install_skill(text: str, folder: Path, seed: Skill | None) -> str | None:
         write_text(target / SKILL_FILE, whole)
         return name
     try:
-        copy_skill(seed, whole, target)
+        copy_skill(seed, whole, target, without=EVALS)
     except SkillError as error:
         raise Fault("contract", f"the skill cannot be installed: {error}") from error
     return name
@@ -56,7 +58,7 @@ def carried_digest(seed: Skill | None) -> str:
         return ""
     sha = hashlib.sha256()
     files = [path for path in sorted(seed.folder.rglob("*")) if path.is_file() and ".git" not in path.relative_to(seed.folder).parts]
-    carried = [path for path in files if path != seed.folder / SKILL_FILE]
+    carried = [path for path in files if path != seed.folder / SKILL_FILE and path.relative_to(seed.folder).parts[0] != EVALS]
     for path in carried:
         sha.update(path.relative_to(seed.folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return sha.hexdigest()[:16] if carried else ""

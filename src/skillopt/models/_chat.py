@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
+from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models._model import ModelSpec
 from skillopt.models._structured import Form, Structure, is_strict, schema_name
 from skillopt.models._wire import Refusal, Wire, clean_text, count, fingerprint
@@ -126,9 +126,7 @@ class ChatModel:
             raise self._wire.error("contract", f"a {message.role} message cannot carry images in this format, only a user message can")
         wire: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.images:
-            images = [
-                {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}} for image in message.images
-            ]
+            images = [{"type": "image_url", "image_url": _image_url(image)} for image in message.images]
             text = [{"type": "text", "text": message.content}] if message.content else []
             wire["content"] = [*text, *images]
         if message.tool_calls:
@@ -163,6 +161,11 @@ class ChatModel:
                 arguments = json.dumps(arguments)
             calls.append(ToolCall(id=call["id"], name=function["name"], arguments=clean_text(arguments)))
         return tuple(calls)
+
+
+def _image_url(image: Image) -> dict[str, str]:
+    url = {"url": f"data:{image.media_type};base64,{image.data}"}
+    return url if image.detail is None else {**url, "detail": image.detail}
 
 
 def without_thinking(text: str) -> str:

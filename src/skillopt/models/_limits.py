@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from skillopt.errors import TRANSIENT_KINDS, ModelError, ProviderDown, Stopped
 from skillopt.messages import Reply, Request, Role
 from skillopt.models._model import Model
+from skillopt.models._pace import Pace, Sent
+
+MAX_REASON = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,11 @@ class Slots:
 
 
 class Limiter:
-    """Adaptive concurrency of one endpoint: starts at its ceilings, halves on overload, grows back one slot per round of successes."""
+    """One endpoint: starts at its ceilings; refused calls halve how many are open and teach how many a second are taken.
+
+    Both grow back: a slot with every success, the pace as `Pace` says. What is open is never halved below what the pace needs at the
+    seconds that calls take, or a slow model behind a quota would be asked ever more rarely.
+    """
 
     def __init__(
         self,
@@ -92,39 +99,59 @@ class Limiter:
     ) -> None:
         self.retry = retry or Retry()
         self.scale = 1.0
+        self.refusals = 0
+        """Calls that were refused as too many."""
         self._ceilings = dict(ceilings)
         self._slots = {role: Slots(size) for role, size in ceilings.items()}
+        self._turnstile = Slots(1)
+        self._pace = Pace()
         self._clock = clock
         self._jitter = jitter
         self._on_close = on_close
         self._closed: Stopped | None = None
         self._closing = asyncio.Event()
+        self._news = asyncio.Event()
         self._halved_at = float("-inf")
         self._hold_until = float("-inf")
+        self._seconds = 0.0
+        self._asked: set[Role] = set()
+        self._reason = ""
 
     def close(self, reason: Stopped) -> None:
         """Stop sending: whoever waits for a slot, a retry or the end of a hold is told why. Calls already sent run to their end."""
         if self._closed is None:
             self._closed = reason
             self._closing.set()
-            for slots in self._slots.values():
+            self._news.set()
+            for slots in (*self._slots.values(), self._turnstile):
                 slots.close(reason)
             self._on_close(reason)
+
+    def slowed(self) -> str:
+        """In words: how far below its ceilings it is, and why; empty when it is not."""
+        sizes = [f"{self._slots[role].size} of {self._ceilings[role]} {role}" for role in self._ceilings if role in self._asked]
+        shown = [f"{' and '.join(sizes)} calls at once"] if self.scale < 1.0 else []
+        for flow in self._pace.flows:
+            if not math.isinf(flow.limit):
+                shown.append(f"{flow.rate:.1f} calls a second" if flow.unit == "calls" else f"{flow.rate * 60:,.0f} tokens a minute")
+        if self._hold_until > self._clock():
+            shown.append(f"waiting {self._hold_until - self._clock():.0f} s as told")
+        return f"{', '.join(shown)}, after {self.refusals} refused: {self._reason}" if shown else ""
 
     async def run(self, model: Model, request: Request) -> Reply:
         """Send a request when its turn comes, again after what may pass; raises `ModelError` when it does not."""
         slots = self._slots[request.role]
+        self._asked.add(request.role)
         deadline = math.inf
         attempt = 0
         while True:
             await slots.acquire(background=request.background, first=attempt > 0)
             try:
-                await self._wait_for_hold()
-                sent = self._clock()
+                sent = await self._turn(request, first=attempt > 0)
                 if attempt == 0:
-                    deadline = sent + self.retry.seconds  # from the first sending on: standing in line uses up no patience
+                    deadline = sent.at + self.retry.seconds  # from the first sending on: standing in line uses up no patience
                 reply = await model.complete(request)
-                self._grow(request.role)
+                self._arrived(request.role, sent, reply)
                 return reply
             except ModelError as error:
                 attempt += 1
@@ -141,32 +168,65 @@ class Limiter:
                 slots.release()
             await self._sleep(pause)
 
-    def _after(self, error: ModelError, attempt: int, sent: float) -> float:
+    async def _turn(self, request: Request, *, first: bool) -> Sent:
+        """Wait until the endpoint takes this request. One at a time waits for the pace, so that a large one is not overtaken for ever."""
+        if self._pace.is_free and self._hold_until <= self._clock() and not self._turnstile.used:
+            return self._pace.send(request, self._clock())
+        await self._turnstile.acquire(background=request.background, first=first)
+        began = self._clock()
+        try:
+            behind: int | None = None
+            while True:
+                await self._wait_for_hold()
+                seconds, flow = self._pace.wait(request, self._clock())
+                if seconds <= 0:
+                    break
+                behind = flow
+                await self._sleep(seconds, self._news)
+        finally:
+            self._pace.queued += self._clock() - began
+            self._turnstile.release()
+        return self._pace.send(request, self._clock(), behind)
+
+    def _arrived(self, role: Role, sent: Sent, reply: Reply) -> None:
+        seconds = self._clock() - sent.at
+        self._seconds = seconds if self._seconds == 0.0 else 0.8 * self._seconds + 0.2 * seconds
+        self._pace.arrived(sent, reply.usage)
+        if self.scale < 1.0:
+            self._resize(min(1.0, self.scale + 1.0 / self._ceilings[role]))
+
+    def _after(self, error: ModelError, attempt: int, sent: Sent) -> float:
         pause: float = min(self.retry.longest_delay, self.retry.first_delay * 2 ** (attempt - 1)) * (0.5 + self._jitter() / 2)
         if error.kind == "rate_limit":
-            if sent > self._halved_at:  # one burst of refusals is one signal
+            self.refusals += 1
+            self._reason = error.detail if len(error.detail) <= MAX_REASON else error.detail[: MAX_REASON - 1] + "…"
+            self._pace.refused(sent, error.detail, self._clock())
+            self._news.set()  # whoever waits for the pace looks at it again
+            self._news = asyncio.Event()
+            if sent.at > self._halved_at:  # one burst of refusals is one signal
                 self._halved_at = self._clock()
-                self._resize(self.scale / 2)
+                self._resize(max(self.scale / 2, min(self.scale, self._needed())))
             if error.retry_after is not None:
                 # Others wait no longer for it than they would try: a provider that is away for hours must end the run, not hang it.
                 self._hold_until = max(self._hold_until, self._clock() + min(error.retry_after, self.retry.seconds))
                 pause = max(pause, error.retry_after)
         return pause
 
+    def _needed(self) -> float:
+        """The share of the ceilings that must be open to keep the pace up: calls a second times the seconds of a call."""
+        rate = self._pace.calls_a_second()
+        return 0.0 if math.isinf(rate) else 1.5 * rate * self._seconds / min(self._ceilings.values())
+
     async def _wait_for_hold(self) -> None:
         while (wait := self._hold_until - self._clock()) > 0:  # it may be prolonged meanwhile
             await self._sleep(wait)
 
-    async def _sleep(self, seconds: float) -> None:
-        """Sleep, unless the limiter is closed first."""
+    async def _sleep(self, seconds: float, until: asyncio.Event | None = None) -> None:
+        """Sleep, unless something happens or the limiter is closed first."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._closing.wait(), seconds)
+            await asyncio.wait_for((until or self._closing).wait(), seconds)
         if self._closed is not None:
             raise self._closed
-
-    def _grow(self, role: Role) -> None:
-        if self.scale < 1.0:
-            self._resize(min(1.0, self.scale + 1.0 / (self._ceilings[role] * max(1, self._slots[role].size))))
 
     def _resize(self, scale: float) -> None:
         self.scale = max(scale, 1.0 / max(self._ceilings.values()))

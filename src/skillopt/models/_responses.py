@@ -84,7 +84,7 @@ class ResponsesModel:
             if message.images:
                 text = [{"type": "input_text", "text": message.content}] if message.content else []
                 images = [
-                    {"type": "input_image", "image_url": f"data:{image.media_type};base64,{image.data}", "detail": "auto"}
+                    {"type": "input_image", "image_url": f"data:{image.media_type};base64,{image.data}", "detail": image.detail or "auto"}
                     for image in message.images
                 ]
                 items.append({"role": message.role, "content": [*text, *images]})

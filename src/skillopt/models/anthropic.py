@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from skillopt.errors import ConfigError, suggest
+from skillopt.errors import ConfigError, ModelError, suggest
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models._model import Model, ModelSpec
 from skillopt.models._structured import Form, Structure, closed
@@ -192,6 +192,8 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
 
 
 def _image(image: Image) -> dict[str, Any]:
+    if image.detail is not None:
+        raise ModelError("contract", f"this API cannot be asked to look at an image in {image.detail} detail; leave the detail on auto")
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 

@@ -63,12 +63,12 @@ def write_skill(document_text: str, path: Path | str, *, before: str | None = No
     write_text(file, document_text)
 
 
-def copy_skill(skill: Skill, rendered_text: str, destination_folder: Path | str) -> tuple[Path, ...]:
+def copy_skill(skill: Skill, rendered_text: str, destination_folder: Path | str, *, without: str = "") -> tuple[Path, ...]:
     """Write a skill folder: SKILL.md with the given text, every other file of the skill carried over with its mode.
 
     The destination must be new or empty, and a text that breaks a rule which the skill keeps is refused before anything is written.
     Links to folders, links that lead out of the skill's folder and what is no regular file are left out and returned, relative to the
-    skill's folder. A `.git` folder is not part of a skill.
+    skill's folder. A `.git` folder is not part of a skill, and `without` names another folder of it that stays behind.
     """
     destination = Path(destination_folder)
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
@@ -79,7 +79,7 @@ def copy_skill(skill: Skill, rendered_text: str, destination_folder: Path | str)
         # Listed in full before the first write, so that a destination inside the skill's folder is not copied into itself.
         _collect(skill.folder, Path(), carried, left_out)
     write_skill(rendered_text, destination / SKILL_FILE, before=skill.document.text)
-    for relative in carried:
+    for relative in (path for path in carried if path.parts[0] != without):
         assert skill.folder is not None
         target = destination / relative
         target.parent.mkdir(parents=True, exist_ok=True)

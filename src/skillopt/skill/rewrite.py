@@ -2,49 +2,92 @@
 
 from __future__ import annotations
 
+import re
+
 from skillopt.errors import SkillError
 from skillopt.skill.document import Document, problem_with, to_lf
-from skillopt.skill.layout import BOM, frontmatter_end
+from skillopt.skill.layout import BOM, frontmatter_end, leaves_fence_open
 
 
 def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
     """The document with a whole new body, or None and why the text cannot be one, as the end of a sentence.
 
     Frontmatter and regions that the new text brings along are dropped, whatever they say, and those of the document are put in
-    their place; the result is read again, and must hold exactly them.
+    their place; the result is read again, and must hold exactly them. A code block around the whole text is taken off. Blank lines
+    around the body are the document's, so a text that says the same gives the same document.
     """
-    body, problem = _body(text)
+    # A lone carriage return is no line end of a document: as one it could make a line of text a marker.
+    old = _without_protected(document.text.replace("\r\n", "\n").removeprefix(BOM), document)
+    body, problem = _body(text, document, old)
     if problem:
         return None, problem
     if not body.strip():
         return None, "has no body"
+    if body.strip("\n") == old.strip("\n"):
+        return document, ""
     if problem := problem_with(body):
         return None, problem
     newline = document.newline
     head = document.frontmatter or (BOM if document.text.startswith(BOM) else "")
     tail = "".join(_whole_lines(document.text[part.start : part.end], newline) for part in document.layout.regions)
-    ending = newline if tail or document.text.endswith("\n") or not document.text else ""
+    before, after = _blank_lines(old, newline)
+    ending = after or (newline if tail or document.text.endswith("\n") or not document.text else "")
     if head.strip(BOM) and not head.endswith("\n"):
         head += newline
     try:
-        result = Document(head + body.strip("\n").replace("\n", newline) + ending + tail)
+        result = Document(head + before + body.strip("\n").replace("\n", newline) + ending + tail)
     except SkillError:
         return None, "would change how a protected part is read"
     return (result, "") if _same_protected(document, result) else (None, "would change how a protected part is read")
 
 
-def _body(text: str) -> tuple[str, str]:
-    """What a text says itself: without frontmatter and without regions."""
-    text = to_lf(text).removeprefix(BOM)
+_BLANK_START = re.compile(r"\A(?:[ \t]*\n)+")
+_WRAPPER = re.compile(
+    r"\A(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>markdown|md|)[ \t]*\n(?P<inside>.*)\n(?P=ticks)\s*\Z", re.DOTALL | re.IGNORECASE
+)
+_FIELD = re.compile(r"^[A-Za-z_][\w-]*[ \t]*:", re.MULTILINE)
+
+
+def _body(text: str, document: Document, old: str) -> tuple[str, str]:
+    """What a text says itself: without a code block around it, without frontmatter and without regions."""
+    text = _unwrapped(_BLANK_START.sub("", to_lf(text).removeprefix(BOM)), old)
     try:
-        written = Document(text)
+        return _without_protected(_BLANK_START.sub("", text), document), ""
     except SkillError as error:
         return "", f"is not a readable skill: {error}"
-    kept, position = "", frontmatter_end(text)
+
+
+def _unwrapped(text: str, old: str) -> str:
+    """The text without a code block that holds all of it, which models put around a document; a skill that was one block stays one."""
+    wrapper = _WRAPPER.match(text)
+    if wrapper is None or _WRAPPER.match(_BLANK_START.sub("", old)) is not None:
+        return text
+    inside, ticks = wrapper["inside"], re.escape(wrapper["ticks"])
+    # Without a language the first and the last block of a skill may look like one around it.
+    is_one_block = bool(wrapper["info"]) or re.search(rf"^[ \t]*{ticks}", inside, re.MULTILINE) is None
+    return inside if is_one_block and not leaves_fence_open(inside) else text
+
+
+def _without_protected(text: str, document: Document) -> str:
+    """The text without frontmatter and regions. Between two `---` lines without a single `key:` there is text and no frontmatter."""
+    written = Document(text)
+    position = frontmatter_end(text)
+    head = text[:position]
+    fields = head.partition("\n")[2].rstrip("\n").rpartition("\n")[0]
+    if fields.strip() and not _FIELD.search(fields) and head.rstrip() != to_lf(document.frontmatter).removeprefix(BOM).rstrip():
+        position = 0
+    kept = ""
     for region in written.layout.regions:
         kept += text[position : region.start]
         position = region.end
-    return kept + text[position:], ""
+    return kept + text[position:]
+
+
+def _blank_lines(old: str, newline: str) -> tuple[str, str]:
+    """The empty lines before the old body, and its last line end with those after it."""
+    if not old.strip():
+        return "", ""
+    return newline * (len(old) - len(old.lstrip("\n"))), newline * (len(old) - len(old.rstrip("\n")))
 
 
 def _whole_lines(text: str, newline: str) -> str:

@@ -18,8 +18,10 @@ _SHORT = 8
 _HEAD = 300
 _QUOTED = re.compile(r"```[^`]*(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`\n]*`|\"[^\"\n]*\"", re.MULTILINE)
 _NO = re.compile(
-    r"^\W{0,5}(?:no|nope|wrong|incorrect|not (?:quite|right|good|what|correct)|undo|revert|stop|hmm,? no)\b(?! problem| worries| need| idea)"
-    r"|\b(?:still (?:broken|not|wrong|fail\w*|doesn'?t|missing|too)|(?:does|did|is|was|are|were)(?:n'?t| not) (?:work\w*|right|correct|what|fixed|it)"
+    r"^\W{0,5}(?:no|nope|wrong|incorrect|not (?:quite|right|good|what|correct)|undo|revert|stop|hmm,? no)\b"
+    r"(?! problem| worries| need| idea)"
+    r"|\b(?:still (?:broken|not|wrong|fail\w*|doesn'?t|missing|too)"
+    r"|(?:does|did|is|was|are|were)(?:n'?t| not) (?:work\w*|right|correct|what|fixed|it)"
     r"|not (?:working|fixed|what i)|that'?s (?:wrong|not)|you (?:forgot|missed|ignored|broke)|i (?:said|asked|told you|meant)"
     r"|try again|redo|error again|(?:too|way too) (?:long|short|verbose|brief|vague|wordy)|should (?:have|not have|be shorter|be longer)"
     r"|don'?t (?:do|use|add|include|write|mention)|instead of|please (?:fix|revert|undo|remove))\b",
@@ -31,12 +33,13 @@ _YES = re.compile(
     re.IGNORECASE,
 )
 _ON = re.compile(
-    r"^\W{0,5}(?:also|and|but|now|then|next|instead|again|continue|go on|yes|ok|okay|sure|why|what about|how about|make it|it|that|this|these"
-    r"|those|they|same|another|one more|thanks|great|perfect|no|can you also|could you also|do the same)\b",
+    r"^\W{0,5}(?:also|and|but|now|then|next|instead|again|continue|go on|yes|ok|okay|sure|why|what about|how about|make it|it|that"
+    r"|this|these|those|they|same|another|one more|thanks|great|perfect|no|can you also|could you also|do the same)\b",
     re.IGNORECASE,
 )
 _POINTS_BACK = re.compile(
-    r"\b(?:above|as before|previous(?:ly)?|earlier|the same (?:thing|way)|you (?:just|already)|last time|this (?:one|error|output|issue)|like that)\b",
+    r"\b(?:above|as before|previous(?:ly)?|earlier|the same (?:thing|way)|you (?:just|already)|last time"
+    r"|this (?:one|error|output|issue)|like that)\b",
     re.IGNORECASE,
 )
 _PLACES = re.compile(
@@ -46,8 +49,8 @@ _PLACES = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _HERE = re.compile(
-    r"\b(?:this|our|my|current) (?:repo\w*|project|code ?base|code|files?|folder|directory|branch|workspace|module|package|tests?|build|pipeline"
-    r"|diff|commit|pull request|pr|function|class|bug|app|server|database|deployment|script|config\w*)\b"
+    r"\b(?:this|our|my|current) (?:repo\w*|project|code ?base|code|files?|folder|directory|branch|workspace|module|package|tests?"
+    r"|build|pipeline|diff|commit|pull request|pr|function|class|bug|app|server|database|deployment|script|config\w*)\b"
     r"|\bthe (?:repo|repository|code ?base|failing|test suite|tests|branch|diff|pull request|pr|bug in)\b"
     r"|\b(?:run the (?:tests?|build|app|linter)|commit and push|open a pr|git (?:add|commit|push|rebase|merge|checkout))\b",
     re.IGNORECASE,

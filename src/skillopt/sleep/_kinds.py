@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 ALIKE = Fraction(1, 2)
 """The share of common words and pairs of words from which two requests are of one kind."""
@@ -20,12 +21,13 @@ _NUMBER = re.compile(r"\b\w*\d[\w.,]*")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
 _POLITE = frozenset(
-    ["please", "can", "could", "would", "you", "i", "we", "want", "need", "help", "me", "us", "hey", "hi", "hello", "let", "let's", "like"]
-    + ["to", "just", "kindly", "now", "ok", "okay"]
+    {"please", "can", "could", "would", "you", "i", "we", "want", "need", "help", "me", "us", "hey", "hi", "hello", "let", "let's", "like"}
+    | {"to", "just", "kindly", "now", "ok", "okay"}
 )
-_STOP = _POLITE | frozenset(
-    ["a", "an", "the", "of", "on", "in", "at", "for", "and", "or", "with", "by", "from", "is", "are", "be", "it", "this", "that", "my", "our"]
-    + ["as", "so", "if", "do", "does", "should", "into", "about", "some", "your"]
+_STOP = (
+    _POLITE
+    | {"a", "an", "the", "of", "on", "in", "at", "for", "and", "or", "with", "by", "from", "is", "are", "be", "it", "this", "that", "my"}
+    | {"our", "as", "so", "if", "do", "does", "should", "into", "about", "some", "your"}
 )
 
 
@@ -47,7 +49,7 @@ def opening(form: str) -> str:
 def features(form: str) -> frozenset[str]:
     """The words and pairs of words by which normal forms are compared."""
     words = [word for word in form.split() if word not in _STOP]
-    return frozenset(words) | {f"{first} {second}" for first, second in zip(words, words[1:], strict=False)}
+    return frozenset(words) | {f"{first} {second}" for first, second in pairwise(words)}
 
 
 def alike(one: frozenset[str], other: frozenset[str]) -> Fraction:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import json
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
@@ -24,6 +24,7 @@ PASS = 0.8
 _REVISION = 1
 _CAP = 1_024
 _SHOWN = 30_000
+_OURS = re.compile(r"<(?=/?(?:task|rubric|answer)\b)", re.IGNORECASE)
 
 
 class Judgement(BaseModel):
@@ -83,7 +84,7 @@ class MinedScorer:
 
 
 async def judge(model: Model, *, prompt: str, rubric: str, answer: str) -> Judgement:
-    """A judge's score of an answer by a rubric. An empty answer or a refusal is 0 and asks nobody; two unusable replies are a `judge` fault."""
+    """A judge's score of an answer by a rubric. No answer and a refusal are 0 without asking; two unusable replies are a `judge` fault."""
     if is_refusal(answer):
         return Judgement(reason="there is no answer", score=0.0)
     asked = judge_messages(prompt=prompt, rubric=rubric, answer=answer)
@@ -120,7 +121,7 @@ def prompt_text(name: str) -> str:
 
 def _data(text: str) -> str:
     cut = text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]}\n[...]\n{text[-_SHOWN // 2 :]}"
-    return html.escape(cut, quote=False)
+    return _OURS.sub("&lt;", cut)
 
 
 def _measure(task: Task) -> tuple[tuple[Check, ...], str]:

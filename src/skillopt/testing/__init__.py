@@ -6,6 +6,7 @@ from skillopt.testing._answers import Answer, Call
 from skillopt.testing._doubles import FunctionModel, ScriptedModel, world_answers
 from skillopt.testing._loopback import Logged, LoopbackProvider, seeded_latency
 from skillopt.testing._misbehaviour import Misbehaviour
+from skillopt.testing._quota import Quota
 
 __all__ = [
     "Answer",
@@ -14,6 +15,7 @@ __all__ = [
     "Logged",
     "LoopbackProvider",
     "Misbehaviour",
+    "Quota",
     "ScriptedModel",
     "World",
     "WorldRules",

@@ -45,6 +45,7 @@ from skillopt.testing._bodies import rendered
 from skillopt.testing._fields import BadRequest
 from skillopt.testing._http import PLACE_HEADER, api_of, keys, place, probed, reset, send
 from skillopt.testing._misbehaviour import Misbehaviour
+from skillopt.testing._quota import Meter, Quota
 from skillopt.testing._streams import streamed
 from skillopt.testing._strict import check, check_roughly
 
@@ -80,6 +81,7 @@ class LoopbackProvider:
     `with LoopbackProvider.in_thread(answer) as provider`. A body that a strict API would refuse is answered with 400 and the field's name.
     An error inside `answer`, `behave` or `latency` is answered with 500 and raised where the provider is closed.
     `extensions` names fields beyond Chat Completions that this server knows, as a vendor's would (`chat_template_kwargs`, `thinking`).
+    What is over the `quota` is refused with 429 and the seconds to wait.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class LoopbackProvider:
         log_file: Path | None = None,
         lenient: bool = False,
         extensions: Collection[str] = (),
+        quota: Quota | None = None,
     ) -> None:
         self._answer = answer
         self._behave = behave
@@ -100,6 +103,7 @@ class LoopbackProvider:
         self._log_file = log_file
         self._lenient = lenient
         self._extensions = extensions
+        self._meter = None if quota is None else Meter(quota)
         self._lock = threading.Lock()
         self._log: list[Logged] = []
         self._attempts: Counter[tuple[str | None, int | None]] = Counter()
@@ -246,6 +250,9 @@ class LoopbackProvider:
             return self._refuse(entry, wrong.code, wrong.body, wrong.retry_after)
         said = self._answer(call)
         answer = counted(Answer(text=said) if isinstance(said, str) else said, call)
+        over = None if self._meter is None else self._meter.admit((answer.input_tokens or 0) + (answer.output_tokens or 0))
+        if over is not None:
+            return self._refuse(entry, 429, over[0], f"{over[1]:.3f}")
         # Billed from here on, whatever becomes of the answer on its way.
         self._note(entry, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
         await asyncio.sleep(self._seconds(call, answer, wrong))

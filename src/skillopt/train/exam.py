@@ -83,7 +83,8 @@ class Exam:
         known = [one.usage for one in used if one.usage is not None] or [self._charged()]
         calls = Fraction(sum(one.calls for one in used), len(used))
         tokens = Fraction(sum(one.total for one in known), len(known))
-        judged = self._judged(len(baseline))
+        # Draws with equal answers are judged once, so what judging cost is told per answer and not per row.
+        judged = self._judged(len({(row.task_id, row.trajectory.answer) for row in baseline if isinstance(row, Scored)}))
         worst = Usage(input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)), output_tokens=self._max_tokens)
         usd = None
         if self._price is not None:
@@ -97,9 +98,9 @@ class Exam:
             "seconds": round(float(self._ledger.elapsed() / len(baseline) * self._planned * MARGIN), 3),
         }
 
-    def _judged(self, rows: int) -> Amount:
-        """What judging the tests will cost, by what judging the baseline did; nothing where no judge scores."""
-        return self._ledger.totals.get(("judge", STAGE), Amount()).times(Fraction(self._planned, rows) * MARGIN)
+    def _judged(self, answers: int) -> Amount:
+        """What judging the tests will cost, by what judging the baseline's answers did; nothing where no judge scores."""
+        return self._ledger.totals.get(("judge", STAGE), Amount()).times(Fraction(self._planned, answers) * MARGIN)
 
     def _charged(self) -> Usage:
         paid = self._ledger.totals.get(("target", STAGE), Amount())

@@ -24,7 +24,6 @@ from skillopt.train.hindsight import Hindsight
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.state import State
 
-
 LEAK_GUARD = "leak_guard"
 
 

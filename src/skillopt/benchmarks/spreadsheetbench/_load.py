@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,11 +115,13 @@ class Loader:
 
 def preview(path: Path) -> str:
     """The first rows of every sheet, as the target is shown them; formulas as they are written."""
-    book = openpyxl().load_workbook(path, read_only=True)
-    try:
-        return "\n\n".join(_sheet(sheet) for sheet in book.worksheets)
-    finally:
-        book.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # openpyxl warns of whatever it could not write back; nothing is written here
+        book = openpyxl().load_workbook(path, read_only=True)
+        try:
+            return "\n\n".join(_sheet(sheet) for sheet in book.worksheets)
+        finally:
+            book.close()
 
 
 def _sheet(sheet: Any) -> str:

@@ -10,6 +10,11 @@ from skillopt.sleep.sources._draft import Call
 _TEXTS = ("text", "input_text", "output_text", "Text", "markdown")
 
 
+def string(value: Any) -> str:
+    """A text as it is; anything else is none."""
+    return value if isinstance(value, str) else ""
+
+
 def text_of(content: Any) -> str:
     """The text of a content; thinking, images and tools are none."""
     if isinstance(content, str):

@@ -80,7 +80,7 @@ def when(value: Any) -> datetime | None:
 
 def _iso(text: str) -> datetime | None:
     match = _ISO.fullmatch(text.strip())
-    if match is None:
+    if match is None or int(match[1]) not in _YEARS:
         return None
     year, month, day, hour, minute = (int(match[place]) for place in range(1, 6))
     micro = int((match[7] or "0")[:6].ljust(6, "0"))
@@ -121,17 +121,17 @@ def _opened(path: Path, tally: Tally) -> Iterator[IO[bytes] | None]:
             return
         try:
             with zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(file, read_across_frames=True) as plain:
-                yield io.BufferedReader(_Limited(plain), _CHUNK)
+                yield io.BufferedReader(Limited(plain, MAX_UNPACKED), _CHUNK)
         except zstandard.ZstdError as error:
             raise OSError(f"{path} is no whole zstd file: {error}") from error
 
 
-class _Limited(io.RawIOBase):
+class Limited(io.RawIOBase):
     """A stream that ends with an error when it grows beyond all measure."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, most: int) -> None:
         self._stream = stream
-        self._left = MAX_UNPACKED
+        self._left = most
 
     def readable(self) -> bool:
         """It is."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skillopt.sleep.sources._blocks import calls_of, results_of, text_of
+from skillopt.sleep.sources._blocks import calls_of, results_of, string, text_of
 from skillopt.sleep.sources._draft import Draft
 from skillopt.sleep.sources._prompts import command_arguments, injected_skills
 from skillopt.sleep.sources._records import records, when
@@ -39,10 +39,10 @@ class ClaudeCode(FileSource):
                 continue
             if record.get("isSidechain") is True or record.get("isCompactSummary") is True:
                 continue
-            if not desk.first_time(str(record.get("uuid") or "")):
+            if not desk.first_time(string(record.get("uuid"))):
                 desk.tally.skip("copy of an earlier record")
                 continue
-            draft.project = draft.project or str(record.get("cwd") or "")
+            draft.project = draft.project or string(record.get("cwd"))
             message = record.get("message")
             content = message.get("content") if isinstance(message, dict) else None
             time = when(record.get("timestamp"))

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from skillopt.sleep.sources._blocks import text_of
+from skillopt.sleep.sources._blocks import string, text_of
 from skillopt.sleep.sources._draft import Draft
 from skillopt.sleep.sources._prompts import injected_skills, person_text
 from skillopt.sleep.sources._records import records, when
@@ -64,8 +64,8 @@ class Codex(FileSource):
                 if _is_sub_agent(payload):
                     desk.tally.drop("session of a sub-agent")
                     return
-                draft.id = str(payload.get("id") or payload.get("session_id") or draft.id)
-                draft.project = str(payload.get("cwd") or "")
+                draft.id = string(payload.get("id")) or string(payload.get("session_id")) or draft.id
+                draft.project = string(payload.get("cwd"))
                 thread.copied = list(self._prompts.get(str(payload.get("forked_from_id") or ""), ()))
             elif record.get("type") == "response_item":
                 thread.item(payload, time)
@@ -107,13 +107,13 @@ class _Thread:
         kind = payload.get("type")
         item = payload.get("item") if kind == "item_completed" else None
         if kind == "user_message":
-            self._ask("event", str(payload.get("message") or ""), time)
+            self._ask("event", string(payload.get("message")), time)
         elif kind == "agent_message":
-            self._say("event", str(payload.get("message") or ""), time)
+            self._say("event", string(payload.get("message")), time)
         elif isinstance(item, dict) and item.get("type") in ("UserMessage", "user_message"):
-            self._ask("completed", text_of(item.get("content")) or str(item.get("message") or ""), time)
+            self._ask("completed", text_of(item.get("content")) or string(item.get("message")), time)
         elif isinstance(item, dict) and item.get("type") in ("AgentMessage", "agent_message"):
-            self._say("completed", text_of(item.get("content")) or str(item.get("text") or ""), time)
+            self._say("completed", text_of(item.get("content")) or string(item.get("text")), time)
         elif kind in ("turn_aborted", "stream_error"):
             self.draft.touch(time)
             self.draft.broke_off()
@@ -157,7 +157,7 @@ def _output(value: Any) -> tuple[str, bool]:
     """Text and failure of what a tool gave back; older versions put JSON with an exit code there."""
     if isinstance(value, dict):
         failed = value.get("success") is False
-        return text_of(value.get("content")) or str(value.get("output") or ""), failed
+        return text_of(value.get("content")) or string(value.get("output")), failed
     text = value if isinstance(value, str) else text_of(value)
     head = text[:400]
     return text, "Process exited with code " in head and "Process exited with code 0" not in head

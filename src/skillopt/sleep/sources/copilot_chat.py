@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from skillopt.sleep.sources._blocks import string
 from skillopt.sleep.sources._draft import Call, Draft
 from skillopt.sleep.sources._records import decoded, records, when
 from skillopt.sleep.sources._source import Desk, FileSource, listed
@@ -59,7 +60,7 @@ class CopilotChat(FileSource):
                 state = _changed(state, record)
             except (KeyError, IndexError, TypeError, ValueError):
                 desk.tally.skip("change that fits nowhere")
-        draft = desk.draft(str(state.get("sessionId") or path.stem), path, project=project)
+        draft = desk.draft(string(state.get("sessionId")) or path.stem, path, project=project)
         draft.touch(when(state.get("creationDate")))
         for request in _list(state.get("requests")):
             if isinstance(request, dict):
@@ -115,7 +116,7 @@ def _response(parts: list[Any]) -> tuple[str, list[Call]]:
 
 
 def _message(value: Any) -> str:
-    return value if isinstance(value, str) else str(value.get("value") or "") if isinstance(value, dict) else ""
+    return value if isinstance(value, str) else string(value.get("value")) if isinstance(value, dict) else ""
 
 
 def _changed(state: dict[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,10 +140,12 @@ def _changed(state: dict[str, Any], record: Mapping[str, Any]) -> dict[str, Any]
     elif kind == 3:
         del place[last]
     else:
-        items = place.setdefault(last, []) if isinstance(place, dict) else place[last]
+        items, more = place.setdefault(last, []) if isinstance(place, dict) else place[last], record["v"]
+        if not isinstance(items, list) or not isinstance(more, list):
+            raise TypeError("only a list can be appended to, and only another list")
         if isinstance(record.get("i"), int):
             del items[record["i"] :]
-        items.extend(_pruned(record["v"])[: max(0, _MOST_ITEMS - len(items))])
+        items.extend(_pruned(more)[: max(0, _MOST_ITEMS - len(items))])
     return state
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from skillopt.sleep.sources._blocks import string
 from skillopt.sleep.sources._draft import Call, Draft
 from skillopt.sleep.sources._records import records, when
 from skillopt.sleep.sources._source import Desk, FileSource
@@ -36,7 +37,7 @@ class CopilotCli(FileSource):
                 return
             order = "created_at, id" if "created_at" in there else "id"
             for id, cwd, created, updated in database.execute(f"SELECT {or_null(_SESSION, there)} FROM sessions ORDER BY {order}"):
-                draft = desk.draft(str(id), path, project=str(cwd or ""))
+                draft = desk.draft(str(id), path, project=string(cwd))
                 draft.touch(when(created))
                 draft.touch(when(updated))
                 calls = self._events(path.parent / _STATES / str(id) / "events.jsonl", draft, desk)
@@ -46,15 +47,15 @@ class CopilotCli(FileSource):
                     if asked is None and said is None:
                         desk.tally.skip("record that is empty or too long")
                         continue
-                    draft.ask(str(asked or ""), when(time))
-                    draft.say(str(said or ""), when(time), calls=calls.get(int(number), []), proven=True)
+                    draft.ask(string(asked), when(time))
+                    draft.say(string(said), when(time), calls=calls.get(number, []), proven=True)
                 yield draft
 
     def _events(self, log: Path, draft: Draft, desk: Desk) -> dict[int, list[Call]]:
         """The tools of each turn of a person; skills go straight into the draft. A session without a log has none to tell."""
         calls: dict[int, list[Call]] = {}
         turn = -1
-        if draft.id != Path(draft.id).name or not log.is_file():
+        if draft.id in ("", ".", "..") or draft.id != Path(draft.id).name or not log.is_file():
             return calls
         for record in records(log, desk.tally):
             data = record.get("data")
@@ -65,7 +66,7 @@ class CopilotCli(FileSource):
             if kind == "user.message":
                 turn += 1
             elif kind == "skill.invoked":
-                draft.skill(str(data.get("name") or ""))
+                draft.skill(string(data.get("name")))
             elif kind == "tool.execution_start" and data.get("toolName") not in (None, "skill"):
                 calls.setdefault(max(turn, 0), []).append(("", str(data["toolName"]), data.get("arguments")))
         return calls

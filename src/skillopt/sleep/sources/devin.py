@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.sleep.sources._blocks import text_of
+from skillopt.sleep.sources._blocks import string, text_of
 from skillopt.sleep.sources._draft import Call, Draft
 from skillopt.sleep.sources._records import document, when
 from skillopt.sleep.sources._source import Desk, FileSource, listed
@@ -44,7 +44,7 @@ class Devin(FileSource):
         if told.get("parent_session_id") or told.get("parent_trajectory_id"):
             desk.tally.drop("session of a sub-agent")
             return
-        draft = desk.draft(str(told.get("session_id") or path.stem), path, project=self._project(told))
+        draft = desk.draft(string(told.get("session_id")) or path.stem, path, project=self._project(told))
         for step in steps:
             if not isinstance(step, dict):
                 desk.tally.skip("record that is no JSON object")

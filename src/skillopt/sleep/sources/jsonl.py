@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.sleep.sources._blocks import calls_of, text_of
+from skillopt.sleep.sources._blocks import calls_of, string, text_of
 from skillopt.sleep.sources._draft import Call, Draft
 from skillopt.sleep.sources._records import records, when
 from skillopt.sleep.sources._source import Desk, FileSource, listed
@@ -43,7 +43,7 @@ class Jsonl(FileSource):
                 desk.tally.skip("turn apart from its session")
                 continue
             draft = draft or desk.draft(id, path)
-            draft.project = draft.project or str(record.get("project") or record.get("cwd") or "")
+            draft.project = draft.project or string(record.get("project")) or string(record.get("cwd"))
             for turn in messages if isinstance(messages, list) else [record]:
                 if not isinstance(turn, dict) or not _turn(draft, turn, record):
                     desk.tally.skip("turn without a known role")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from skillopt.sleep.sources._blocks import string
 from skillopt.sleep.sources._draft import Call, Draft
 from skillopt.sleep.sources._prompts import injected_skills, without_skill_body
 from skillopt.sleep.sources._records import decoded, when
@@ -56,7 +57,7 @@ class OpenCode(FileSource):
                 if parent is not None:
                     desk.tally.drop("session of a sub-agent")
                     continue
-                draft = desk.draft(str(id), path, project=str(directory or ""))
+                draft = desk.draft(str(id), path, project=string(directory))
                 draft.touch(when(created))
                 draft.touch(when(updated))
                 self._messages(database, draft, str(id), desk)
@@ -71,7 +72,7 @@ class OpenCode(FileSource):
             if data is None or data.get("summary") is True:
                 continue
             parts = [part for part in self._parts(database, str(message), desk) if not part.get("synthetic") and not part.get("ignored")]
-            text = "\n".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
+            text = "\n".join(string(part.get("text")) for part in parts if part.get("type") == "text")
             if data.get("role") == "user":
                 for name in injected_skills(text):
                     draft.skill(name)
@@ -90,7 +91,7 @@ class OpenCode(FileSource):
                 call = str(part.get("callID") or len(calls))
                 calls.append((call, part["tool"], state.get("input")))
                 if state.get("status") in ("completed", "error"):
-                    results.append((call, str(state.get("output") or state.get("error") or ""), state["status"] == "error"))
+                    results.append((call, string(state.get("output")) or string(state.get("error")), state["status"] == "error"))
             elif part.get("type") == "tool-invocation" and isinstance(inner, dict) and isinstance(inner.get("toolName"), str):
                 calls.append((str(inner.get("toolCallId") or len(calls)), inner["toolName"], inner.get("args")))
         draft.say(text, time, calls=calls, failed=failed)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skillopt.sleep.sources._blocks import calls_of, text_of
+from skillopt.sleep.sources._blocks import calls_of, string, text_of
 from skillopt.sleep.sources._draft import Draft
 from skillopt.sleep.sources._records import records, when
 from skillopt.sleep.sources._source import Desk, FileSource, Tally, listed
@@ -33,8 +33,8 @@ class Pi(FileSource):
         draft = desk.draft(path.stem, path)
         for number, record in enumerate(_quiet(path)):
             if record.get("type") == "session":
-                draft.id = str(record.get("id") or draft.id)
-                draft.project = draft.project or str(record.get("cwd") or "")
+                draft.id = string(record.get("id")) or draft.id
+                draft.project = draft.project or string(record.get("cwd"))
                 draft.touch(when(record.get("timestamp")))
             if record.get("type") != "message" or (branch is not None and number not in branch):
                 continue
@@ -42,7 +42,7 @@ class Pi(FileSource):
             if isinstance(message, dict):
                 time = when(record.get("timestamp")) or when(message.get("timestamp"))
                 # Ids are eight characters, so only together with the time do they name one entry among all files.
-                if record.get("id") and not desk.first_time(f"{record['id']} {record.get('timestamp')}"):
+                if string(record.get("id")) and not desk.first_time(f"{record['id']} {record.get('timestamp')}"):
                     desk.tally.skip("copy of an earlier record")
                     continue
                 _message(draft, message, time)

@@ -1,0 +1,159 @@
+"""DocVQA: questions about the image of a document page, scored by ANLS.
+
+A row: `questionId,question,answer,image_path,topic` in CSV (or the same fields in JSONL or JSON), such as
+`337,"What is the date on the memo?","['May 2, 1997']",images/ffbf0023_1.png,handwritten`. `id`, `ground_truth` and `category` are second
+names; the answers are a list as Python or JSON writes it, or one answer. A path may also stand in the question as `document_path: ...`.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
+from skillopt.messages import Image
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.scorers import get_scorer
+from skillopt.tasks.task import Task
+
+MEDIA_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif"}
+ID_FIELDS = ("questionId", "id")
+_PATH_IN_QUESTION = re.compile(r"\s*\bdocument_path:\s*(\S+)")
+
+
+class DocVQASettings(CommonSettings):
+    """The `env.*` keys of DocVQA."""
+
+    image_detail: Literal["auto", "low", "high"] = Field(
+        default="auto", description="How closely the model looks at the page, for providers that can be told; auto sends nothing."
+    )
+    data_root: Path | None = Field(
+        default=None, description="Folder that image paths start from; unset is the folder of the tasks file, else the working directory."
+    )
+
+
+class PageImage(Image):
+    """The image of a page, read from its file whenever it is needed: all pages of a benchmark would not fit into memory."""
+
+    __slots__ = ("path",)
+    path: Path
+
+    def __init__(self, path: Path, detail: str | None) -> None:
+        object.__setattr__(self, "path", path)
+        object.__setattr__(self, "media_type", MEDIA_TYPES[path.suffix.lower()])
+        object.__setattr__(self, "detail", detail)
+
+    @property
+    def data(self) -> str:
+        """The bytes of the file, base64 encoded."""
+        return base64.b64encode(self.path.read_bytes()).decode()
+
+
+class _DocVQA:
+    Settings: type[BaseModel] = DocVQASettings
+    defaults: Mapping[str, Any] = {
+        "evaluation.repeats": 1,
+        "env.workers": 16,
+        "train.train_size": 0,
+        "env.max_completion_tokens": 16384,
+    }
+
+    def __call__(self, settings: DocVQASettings) -> Benchmark:
+        reader = _Reader(settings.data_root, None if settings.image_detail == "auto" else settings.image_detail)
+        return QuestionBenchmark(
+            name="docvqa",
+            splits=load_splits(settings, reader.tasks),
+            scorer=get_scorer("anls"),
+            system=package_text("docvqa_system.md"),
+            seed_skill=package_text("docvqa_skill.md"),
+        )
+
+    def raw_rows(self, source: Path) -> list[Row]:
+        """The rows of the published data."""
+        return load_rows(source)
+
+    def row_id(self, row: Row) -> str | None:
+        """`questionId` in the published data."""
+        value = next((row.data[name] for name in ID_FIELDS if row.data.get(name) not in (None, "")), None)
+        return None if isinstance(value, bool) or not isinstance(value, (str, int)) else str(value)
+
+    def moved(self, row: Row, folder: Path) -> Mapping[str, Any]:
+        """The row with a path to its image that leads there from the folder."""
+        page = page_of(row, None)
+        return {**row.data, "image_path": Path(os.path.relpath(page, folder)).as_posix()}
+
+
+PLUGIN: BenchmarkPlugin = _DocVQA()
+
+
+class _Reader:
+    """Turns rows into tasks, each with its page."""
+
+    def __init__(self, data_root: Path | None, detail: str | None) -> None:
+        self._root = data_root
+        self._detail = detail
+
+    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+        """One task for each row."""
+        return [self._task(row) for row in rows]
+
+    def _task(self, row: Row) -> Task:
+        name = _DocVQA().row_id(row)
+        if name is None:
+            raise row.error("has no id. Give every row a text or number under 'questionId' or 'id'.")
+        question = row.data.get("question")
+        if not isinstance(question, str) or not question.strip():
+            raise row.error("'question' is missing or empty. Give the row a question.")
+        asked = _PATH_IN_QUESTION.sub("", question).strip()
+        kind = row.data.get("topic") or row.data.get("category") or ""
+        return Task(
+            id=name,
+            prompt=f"## Question\n\n{asked}",
+            reference=_answers(row),
+            kind=kind if isinstance(kind, str) else str(kind),
+            images=(PageImage(page_of(row, self._root), self._detail),),
+            data={"question": asked},
+        )
+
+
+def page_of(row: Row, root: Path | None) -> Path:
+    """The image that a row names, from `root` or else from its file's folder or the working directory."""
+    in_question = _PATH_IN_QUESTION.search(str(row.data.get("question")))
+    written = row.data.get("image_path") or (in_question[1] if in_question else "")
+    if not isinstance(written, str) or not written:
+        raise row.error("names no image. Give it one under 'image_path'.")
+    folders = [root] if root is not None else [row.path.parent, Path()]
+    found = next((path for folder in folders if (path := folder / written).is_file()), None)
+    if found is None:
+        looked = " and ".join(str(folder.absolute()) for folder in folders)
+        raise row.error(f"there is no image {written!r} in {looked}. Set env.data_root to the folder that the paths start from.")
+    if found.suffix.lower() not in MEDIA_TYPES:
+        raise row.error(f"{written!r} is no image that models take; use one of {', '.join(MEDIA_TYPES)}.")
+    return found
+
+
+def _answers(row: Row) -> list[str]:
+    value = next((row.data[name] for name in ("answer", "ground_truth", "answers") if row.data.get(name) not in (None, "")), None)
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = _listed(row, value)
+    answers = [str(text) for text in (value if isinstance(value, list) else [value]) if text is not None and str(text).strip()]
+    if not answers:
+        raise row.error("has no answer. Give it one, or a list of acceptable ones, under 'answer'.")
+    return answers
+
+
+def _listed(row: Row, text: str) -> Any:
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    raise row.error("the answers start like a list but are none, neither as JSON nor as Python. Correct them.")

@@ -1,0 +1,151 @@
+"""The evals that a skill brings along in `evals/evals.json`: each prompt is a task, and a judge decides on its assertions.
+
+`{"skill_name": "csv-analyzer", "evals": [{"id": 1, "prompt": "Find the top 3 months in ...", "expected_output": "A table of ...",
+"files": ["evals/files/sales.csv"], "assertions": ["The table names March"]}]}`. `expectations` are assertions too. An assertion is a
+sentence, an object that has one under `text`, or one with `type` and `value`. A case without any is judged by its expected output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
+from skillopt.errors import ConfigError, TaskError
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.scorers import get_scorer
+from skillopt.tasks.task import Task
+
+FILE = Path("evals") / "evals.json"
+ASSERTIONS = ("assertions", "expectations")
+_SENTENCES = ("text", "assertion", "expectation", "criterion", "description", "check")
+_PROMPTS = ("prompt", "query", "input")
+_LISTS = ("evals", "cases")
+_MOST_SHOWN = 100_000
+"""Characters of a file that still fit into a prompt."""
+
+
+class EvalsSettings(CommonSettings):
+    """The `env.*` keys of a skill's own evals."""
+
+    split_ratio: str = Field(default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'.")
+    data_path: Path | None = Field(
+        default=None, description="The skill's folder, or its evals.json; unset is the folder of the skill to start from."
+    )
+    skill_init: Path | None = Field(default=None, description="Skill to start from.")
+    show_files: bool = Field(
+        default=True, description="Put the text of a case's files into its prompt; off leaves them to an agent, in its working folder."
+    )
+
+
+class _Evals:
+    Settings: type[BaseModel] = EvalsSettings
+    defaults: Mapping[str, Any] = {}
+
+    def __call__(self, settings: EvalsSettings) -> Benchmark:
+        if settings.data_path is None and settings.split_dir is None:
+            if settings.skill_init is None:
+                raise ConfigError(
+                    "There are no evals: set env.data_path to a skill's folder or its evals.json, or env.skill_init to the skill."
+                )
+            settings = settings.model_copy(update={"data_path": settings.skill_init})
+        return QuestionBenchmark(
+            name="evals_json",
+            splits=load_splits(settings, _Reader(show_files=settings.show_files).tasks, load=load_evals),
+            scorer=get_scorer("judge"),
+            system=package_text("evals_system.md"),
+            seed_skill=package_text("own_skill.md"),
+        )
+
+
+PLUGIN: BenchmarkPlugin = _Evals()
+
+
+def load_evals(path: Path) -> list[Row]:
+    """The cases of a skill: of `evals/evals.json` in its folder, or of the file itself."""
+    folder = path.parent if path.name == "SKILL.md" else path
+    if not folder.is_dir():
+        return load_rows(path, under=_LISTS)
+    found = next((file for file in (folder / FILE, folder / FILE.name) if file.is_file()), None)
+    if found is None:
+        raise TaskError(f"{folder} holds no {FILE.as_posix()}. Write the skill's evals there, or name the file in env.data_path.")
+    return load_rows(found, under=_LISTS)
+
+
+class _Reader:
+    """Turns cases into tasks; a case without an id is named by its place."""
+
+    def __init__(self, *, show_files: bool) -> None:
+        self._show_files = show_files
+
+    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+        """One task for each case."""
+        return [self._task(row, place) for place, row in enumerate(rows, start=1)]
+
+    def _task(self, row: Row, place: int) -> Task:
+        prompt = next((row.data[name] for name in _PROMPTS if name in row.data), None)
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise row.error("'prompt' is missing or empty. Write what the user asks.")
+        criteria = [_sentence(row, one) for name in ASSERTIONS for one in _list(row, name)]
+        expected = row.data.get("expected_output")
+        if expected is not None and not isinstance(expected, str):
+            raise row.error("'expected_output' is no text. Write what success looks like.")
+        if not criteria and not (expected or "").strip():
+            raise row.error("has neither assertions nor an expected_output, so nothing can be judged. Add one of them.")
+        files = [_file(row, name) for name in _list(row, "files")]
+        name = row.data.get("id", row.data.get("name", place))
+        return Task(
+            id=str(name),
+            prompt=prompt.strip() + ("".join(_shown(row, path) for path in files) if self._show_files else ""),
+            reference=(expected or "").strip() or None,
+            files=() if self._show_files else tuple(files),
+            data={"rubric": list(dict.fromkeys(criteria)) or [f"The result is what was expected: {(expected or '').strip()}"]},
+        )
+
+
+def _list(row: Row, field: str) -> list[Any]:
+    value = row.data.get(field)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise row.error(f"{field!r} is no list. Correct it.")
+    return value
+
+
+def _sentence(row: Row, assertion: Any) -> str:
+    if isinstance(assertion, str) and assertion.strip():
+        return assertion.strip()
+    if isinstance(assertion, Mapping):
+        said = next((assertion[key] for key in _SENTENCES if isinstance(assertion.get(key), str) and assertion[key].strip()), None)
+        if said is not None:
+            return str(said).strip()
+        if isinstance(assertion.get("type"), str) and assertion.get("value") not in (None, ""):
+            return f"The output: {assertion['type'].replace('_', ' ')} {assertion['value']!r}"
+    raise row.error(f"{assertion!r} is no assertion. Write a sentence, or an object with one under 'text'.")
+
+
+def _file(row: Row, name: Any) -> Path:
+    if not isinstance(name, str) or not name.strip():
+        raise row.error(f"{name!r} in 'files' is no path. Correct it.")
+    beside = row.path.parent
+    root = beside.parent if beside.name == FILE.parent.name else beside
+    found = next((path for folder in (root, beside) if (path := folder / name).is_file()), None)
+    if found is None:
+        raise row.error(f"there is no file {name!r} in {root}. Add it, or correct the path.")
+    if not found.resolve().is_relative_to(root.resolve()):
+        raise row.error(f"the file {name!r} lies outside of {root}. Put it into the skill's folder.")
+    return found
+
+
+def _shown(row: Row, path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = None
+    if text is None or len(text) > _MOST_SHOWN:
+        why = "is no text" if text is None else "is too long for a prompt"
+        raise row.error(f"{path.name} {why}. Set env.show_files to false and let an agent read it, such as claude_code/... as target.")
+    return f"\n\n## File {path.name}\n\n{text.rstrip()}"

@@ -1,0 +1,205 @@
+"""LiveMathematicianBench: research mathematics as multiple choice, made from recent theorems.
+
+A raw row, of the monthly files `qa_202511_final.json`: `{"month": "202511", "no": 7, "theorem": "...", "sketch": "...",
+"theorem_type": ["Existence"], "mcq": {"question": "...", "choices": [{"label": "B", "text": "..."}, ...],
+"correct_choice": {"label": "A", "text": "..."}}}`. The right choice is always A there and missing among the choices, so it is added, and
+the choices are put into an order of the item's own.
+A normalised row: `{"id": "202511:7", "question": "...", "choices": [{"label": "A", "text": "..."}, ...], "answer": "C"}`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import string
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+from skillopt.tasks.scorers import get_scorer
+from skillopt.tasks.task import Task
+
+LABELS = string.ascii_uppercase
+_MONTH = re.compile(r"(\d{6})")
+_TEXT_KEYS = ("text", "choice", "content")
+
+
+class LiveMathSettings(CommonSettings):
+    """The `env.*` keys of LiveMathematicianBench."""
+
+    data_path: Path | None = Field(
+        default=None,
+        description="File with all tasks, or a folder with the monthly files qa_<month>_final.json, also in folders of months.",
+    )
+    shuffle_choices: bool = Field(
+        default=True, description="Put the choices of each item into an order of its own; in raw files the right one is always A."
+    )
+    choice_seed: int = Field(default=42, ge=0, description="Seed of that order; the same in training, gate and test.")
+    use_theorem: bool = Field(default=False, description="Show the theorem that the question was made from.")
+    use_sketch: bool = Field(default=False, description="Show the sketch of its proof.")
+
+
+class _LiveMath:
+    Settings: type[BaseModel] = LiveMathSettings
+    defaults: Mapping[str, Any] = {
+        "evaluation.repeats": 1,
+        "env.workers": 64,
+        "env.exec_timeout": 300.0,
+        "train.train_size": 0,
+        "env.max_completion_tokens": 16384,
+    }
+
+    def __call__(self, settings: LiveMathSettings) -> Benchmark:
+        return QuestionBenchmark(
+            name="livemathematicianbench",
+            splits=load_splits(settings, Reader(settings).tasks, load=load_months),
+            scorer=get_scorer("multiple_choice"),
+            system=package_text("livemath_system.md"),
+            seed_skill=package_text("livemath_skill.md"),
+        )
+
+    def raw_rows(self, source: Path) -> list[Row]:
+        """The rows of the monthly files."""
+        return load_months(source)
+
+    def row_id(self, row: Row) -> str | None:
+        """Month and number."""
+        return row_id(row)
+
+    def moved(self, row: Row, folder: Path) -> Mapping[str, Any]:
+        """The row with its id: the month may stand only in the name of its file."""
+        return {"id": row_id(row), **row.data}
+
+
+PLUGIN: BenchmarkPlugin = _LiveMath()
+
+
+def load_months(path: Path) -> list[Row]:
+    """The rows of a file, or of every monthly file below a folder, in the order of the months."""
+    months = sorted(path.rglob("qa_*_final.json")) if path.is_dir() else []
+    return [row for month in months for row in load_rows(month)] if months else load_rows(path)
+
+
+def row_id(row: Row) -> str | None:
+    """The id of a row, or None: as it stands, else month and number; where a raw row names no month, its file does."""
+    given = row.data.get("id")
+    if isinstance(given, (str, int)) and not isinstance(given, bool) and str(given).strip():
+        return str(given)
+    in_name = _MONTH.search(row.path.name)
+    month = row.data.get("month") or (in_name[1] if in_name else None)
+    number = row.data.get("no")
+    return None if month is None or number is None else f"{month}:{number}"
+
+
+class Reader:
+    """Turns rows of either form into tasks."""
+
+    def __init__(self, settings: LiveMathSettings) -> None:
+        self._settings = settings
+
+    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+        """One task for each row."""
+        return [self._task(row) for row in rows]
+
+    def _task(self, row: Row) -> Task:
+        name = row_id(row)
+        if name is None:
+            raise row.error("has no id. Give it one, or month and no, as the monthly files do.")
+        asked: Any = row.data.get("mcq", row.data)
+        if not isinstance(asked, Mapping):
+            raise row.error("'mcq' is no object with a question and choices. Correct the row.")
+        question = asked.get("question")
+        if not isinstance(question, str) or not question.strip():
+            raise row.error("'question' is missing or empty. Give the row a question.")
+        texts, right = _choices(row, asked)
+        if self._settings.shuffle_choices:
+            order = list(range(len(texts)))
+            random.Random(int(hashlib.sha256(f"{self._settings.choice_seed}:{name}".encode()).hexdigest()[:16], 16)).shuffle(order)
+            texts, right = [texts[place] for place in order], order.index(right)
+        choices = dict(zip(LABELS, texts, strict=False))
+        return Task(
+            id=name,
+            prompt=self._prompt(row, question.strip(), choices),
+            reference=LABELS[right],
+            kind=_kind(row.data.get("theorem_type")),
+            data={"choices": choices, "paper_link": row.data.get("paper_link")},
+        )
+
+    def _prompt(self, row: Row, question: str, choices: Mapping[str, str]) -> str:
+        parts = []
+        for wanted, field, title in ((self._settings.use_theorem, "theorem", "Theorem"), (self._settings.use_sketch, "sketch", "Sketch")):
+            if wanted:
+                text = row.data.get(field)
+                if not isinstance(text, str) or not text.strip():
+                    raise row.error(f"has no {field}, which env.use_{field} asks for. Add it, or set env.use_{field} to false.")
+                parts.append(f"## {title}\n\n{text.strip()}")
+        listed = "\n\n".join(f"{label}. {text}" for label, text in choices.items())
+        return "\n\n".join([*parts, f"## Question\n\n{question}", f"## Choices\n\n{listed}"])
+
+
+def _choices(row: Row, asked: Mapping[str, Any]) -> tuple[list[str], int]:
+    """The texts of the choices, the right one among them, and its place."""
+    labelled = _labelled(row, asked.get("choices"))
+    told = next((asked[key] for key in ("correct_choice", "answer", "correct") if asked.get(key)), None)
+    has_labels = isinstance(asked["choices"], Mapping) or any(isinstance(one, Mapping) for one in asked["choices"])
+    label, text = _right(row, told, labelled, has_labels)
+    if text is None and label not in labelled:
+        raise row.error(f"the right choice {label!r} is no label of a choice and has no text of its own. Correct the row.")
+    if label in labelled and text is not None and labelled[label] != text:
+        raise row.error(f"two different choices have the label {label!r}. Correct the row.")
+    if label not in labelled:
+        labelled = {label: text or "", **labelled}
+    texts = [labelled[key] for key in sorted(labelled)]
+    if len(set(texts)) != len(texts):
+        raise row.error("two choices have the same text. Correct the row.")
+    if not 2 <= len(texts) <= len(LABELS):
+        raise row.error(f"has {len(texts)} choices; between 2 and {len(LABELS)} can be asked.")
+    return texts, sorted(labelled).index(label)
+
+
+def _labelled(row: Row, given: Any) -> dict[str, str]:
+    if isinstance(given, Mapping):
+        pairs = [(str(label), _text(text)) for label, text in given.items()]
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        pairs = [
+            (str(one.get("label", LABELS[at % 26])) if isinstance(one, Mapping) else LABELS[at % 26], _text(one))
+            for at, one in enumerate(given)
+        ]
+    else:
+        raise row.error("'choices' is no list. Give the row its choices.")
+    labels = [label for label, _ in pairs]
+    if not all(text for _, text in pairs) or len(set(labels)) != len(labels):
+        raise row.error("a choice has no text, or two have the same label. Correct the choices.")
+    return dict(pairs)
+
+
+def _right(row: Row, given: Any, labelled: Mapping[str, str], has_labels: bool) -> tuple[str, str | None]:
+    """Label and, where it is told, text of the right choice."""
+    is_told = isinstance(given, Mapping) and bool(given.get("label"))
+    if is_told and _text(given) and not has_labels:
+        given = _text(given)  # the labels of the choices are ours, and its own would be one of them
+    if isinstance(given, Mapping) and is_told:
+        return str(given["label"]), _text(given) or None
+    text = _text(given)
+    if not text:
+        raise row.error("does not say which choice is right. Add 'correct_choice'.")
+    if text in labelled or (len(text) == 1 and text in LABELS):
+        return text, None
+    known = next((label for label, choice in labelled.items() if choice == text), None)
+    free = next(label for label in LABELS if label not in labelled)
+    return (free, text) if known is None else (known, text)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = next((value[key] for key in _TEXT_KEYS if value.get(key)), "")
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _kind(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)

@@ -1,0 +1,73 @@
+"""`skillopt data`: make the splits of a benchmark from its published ids and its published data."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from skillopt.errors import UsageError
+from skillopt.tasks.task import Split
+
+PANEL, PLACE = "Train and measure", 7
+FILE = "items.jsonl"
+
+
+def add(app: typer.Typer, *, full: bool) -> None:
+    """Add the command."""
+    app.command("data", rich_help_panel=PANEL)(data)
+
+
+def data(
+    benchmark: Annotated[str, typer.Argument(help="searchqa, docvqa, livemathematicianbench, or one of another package.")],
+    manifest: Annotated[
+        Path, typer.Option("--manifest", metavar="PATH", help="The ids of each split: a folder with train/, val/, test/, or a JSON file.")
+    ],
+    source: Annotated[Path, typer.Option("--source", metavar="PATH", help="The published data: a JSONL, JSON or CSV file, or a folder.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Where the splits go; data/BENCHMARK when left out.", show_default=False)
+    ] = None,
+) -> None:
+    """Write train/, val/ and test/ with the rows that the ids of a manifest mean, for --split_dir.
+
+    Ids that are missing or there twice are named, and nothing is written.
+    """
+    from skillopt.benchmarks import benchmarks
+    from skillopt.benchmarks._manifest import Materialises, pick, read_manifest
+
+    plugin = benchmarks.get(benchmark)
+    if not isinstance(plugin, Materialises):
+        raise UsageError(f"The splits of {benchmark!r} are not made from ids. Its page in docs/benchmarks says where its data comes from.")
+    folder = Path("data") / benchmark if out is None else out
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} already holds something; nothing was written. Choose a new folder with --out.")
+    rows = plugin.raw_rows(source)
+    picked = pick(read_manifest(manifest, ("id", "key", "questionId")), rows, plugin.row_id, source)
+    splits = {split: [plugin.moved(row, folder.absolute() / split) for row in found] for split, found in picked.items()}
+    _write(folder, splits, benchmark)
+    for split, found in splits.items():
+        typer.echo(f"{len(found):>6}  {folder / split / FILE}")
+    typer.echo(f"Train on it: skillopt train --config {benchmark} --split_dir {folder}")
+
+
+def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchmark: str) -> None:
+    """Write all splits, or none where the benchmark cannot read them."""
+    from skillopt.benchmarks import benchmarks
+    from skillopt.files import write_text
+
+    made = not folder.exists()
+    try:
+        for split, rows in splits.items():
+            write_text(folder / split / FILE, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
+        plugin = benchmarks.get(benchmark)
+        plugin(plugin.Settings(split_dir=folder))
+    except BaseException:
+        for split in splits:
+            shutil.rmtree(folder / split, ignore_errors=True)
+        if made:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -1,0 +1,75 @@
+"""What a simulated provider allows: so many requests a second and tokens a minute, with the refusals and words of a real one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """Two buckets that fill steadily, as the large providers have them: one holds a second of requests, one a minute of tokens.
+
+    A call takes its input and output tokens when it is admitted; a refused one takes nothing.
+    """
+
+    requests_per_second: float | None = None
+    tokens_per_minute: float | None = None
+
+    def least_seconds(self, calls: int, tokens: int) -> float:
+        """No client can have this much admitted in less time."""
+        return max(bucket.seconds(amount) for bucket, amount in zip(self.buckets(), (calls, tokens), strict=True))
+
+    def buckets(self) -> tuple[Bucket, Bucket]:
+        """Both, full: requests and tokens."""
+        requests, tokens = self.requests_per_second, self.tokens_per_minute
+        return (
+            Bucket(what=f"requests per second (RPS): Limit {requests}", rate=requests, size=requests),
+            Bucket(what=f"tokens per min (TPM): Limit {tokens}", rate=None if tokens is None else tokens / 60, size=tokens),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Bucket:
+    """One allowance; without rate it has no end."""
+
+    what: str
+    rate: float | None
+    size: float | None
+
+    def seconds(self, amount: float) -> float:
+        """The time in which a full bucket gives so much."""
+        return 0.0 if self.rate is None or self.size is None else max(0.0, (amount - self.size) / self.rate)
+
+
+class Meter:
+    """Holds a provider to its quota."""
+
+    def __init__(self, quota: Quota, clock: Callable[[], float] = time.monotonic) -> None:
+        self._buckets = quota.buckets()
+        self._levels = [bucket.size or 0.0 for bucket in self._buckets]
+        self._clock = clock
+        self._at = clock()
+        self._lock = threading.Lock()
+
+    def admit(self, tokens: int) -> tuple[str, float] | None:
+        """Take a call with so many tokens; or say which limit refuses it, and after how many seconds it would pass."""
+        with self._lock:
+            now = self._clock()
+            passed, self._at = now - self._at, now
+            amounts = (1.0, float(tokens))
+            short: list[tuple[float, str]] = []
+            for index, (bucket, amount) in enumerate(zip(self._buckets, amounts, strict=True)):
+                if bucket.rate is None or bucket.size is None:
+                    continue
+                self._levels[index] = min(bucket.size, self._levels[index] + bucket.rate * passed)
+                missing = min(amount, bucket.size) - self._levels[index]
+                if missing > 1e-9:
+                    short.append((missing / bucket.rate, bucket.what))
+            if short:
+                seconds, what = max(short)
+                return f"Rate limit reached on {what}. Please try again in {seconds:.3f}s.", seconds
+            self._levels = [level - amount for level, amount in zip(self._levels, amounts, strict=True)]
+            return None
