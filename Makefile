@@ -4,6 +4,7 @@ PYTHON  ?= python3
 WORKERS ?= 2
 BIN     := .venv/bin
 READY   := .venv/.ready
+GAMES   := .venv/.games
 PYTEST  := $(BIN)/python -m pytest -q
 
 .DELETE_ON_ERROR:
@@ -29,8 +30,14 @@ demo: $(READY)          ## train on the simulated world; no key needed
 test: $(READY)          ## the fast tests; ends with what was skipped and why
 	@$(PYTEST) -m "not real and not model" -n $(WORKERS) --dist worksteal
 
+# Text games are built from source, which takes minutes and a compiler: only the slower tests want them, and go without if need be.
+$(GAMES): $(READY)
+	@echo "Installing the text games (once, some minutes) ..."
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group games || echo "The text games could not be built; their tests are skipped." >&2
+	@touch $@
+
 # pytest ends with 5 when a marker selects nothing; that is no failure.
-test-real: $(READY)     ## the slower tests on real components
+test-real: $(READY) $(GAMES) ## the slower tests on real components
 	@$(PYTEST) -m "real and not model" || [ $$? -eq 5 ]
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models

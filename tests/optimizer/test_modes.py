@@ -247,6 +247,39 @@ async def test_a_long_appendix_is_condensed_only_by_a_strictly_shorter_list(answ
     assert update.appendix.consolidated == (kept == ["Both."])
 
 
+OWN = "## Ours\n\nProse that the user wrote.\n\n1. numbered\n* starred\n- Check the unit\n  before you add."
+
+
+class Annotated(Lesson):
+    skill = Document(SKILL.text).with_region("appendix", OWN)
+
+
+@pytest.mark.parametrize(
+    ("answer", "appendix"),
+    [
+        (["a", "b", "c"], f"{OWN}\n\n- one\n- two"),
+        (["All."], "## Ours\n\nProse that the user wrote.\n\n1. numbered\n* starred\n\n- All."),
+    ],
+)
+async def test_text_of_the_users_own_in_the_appendix_outlives_new_and_condensed_notes(answer, appendix):
+    def reply(request: Request) -> str:
+        return (
+            json.dumps({"appendix_notes": answer})
+            if request.stage == "appendix_consolidate"
+            else noting("one", "- two", "check the unit before you add")
+        )
+
+    asked, _ = optimizer(reply, skill_aware=SkillAware(consolidate_above=2))
+    reflection = await asked.reflect(Annotated(), at("e1/s1", 1), evaluation({0}, set(), 1))
+    update = await asked.update(Annotated(), at("p"), reflection, await asked.select(Annotated(), at("p"), reflection, merged_of()))
+    assert update.document.region("appendix") == appendix and update.appendix.added == 2
+
+
+def test_notes_go_nowhere_where_the_appendix_leaves_a_code_block_open():
+    found = with_notes(["a"], ["b"], "- a\n```\nopen")
+    assert found.added == 0 and found.notes == ("a",)
+
+
 async def test_whole_rewrites_leave_skill_awareness_aside():
     asked, model = optimizer(lambda request: candidates("# A\n"), mode="full_rewrite_minibatch", skill_aware=SkillAware())
     reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 1))
@@ -274,3 +307,22 @@ async def test_one_edit_alone_and_a_rewrite_cannot_be_halved():
     plain, _ = optimizer(lambda request: "")
     _, single = await chosen(plain, "patch", add("- a"))
     assert halves(single, SKILL) == []
+
+
+# what only explains
+
+
+@pytest.mark.parametrize("summary", ["one text", None, ["a", None]])
+async def test_a_rewrite_is_not_lost_over_how_it_explains_itself(summary):
+    reply = json.dumps({"reasoning": None, "change_summary": summary, "new_skill": "# New\n"})
+    asked, model = optimizer(lambda request: reply, mode="rewrite_from_suggestions")
+    _, update = await chosen(asked, "rewrite_from_suggestions", suggestion("a"))
+    assert not update.failed and update.document.text == "# New\n" and len(model.requests) == 1
+
+
+async def test_a_learning_rate_is_not_lost_over_how_it_explains_itself():
+    reply = json.dumps({"learning_rate": 1, "confidence": 0.8, "risk_notes": "may overlap", "reasoning": None})
+    asked, model = optimizer(lambda request: reply, control="autonomous")
+    selection, _ = await chosen(asked, "patch", add("- a"), add("- b"))
+    assert selection.limit == 1 and selection.decision["confidence"] == "0.8" and selection.decision["risk_notes"] == ["may overlap"]
+    assert [request.stage for request in model.requests].count("lr_autonomous") == 1

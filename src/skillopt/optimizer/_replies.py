@@ -26,7 +26,22 @@ def _notes(value: object) -> object:
     return [one.get("note") or one.get("content") or "" if isinstance(one, Mapping) else one for one in value]
 
 
+def _text(value: object) -> object:
+    """Words of explanation: nothing at all, or a number where a word was asked for, spoils no reply."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+def _lines(value: object) -> object:
+    """A list of texts that came as one text, or not at all."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
 Notes: TypeAlias = Annotated[list[str], BeforeValidator(_notes)]
+Said: TypeAlias = Annotated[str, BeforeValidator(_text)]
+"""What explains a reply and decides nothing: read leniently, so that no step is lost over it."""
+Lines: TypeAlias = Annotated[list[Said], BeforeValidator(_lines)]
 
 
 class _Reply(BaseModel):
@@ -43,7 +58,7 @@ class Payload(_Reply):
     """A list of proposals with the reasoning behind them; each update mode has its own key for the list."""
 
     KEY: ClassVar[str]
-    reasoning: str = ""
+    reasoning: Said = ""
 
     @property
     def items(self) -> list[Any]:
@@ -120,27 +135,27 @@ class Consolidated(_Reply):
 
 class LearningRate(_Reply):
     learning_rate: int = Field(ge=0)
-    reasoning: str = ""
-    confidence: str = ""
-    risk_notes: list[str] = Field(default_factory=list)
+    reasoning: Said = ""
+    confidence: Said = ""
+    risk_notes: Lines = Field(default_factory=list)
 
 
 class Rewrite(_Reply):
-    reasoning: str = ""
-    change_summary: list[str] = Field(default_factory=list)
+    reasoning: Said = ""
+    change_summary: Lines = Field(default_factory=list)
     new_skill: str
 
 
 class Ranking(_Reply):
-    reasoning: str = ""
+    reasoning: Said = ""
     selected_indices: list[int]
 
 
 class SlowUpdate(_Reply):
-    reasoning: str = ""
+    reasoning: Said = ""
     slow_update_content: str
 
 
 class MetaSkill(_Reply):
-    reasoning: str = ""
+    reasoning: Said = ""
     meta_skill_content: str

@@ -21,30 +21,43 @@ class Appendix:
     notes: tuple[str, ...]
     added: int = 0
     consolidated: bool = False
+    before: str = ""
+    """What the region said so far: beside notes it may hold text of the user's own, which stays."""
 
     @property
     def text(self) -> str:
-        """The region's content; empty without notes."""
-        return "\n".join([HEADING, "", *(f"- {note}" for note in self.notes)]) if self.notes else ""
+        """The region's content; empty without notes. New notes go behind what is there; a condensed list takes the place of the old one."""
+        if not self.notes:
+            return self.before
+        told = self.notes if self.consolidated else self.notes[len(self.notes) - self.added :]
+        above = _without_notes(self.before) if self.consolidated else self.before
+        bullets = "\n".join(f"- {note}" for note in told)
+        if not above:
+            return f"{HEADING}\n\n{bullets}"
+        return f"{above}\n{bullets}" if _NOTE.search(above.splitlines()[-1]) else f"{above}\n\n{bullets}"
 
 
 def notes_of(skill: Document) -> tuple[str, ...]:
-    """The notes a skill carries now."""
-    lines = (skill.region("appendix") or "").splitlines()
-    return tuple(line[2:].strip() for line in lines if line.startswith("- ") and line[2:].strip())
+    """The notes a skill carries now; indented lines go on with the note above them."""
+    return tuple(" ".join(found.group()[2:].split()) for found in _NOTE.finditer(skill.region("appendix") or ""))
 
 
-def with_notes(kept: Sequence[str], new: Sequence[str]) -> Appendix:
-    """The notes so far and those of this step, in order, each once: spelling, spacing and final punctuation make no difference."""
+def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> Appendix:
+    """The notes so far and those of this step, in order, each once: spelling, spacing and final punctuation make no difference.
+
+    `before` is the region as it stands. Where it leaves a code fence open nothing can be added to it.
+    """
     seen = {_essence(note) for note in kept}
     found = list(kept)
     for note in new:
-        note = " ".join(to_lf(note).split())
+        note = _BULLET.sub("", " ".join(to_lf(note).split()))
         essence = _essence(note)
         if essence and essence not in seen and not problem_with(note):
             seen.add(essence)
             found.append(note)
-    return Appendix(notes=tuple(found), added=len(found) - len(kept))
+    if problem_with(before):
+        return Appendix(notes=tuple(kept), before=before)
+    return Appendix(notes=tuple(found), added=len(found) - len(kept), before=before)
 
 
 class Archivist:
@@ -56,7 +69,7 @@ class Archivist:
 
     async def extend(self, place: str, skill: Document, new: Sequence[str]) -> Appendix:
         """The appendix after a step's notes."""
-        found = with_notes(notes_of(skill), new)
+        found = with_notes(notes_of(skill), new, skill.region("appendix") or "")
         if not self._threshold or not found.added or len(found.notes) <= self._threshold:
             return found
         user = section(f"{len(found.notes)} notes", "\n".join(f"- {note}" for note in found.notes))
@@ -66,7 +79,17 @@ class Archivist:
         shorter = with_notes((), reply.appendix_notes)
         if not shorter.notes or len(shorter.notes) >= len(found.notes):
             return found
-        return Appendix(notes=shorter.notes, added=found.added, consolidated=True)
+        return Appendix(notes=shorter.notes, added=found.added, consolidated=True, before=found.before)
+
+
+_NOTE = re.compile(r"^- .*\S.*(?:\n[ \t]+\S.*)*", re.MULTILINE)
+_BULLET = re.compile(r"^(?:[-*+\u2022] +)+")
+
+
+def _without_notes(text: str) -> str:
+    """What a region says beside its notes."""
+    rest = _NOTE.sub("", text)
+    return re.sub(r"\n{3,}", "\n\n", rest).strip("\n")
 
 
 def _essence(note: str) -> str:

@@ -1,0 +1,8 @@
+"""Checks everything a configured run needs, side by side, and says what to do where something is missing."""
+
+from __future__ import annotations
+
+from skillopt.doctor._examine import Examination, Subject, examine
+from skillopt.doctor._finding import Finding, State
+
+__all__ = ["Examination", "Finding", "State", "Subject", "examine"]

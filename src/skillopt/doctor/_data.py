@@ -1,0 +1,61 @@
+"""Loads what a run would work on: the tasks of the configured benchmark and the skill to start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skillopt.benchmarks import benchmarks
+from skillopt.config import Config
+from skillopt.doctor._finding import Finding
+from skillopt.errors import SkillOptError
+from skillopt.redact import Scrubber
+from skillopt.skill.document import Document
+from skillopt.skill.folder import load_skill
+from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import SPLITS
+
+AREA = "data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What loading found, and what the tasks ask of the models."""
+
+    findings: tuple[Finding, ...]
+    has_images: bool = False
+    wants_judge: bool = False
+
+
+def load_data(config: Config, scrubber: Scrubber) -> Loaded:
+    """Load tasks and skill as a run would; nothing is sent and nothing written."""
+    name = config.env.name
+    if name is None:
+        remedy = f"Name one with --env or in a config: {', '.join(benchmarks.names())}."
+        return Loaded(findings=(Finding(area=AREA, name="benchmark", state="note", text="none is configured", remedy=remedy),))
+    try:
+        benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
+        splits = Splits(**{split: tuple(benchmark.tasks(split)) for split in SPLITS})
+    except (SkillOptError, ImportError, OSError) as error:  # an import: a benchmark of another package without its dependencies
+        return Loaded(findings=(Finding(area=AREA, name=name, state="fix", text="its tasks do not load", remedy=str(error)),))
+    counts = {split: len(splits.of(split)) for split in SPLITS}
+    told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
+    return Loaded(
+        findings=(Finding(area=AREA, name=name, state="fine", text=f"{told} tasks", facts=counts), _skill(config, benchmark, scrubber)),
+        has_images=any(task.images for split in SPLITS for task in splits.of(split)),
+        wants_judge=isinstance(benchmark, WantsJudge) and benchmark.wants_judge,
+    )
+
+
+def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> Finding:
+    path = config.env.skill_init
+    try:
+        document = Document(benchmark.seed_skill) if path is None else load_skill(path).document
+    except (SkillOptError, OSError) as error:
+        return Finding(area=AREA, name="skill", state="fix", text="it does not load", remedy=str(error))
+    if scrubber.scrub(document.text) != document.text:
+        return Finding(
+            area=AREA, name="skill", state="fix", text="it holds a credential", remedy="Remove the credential from the skill's text."
+        )
+    where = "the benchmark's own" if path is None else str(path)
+    return Finding(area=AREA, name="skill", state="fine", text=f"{where}, {len(document.rendered):,} characters")

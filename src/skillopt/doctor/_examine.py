@@ -1,0 +1,144 @@
+"""Runs all checks side by side; one that fails never hides the others, and no credential is in what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from skillopt.agents import agents
+from skillopt.config import Config, Resolved, parse_model_string
+from skillopt.config.backends import OWN_LOGIN
+from skillopt.config.role_schema import ROLES, RoleName
+from skillopt.doctor import _machine
+from skillopt.doctor._data import Loaded, load_data
+from skillopt.doctor._finding import Finding
+from skillopt.doctor._role import Needs, Spent, Trial
+from skillopt.errors import SkillOptError
+from skillopt.redact import Scrubber, redact_patterns
+
+AREAS = ("configuration", "target", "optimizer", "judge", "data", "agents", "machine")
+"""In the order they are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is examined: a configuration, or the sentence that says why there is none; and the environment it would run in."""
+
+    resolved: Resolved | None
+    environ: Mapping[str, str] = field(repr=False)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What all checks found, and what they spent."""
+
+    findings: tuple[Finding, ...]
+    calls: int
+    tokens: int
+    usd: float | None
+    """None where a price is unknown; never zero for that."""
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing must be fixed."""
+        return all(finding.state != "fix" for finding in self.findings)
+
+
+News = Callable[[str, "Sequence[Finding] | None"], None]
+"""Told the title of each check when it begins (with None) and when it has ended (with what it found)."""
+
+
+async def examine(subject: Subject, *, calls: bool = True, news: News = lambda title, findings: None) -> Examination:
+    """Check everything. With `calls` each role answers a few tiny questions, which cost what they cost; nothing is written anywhere."""
+    scrubber = Scrubber(subject.resolved.secrets if subject.resolved is not None else ())
+    spent: list[Spent] = []
+    found: list[Finding] = []
+
+    async def check(title: str, area: str, work: Callable[[], Awaitable[Sequence[Finding]]]) -> None:
+        news(title, None)
+        try:
+            findings = await work()
+        except Exception as error:  # noqa: BLE001 - whatever breaks one check, the others must be told
+            broken = f"the check itself failed: {type(error).__name__}: {error}"
+            remedy = "Please report this, it is a fault of ours."
+            findings = [Finding(area=area, name=title, state="fix", text=broken, remedy=remedy)]
+        clean = [_clean(finding, scrubber) for finding in findings]
+        found.extend(clean)
+        news(title, clean)
+
+    def machine(work: Callable[[], Sequence[Finding]]) -> Callable[[], Awaitable[Sequence[Finding]]]:
+        return lambda: asyncio.to_thread(work)
+
+    checks = [
+        check("Python and extras", "machine", machine(_machine.python)),
+        check("sandbox", "machine", machine(_machine.sandboxed)),
+        check("agent programs", "agents", machine(lambda: _machine.programs(subject.environ, *_agents(subject.resolved)))),
+    ]
+    if subject.resolved is None:
+        found.append(_clean(Finding(area="configuration", name="config", state="fix", text=subject.problem), scrubber))
+        await asyncio.gather(*checks)
+    else:
+        found += [Finding(area="configuration", name="warning", state="note", text=text) for text in subject.resolved.warnings]
+        config = subject.resolved.config
+        data = asyncio.ensure_future(asyncio.to_thread(load_data, config, scrubber))
+
+        def tried(role: RoleName) -> Callable[[], Awaitable[Sequence[Finding]]]:
+            async def work() -> Sequence[Finding]:
+                trial = Trial(config, role, scrubber)
+                try:
+                    await trial.run(asyncio.ensure_future(_needs(config, role, data)), calls=calls)
+                finally:
+                    spent.append(trial.spent)
+                return trial.findings
+
+            return work
+
+        async def loaded() -> Sequence[Finding]:
+            return (await asyncio.shield(data)).findings
+
+        roles = [*ROLES, *(["judge"] if config.model.judge is not None else [])]
+        checks += [check(role, role, tried(role)) for role in roles]
+        await asyncio.gather(check("data", "data", loaded), *checks)
+    usd = [one.usd for one in spent]
+    return Examination(
+        findings=tuple(sorted(found, key=lambda finding: AREAS.index(finding.area))),
+        calls=sum(one.calls for one in spent),
+        tokens=sum(one.tokens for one in spent),
+        usd=None if any(one is None for one in usd) else float(sum(one for one in usd if one is not None)),
+    )
+
+
+async def _needs(config: Config, role: RoleName, data: asyncio.Future[Loaded]) -> Needs:
+    if role != "target":
+        return Needs(structure=True)
+    loaded = await asyncio.shield(data)
+    return Needs(tools=parse_model_string(config.model.target.name, "target").harness == "tool_loop", images=loaded.has_images)
+
+
+def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
+    """Where agent programs were said to be, and which of them the roles use."""
+    paths: dict[str, str] = {}
+    needed: set[str] = set()
+    names = {login: harness for harness, login in OWN_LOGIN.items()}
+    for role in ROLES if resolved is not None else ():
+        assert resolved is not None
+        settings = resolved.config.role(role)
+        try:
+            parts = parse_model_string(settings.name, role)
+        except SkillOptError:  # told where the role is tried
+            continue
+        used = parts.harness if parts.harness in agents.names() else names.get(parts.provider or "")
+        if used is not None:
+            needed.add(used)
+            if settings.agent.path:
+                paths[used] = settings.agent.path
+    return paths, needed
+
+
+def _clean(finding: Finding, scrubber: Scrubber) -> Finding:
+    def clean(text: str) -> str:
+        return redact_patterns(scrubber.scrub(text))
+
+    return replace(finding, text=clean(finding.text), remedy=clean(finding.remedy), facts=scrubber.scrub_json(dict(finding.facts)))

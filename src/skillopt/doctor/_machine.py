@@ -1,0 +1,109 @@
+"""Looks at the machine: Python, extras, the sandbox and the agent programs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping
+
+from skillopt import sandbox
+from skillopt.agents import agent
+from skillopt.agents._survey import Found, survey
+from skillopt.doctor._finding import Finding
+from skillopt.errors import ConfigError
+
+AREA = "machine"
+OLDEST = (3, 10)
+_EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
+
+
+def python() -> list[Finding]:
+    """The interpreter, and the optional parts of this package that are installed."""
+    version = platform.python_version()
+    old = sys.version_info < OLDEST
+    findings = [
+        Finding(
+            area=AREA,
+            name="Python",
+            state="fix" if old else "fine",
+            text=f"{version} on {platform.system()}",
+            remedy="Use Python 3.10 or newer." if old else "",
+            facts={"version": version, "system": platform.system()},
+        )
+    ]
+    try:
+        required = importlib.metadata.requires("skillopt") or []
+    except importlib.metadata.PackageNotFoundError:
+        return [*findings, Finding(area=AREA, name="extras", state="skipped", text="skillopt runs from its sources and is not installed")]
+    missing = {name: [one for one in packages if not _is_installed(one)] for name, packages in extras(required).items()}
+    there = [name for name, packages in missing.items() if not packages]
+    gone = [f"{name} ({', '.join(packages)})" for name, packages in missing.items() if packages]
+    text = f"installed: {', '.join(there) or 'none'}" + (f"; not installed: {', '.join(gone)}" if gone else "")
+    remedy = "Where you need one: pip install 'skillopt[NAME]'." if gone else ""
+    facts = {"installed": there, "missing": [name for name, packages in missing.items() if packages]}
+    return [*findings, Finding(area=AREA, name="extras", state="fine", text=text, remedy=remedy, facts=facts)]
+
+
+def extras(required: Iterable[str]) -> dict[str, list[str]]:
+    """Each extra with its packages, from the requirements of a distribution."""
+    found: dict[str, list[str]] = {}
+    for match in filter(None, map(_EXTRA.match, required)):
+        found.setdefault(match[2], []).append(match[1])
+    return found
+
+
+def sandboxed() -> list[Finding]:
+    """Whether programs that a model wrote can be shut in."""
+    try:
+        sandbox.require("bubblewrap", remedy="choose a mode of the benchmark that runs no programs")
+    except ConfigError as error:
+        told = "not available. Only benchmarks that run programs need it, and they refuse to run without"
+        return [Finding(area=AREA, name="sandbox", state="note", text=told, remedy=str(error), facts={"available": False})]
+    return [Finding(area=AREA, name="sandbox", state="fine", text="bubblewrap works", facts={"available": True})]
+
+
+def programs(environ: Mapping[str, str], paths: Mapping[str, str], needed: Iterable[str]) -> list[Finding]:
+    """Which agent programs are there, and whether their login can be kept apart from the user's; `needed` are those that a role uses."""
+    wanted = set(needed)
+    return [_program(found, found.name in wanted) for found in survey(environ, paths)]
+
+
+def _program(found: Found, needed: bool) -> Finding:
+    facts = {"path": found.path, "version": found.version, "isolated_by": found.isolated_by, "walled": found.walled, "needed": needed}
+    if found.path is None:
+        return Finding(
+            area="agents",
+            name=found.name,
+            state="fix" if needed else "skipped",
+            text="not installed",
+            remedy=found.problem if needed else "",
+            facts=facts,
+        )
+    if found.problem:
+        return Finding(
+            area="agents",
+            name=found.name,
+            state="fix" if needed else "note",
+            text=f"version {found.version} cannot be driven",
+            remedy=found.problem,
+            facts=facts,
+        )
+    credentials = agent(found.name).credentials
+    if found.isolated_by is not None:
+        login = f"its login can be isolated, by {found.isolated_by}"
+    elif credentials:
+        login = f"its own login cannot be isolated: {' or '.join(credentials)} would do it, or a provider with a key"
+    else:
+        login = "its own login cannot be isolated: name a provider with a key"
+    wall = "" if found.walled else "; it sees the whole machine, as bubblewrap does not hold it"
+    return Finding(area="agents", name=found.name, state="fine", text=f"version {found.version}; {login}{wall}", facts=facts)
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

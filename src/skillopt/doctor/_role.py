@@ -1,0 +1,274 @@
+"""Tries a role's model: one tiny call through the real provider tells whether it is reachable, logged in and there."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from urllib.parse import urlsplit
+
+from skillopt.agents import agents
+from skillopt.build.money import known_price
+from skillopt.config import Config, RoleSpec, resolve_role
+from skillopt.config.backends import LOGIN_ONLY
+from skillopt.config.role_schema import RoleName
+from skillopt.config.roles import NEEDS_KEY, without_password
+from skillopt.doctor import _questions
+from skillopt.doctor._finding import Finding
+from skillopt.errors import ModelError, SkillOptError
+from skillopt.harnesses import harnesses
+from skillopt.harnesses._harness import Setup
+from skillopt.messages import Reply, Request
+from skillopt.models import providers
+from skillopt.models._model import Model
+from skillopt.models._prices import Price, cost
+from skillopt.models._reading import Unusable, read
+from skillopt.models._scrubbed import Scrubbed
+from skillopt.models._structured import AskedAgain, Changing
+from skillopt.redact import Scrubber
+
+LONGEST = 60.0
+"""Seconds a tiny call may take, whatever a run would grant it."""
+_STEPS = ("reachable", "logged in", "model", "call")
+_NO_MODEL = re.compile(
+    r"HTTP 404|model.{0,60}(?:not (?:exist|found|available|supported)|unknown)|unknown model|no such model", re.IGNORECASE
+)
+_STATUS = re.compile(r"HTTP \d\d\d")
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown, and so is their sum."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: Fraction | None = field(default_factory=Fraction)
+
+    def add(self, reply: Reply, price: Price | None) -> None:
+        """Count a reply."""
+        self.calls += 1
+        self.tokens += reply.usage.total if reply.usage is not None else 0
+        paid = None if reply.usage is None or price is None else cost(reply.usage, price)
+        self.usd = None if self.usd is None or paid is None else self.usd + paid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a role is asked for beyond text."""
+
+    structure: bool = False
+    tools: bool = False
+    images: bool = False
+
+
+class Trial:
+    """The trial of one role: findings as they come, and what they cost."""
+
+    def __init__(self, config: Config, role: RoleName, scrubber: Scrubber) -> None:
+        self._config = config
+        self._role = role
+        self._scrubber = scrubber
+        self.findings: list[Finding] = []
+        self.spent = Spent()
+
+    async def run(self, needs: asyncio.Future[Needs], *, calls: bool) -> None:
+        """Try it. What cannot be told without a call is skipped when none may be made."""
+        spec = self._configured()
+        if spec is None:
+            return
+        price = self._price(spec)
+        self._harness(spec)
+        reason = _not_called(spec)
+        if reason:
+            self._add("call", "skipped", reason)
+            return
+        try:
+            provider: Model = providers.get(spec.model.provider)(replace(spec.model, timeout=min(spec.model.timeout, LONGEST)))
+        except (SkillOptError, ImportError) as error:  # an import: a provider of another package without its dependencies
+            self._add("call", "fix", f"{spec.model.provider} cannot be used", str(error))
+            return
+        try:
+            if calls:
+                await self._call(provider, spec, price, needs)
+            else:
+                await self._knock(provider)
+        finally:
+            await provider.close()
+
+    def _configured(self) -> RoleSpec | None:
+        name = self._config.role(self._role).name
+        try:
+            spec = resolve_role(self._config, self._role)
+        except SkillOptError as error:
+            self._add("configured", "fix", f"{name} is not complete", str(error))
+            return None
+        where = f" at {without_password(spec.model.base_url)}" if spec.model.base_url else ""
+        self._add("configured", "fine", f"{name}{where}")
+        return spec
+
+    def _price(self, spec: RoleSpec) -> Price | None:
+        price = known_price(spec)
+        if price is not None:
+            figures = {"input": float(price.input * 1_000_000), "output": float(price.output * 1_000_000)}
+            told = f"${figures['input']:g} in and ${figures['output']:g} out per million tokens ({price.source}, {price.date})"
+            self._add("price", "fine", told, facts={**figures, "source": price.source, "date": str(price.date)})
+            return price
+        if spec.model.provider == "world":
+            self._add("price", "fine", "simulated, costs nothing")
+            return None
+        needed = self._config.budget.usd is not None
+        remedy = f"Declare model.{self._role}.price (input and output, dollars per million tokens)."
+        self._add("price", "fix" if needed else "note", "unknown" + (", and the budget is in dollars" if needed else ""), remedy)
+        return None
+
+    def _harness(self, spec: RoleSpec) -> None:
+        """A target's harness is built as a run would build it: an agent program's login and settings are checked there."""
+        if self._role != "target":
+            return
+        try:
+            harnesses.get(spec.harness)(Setup(model=spec.model, agent=spec.agent))
+        except (SkillOptError, ImportError) as error:
+            self._add("harness", "fix", f"{spec.harness} cannot be used", str(error))
+        else:
+            self._add("harness", "fine", spec.harness)
+
+    async def _knock(self, provider: Model) -> None:
+        """Without a call only the address can be tried; a company's proxy would make even that say nothing."""
+        parts = urlsplit(provider.endpoint)
+        if parts.scheme not in ("http", "https") or parts.hostname is None:
+            self._add("reachable", "skipped", "nothing can be told without a call")
+            return
+        try:
+            connecting = asyncio.open_connection(parts.hostname, parts.port)
+            _, writer = await asyncio.wait_for(connecting, 10.0)
+        except (OSError, asyncio.TimeoutError) as error:
+            told = f"{provider.endpoint} does not take a connection: {error or 'no answer within 10 s'}"
+            self._add("reachable", "note", told, "If a proxy leads there, try again without --no-calls. " + self._remedy("unavailable"))
+        else:
+            writer.close()
+            self._add("reachable", "fine", f"{provider.endpoint} takes connections")
+        for step in _STEPS[1:]:
+            self._add(step, "skipped", "not tried without a call")
+
+    async def _call(self, provider: Model, spec: RoleSpec, price: Price | None, needs: asyncio.Future[Needs]) -> None:
+        model = AskedAgain(Scrubbed(provider, self._scrubber), provider)
+        began = time.monotonic()
+        try:
+            reply = await model.complete(_questions.plain(self._role, spec))
+        except ModelError as error:
+            self._explain(error)
+            return
+        seconds = time.monotonic() - began
+        self.spent.add(reply, price)
+        self._add("reachable", "fine", provider.endpoint)
+        self._add("logged in", "fine", "the login is accepted" if spec.model.api_key else "it answers without a key of ours")
+        self._add("model", "fine", f"{reply.model or spec.model.name or 'the program’s own choice'} answers")
+        tokens = None if reply.usage is None else reply.usage.total
+        told = f"answered in {seconds:.1f} s, {'an unknown number of' if tokens is None else tokens} tokens"
+        self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
+        wanted = await needs
+        tries = [
+            *([self._structure(model, provider, spec, price)] if wanted.structure else []),
+            *([self._tools(model, spec, price)] if wanted.tools else []),
+            *([self._image(model, spec, price)] if wanted.images else []),
+        ]
+        await asyncio.gather(*tries)
+
+    async def _ask(self, name: str, model: Model, request: Request, price: Price | None) -> Reply | None:
+        try:
+            reply = await model.complete(request)
+        except ModelError as error:
+            passing = error.kind == "rate_limit"
+            self._add(name, "note" if passing else "fix", error.detail, self._remedy(error.kind))
+            return None
+        self.spent.add(reply, price)
+        return reply
+
+    async def _structure(self, model: Model, provider: Model, spec: RoleSpec, price: Price | None) -> None:
+        name = "structured output"
+        reply = await self._ask(name, model, _questions.structured(self._role, spec), price)
+        if reply is None:
+            return
+        given_up = provider.changes if isinstance(provider, Changing) else 0
+        how = f" after {given_up} form{'s' * (given_up > 1)} of asking was refused" if given_up else ""
+        try:
+            read(reply, _questions.Shape)
+        except Unusable as error:
+            if reply.finish == "length":
+                self._add(name, "note", "the reply was cut at the small cap of this check, so it cannot be told")
+            else:
+                remedy = f"Set model.{self._role}.structured_output to schema, or name a stronger model."
+                self._add(name, "fix", f"the reply cannot be used{how}: {error}", remedy)
+        else:
+            self._add(name, "fine", f"JSON as asked{how}")
+
+    async def _tools(self, model: Model, spec: RoleSpec, price: Price | None) -> None:
+        reply = await self._ask("tools", model, _questions.with_tool(self._role, spec), price)
+        if reply is not None and reply.tool_calls:
+            self._add("tools", "fine", "a tool is called when asked")
+        elif reply is not None and reply.finish == "length":
+            self._add("tools", "note", "the reply was cut at the small cap of this check, so it cannot be told")
+        elif reply is not None:
+            self._add("tools", "note", "asked to call a tool it answered in words", "A target that works with tools should call them.")
+
+    async def _image(self, model: Model, spec: RoleSpec, price: Price | None) -> None:
+        if await self._ask("vision", model, _questions.with_image(self._role, spec), price) is not None:
+            self._add("vision", "fine", "images are taken")
+
+    def _explain(self, error: ModelError) -> None:
+        """What a failed call says about the steps before it, and about the one it failed at."""
+        failed = _failed_at(error)
+        for step in _STEPS[:failed]:
+            self._add(step, "fine", "as the refusal shows")
+        passing = error.kind == "rate_limit"
+        self._add(_STEPS[failed], "note" if passing else "fix", error.detail, self._remedy(error.kind, failed))
+        for step in _STEPS[failed + 1 :]:
+            self._add(step, "skipped", "the call did not come so far")
+
+    def _remedy(self, kind: str, failed: int = 3) -> str:
+        key, provider = f"model.{self._role}", self._config.role(self._role).name.rpartition("/")[2].partition(":")[0]
+        if kind == "auth":
+            variable = NEEDS_KEY.get(provider)
+            return f"Check {variable or 'its login'} or {key}.api_key." if provider not in _PROGRAMS else _PROGRAM_LOGIN
+        if kind == "contract" and failed == 2:
+            return f"Name a model that this endpoint has, as {key}."
+        return _REMEDIES.get(kind, "").format(key=key)
+
+    def _add(self, name: str, state: str, text: str, remedy: str = "", facts: Mapping[str, object] | None = None) -> None:
+        self.findings.append(Finding(area=self._role, name=name, state=state, text=text, remedy=remedy, facts=facts or {}))  # type: ignore[arg-type]
+
+
+_PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")
+_PROGRAM_LOGIN = "Log in with the program itself, or set the variable that docs/agents.md names for it."
+_REMEDIES = {
+    "unavailable": "Check {key}.base_url, that the server is up, and the network.",
+    "timeout": "Check the network and {key}.base_url; a slow model may need {key}.timeout.",
+    "rate_limit": "Nothing is wrong with the configuration: a run waits and goes on.",
+    "contract": "Check the settings of {key}: the endpoint refuses the request.",
+    "spawn": "Check the program's path ({key}.agent.path) and that it starts by hand.",
+}
+
+
+def _failed_at(error: ModelError) -> int:
+    """The step at which a call failed."""
+    if error.kind == "auth":
+        return 1
+    if error.kind in ("unavailable", "timeout", "spawn") and not _STATUS.search(error.detail):
+        return 0
+    return 2 if error.kind == "contract" and _NO_MODEL.search(error.detail) else 3
+
+
+def _not_called(spec: RoleSpec) -> str:
+    """Why a role is not tried by a call; empty where it is."""
+    if spec.model.provider == "world":
+        return "simulated: there is nothing to reach"
+    if spec.model.provider == "handoff":
+        return "answered by hand: questions are written as files"
+    if spec.model.provider in LOGIN_ONLY:
+        return f"only the program {spec.harness} itself can use this login"
+    if spec.harness in agents.names() and spec.model.provider not in providers.names():
+        return f"the program {spec.harness} asks its model itself"
+    return ""
