@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from skillopt.testing import Call, Logged, LoopbackProvider, WorldRules, world_answers
+from skillopt.testing import Call, Logged, LoopbackProvider, Quota, WorldRules, world_answers
 
 SPREAD = 0.5
 LONGEST = 4.0
@@ -47,11 +47,11 @@ class Served:
 
 
 @contextmanager
-def serving(latency: Latency, rules: WorldRules | None = None) -> Iterator[Served]:
+def serving(latency: Latency, rules: WorldRules | None = None, quota: Quota | None = None) -> Iterator[Served]:
     """The simulated world over HTTP; its log is in `Served.log` when the block has ended."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, latency, rules), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, latency, rules, quota), daemon=True)
     process.start()
     theirs.close()
     try:
@@ -66,9 +66,9 @@ def serving(latency: Latency, rules: WorldRules | None = None) -> Iterator[Serve
             process.terminate()
 
 
-def _serve(pipe: Connection, latency: Latency, rules: WorldRules | None) -> None:
+def _serve(pipe: Connection, latency: Latency, rules: WorldRules | None, quota: Quota | None) -> None:
     async def serve() -> None:
-        async with LoopbackProvider(world_answers(rules), latency=latency) as provider:
+        async with LoopbackProvider(world_answers(rules), latency=latency, quota=quota) as provider:
             pipe.send(provider.base_url)
             await asyncio.get_running_loop().run_in_executor(None, _until_told, pipe)
             log = tuple(provider.log)

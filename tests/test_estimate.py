@@ -26,6 +26,7 @@ RUNS = [
     {"env__train_cases": 60, "env__val_cases": 100, "env__test_cases": 200, "train__num_epochs": 2},
     {"model__optimizer": "world:harm=0.6,seed=4", "train__num_epochs": 4},
     {"optimizer__skill_update_mode": "rewrite_from_suggestions"},
+    {"optimizer__skill_update_mode": "full_rewrite_minibatch"},
     {"optimizer__salvage": False, "train__num_epochs": 4},
 ]
 
@@ -82,3 +83,43 @@ def test_it_says_what_the_budget_buys(tmp_path, budget, words):
 def test_what_is_switched_off_costs_nothing(tmp_path):
     found = estimate(job_of(tmp_path, optimizer__use_slow_update=False, optimizer__use_meta_skill=False, evaluation__eval_test=False))
     assert not {line.stage for line in found.lines} & {"slow_update", "meta_skill", "slow rollouts", "test"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "paid", "said"),
+    [
+        ("rewrite_from_suggestions", ("rewrite",), ("rewrite",)),
+        ("full_rewrite_minibatch", ("analyst_failure", "analyst_success", "merge"), ("analyst", "merge")),
+    ],
+)
+def test_a_rewrite_is_as_long_as_the_skill_it_writes(tmp_path, mode, paid, said):
+    seed = tmp_path / "long.md"
+    seed.write_text(
+        "# House rules for cases\n\n"
+        + "A paragraph that is kept as it is.\n" * 600
+        + "\n## Rules\n\n- Read the whole case before answering.\n"
+    )
+    settings = {"optimizer__skill_update_mode": mode, "env__skill_init": str(seed), "train__num_epochs": 1, "env__test_cases": 4}
+    lines = [line for line in estimate(job_of(tmp_path, **settings)).lines if line.stage in said]
+    stages = train(tmp_path / "run", **settings).json("summary.json")["spending"]["stages"]
+    tokens = sum(stages[stage]["total_tokens"] for stage in paid if stage in stages)
+    assert sum(line.tokens.low for line in lines) <= tokens <= sum(line.tokens.high for line in lines)
+    assert sum(line.tokens.likely for line in lines) == pytest.approx(tokens, rel=0.35)
+
+
+def test_a_rate_that_nobody_sets_for_whole_skills_costs_nothing(tmp_path):
+    found = estimate(job_of(tmp_path, optimizer__skill_update_mode="full_rewrite_minibatch", optimizer__lr_control_mode="autonomous"))
+    assert not {line.stage for line in found.lines} & {"lr_autonomous", "ranking", "repair", "rewrite"}
+
+
+def test_a_budget_in_minutes_alone_is_not_blamed_on_a_price(tmp_path):
+    assert "how long a call takes" in estimate(job_of(tmp_path, budget__minutes=5)).advice
+
+
+def test_a_budget_that_one_reservation_exceeds_is_said_to_pay_for_no_step(tmp_path):
+    """Each call sets its whole output cap aside, and a rewrite may be long: the run would end in its first step."""
+    small = {"optimizer__skill_update_mode": "rewrite_from_suggestions", "env__val_cases": 12, "env__test_cases": 4, "train__num_epochs": 1}
+    said = estimate(job_of(tmp_path, **small, budget="50k tokens")).advice
+    assert "will not pay for a step" in said and "model.rewrite_max_completion_tokens" in said
+    assert train(tmp_path / "run", **small, budget="50k tokens").json("history.json") == []
+    assert "the whole run" in estimate(job_of(tmp_path, **small, budget="50k tokens", model__rewrite_max_completion_tokens=4000)).advice

@@ -29,6 +29,8 @@ TURNS = 6
 """Turns of a rollout that uses tools, where nothing better is known."""
 GROWTH_PER_STEP = 105
 """Characters a skill gains in a step, rejected ones included."""
+WRITERS = {"rewrite_from_suggestions": frozenset({"rewrite"}), "full_rewrite_minibatch": frozenset({"analyst", "merge"})}
+"""Stages whose replies hold a whole skill."""
 MEMORY_PER_STEP = 420
 """Characters that one earlier step takes in the analysts' prompts."""
 
@@ -107,7 +109,7 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
         simulated=job.simulated,
         prices={role: _told(price) for role, price in prices.items()},
     )
-    return _advised(made, budget_of(job.config))
+    return _advised(made, budget_of(job.config), plan.largest_reply())
 
 
 class _Plan:
@@ -124,6 +126,10 @@ class _Plan:
         self.skill = len(job.skill.rendered) + GROWTH_PER_STEP * min(self.steps, 12) * 0.6
         self.task = _mean_chars([*job.splits.train, *job.splits.val])
         self.answer = replies["target"] * CHARS_A_TOKEN
+        self.mode = config.optimizer.skill_update_mode
+        # Whole skills are not counted, so nobody sets a rate for them.
+        self.control = "none" if self.mode == "full_rewrite_minibatch" else config.optimizer.lr_control_mode
+        self.writers = WRITERS.get(self.mode, frozenset())
 
     def stages(self) -> list[tuple[str, Role, Range, float]]:
         """Stage, role, calls, and the characters of one call's question."""
@@ -150,11 +156,11 @@ class _Plan:
         config = self.job.config
         if not config.evaluation.use_gate:
             share = Range(low=1.0, likely=1.0, high=1.0)
-        elif config.optimizer.salvage and config.optimizer.skill_update_mode == "patch":
+        elif config.optimizer.salvage and self.mode == "patch":
             share = Range(low=0.2, likely=1.2, high=3.0)
         else:
             share = Range(low=0.2, likely=0.85, high=1.0)
-        if config.optimizer.lr_control_mode == "autonomous":  # a step may take nothing
+        if self.control == "autonomous":  # a step may take nothing
             share = Range(low=0.0, likely=share.likely * 0.75, high=share.high)
         if config.gate.policy == "confirm":
             share = Range(low=share.low, likely=share.likely * 1.9, high=share.high * 3)
@@ -169,14 +175,14 @@ class _Plan:
         if config.gradient.failure_only:
             analysts = Range(low=0, likely=most * 0.6, high=most)
         merges = Range(low=0, likely=min(2.0, 0.5 + most / merge_size), high=math.ceil(most / merge_size) + 3)
-        fixed = self.skill + MEMORY_PER_STEP * min(12, self.steps) / 2 + len(config.optimizer.skill_update_mode)
-        words = FORMS[config.optimizer.skill_update_mode].words()
+        fixed = self.skill + MEMORY_PER_STEP * min(12, self.steps) / 2 + len(self.mode)
+        words = FORMS[self.mode].words()
         analyst = len(packaged("analyst_failure")) + len(words["form"]) + fixed + min(size, self.batch) * (self.task + self.answer + 260)
         items = self.replies["optimizer"] * CHARS_A_TOKEN * 1.5
+        if "merge" in self.writers:
+            items += max(2.0, min(merge_size, 0.7 * analysts.likely)) * self.skill
         merge = len(packaged("merge")) + len(words["form"]) + self.skill + items
-        ranked = (
-            0.0 if config.optimizer.skill_update_mode == "full_rewrite_minibatch" or config.optimizer.lr_control_mode == "none" else 0.95
-        )
+        ranked = 0.0 if self.control == "none" else 0.95
         ends = config.train.num_epochs - 1
         pairs = min(config.optimizer.slow_update_samples, len(self.job.splits.train)) * 0.6 * (self.task + 2 * self.answer + 300)
         longer = 2 * self.skill + 1_500 + pairs
@@ -185,11 +191,12 @@ class _Plan:
             ("analyst", "optimizer", analysts.times(steps), analyst),
             ("merge", "optimizer", merges.times(steps), merge),
             ("ranking", "optimizer", Range(low=0, likely=ranked, high=1 if ranked else 0).times(steps), 900 + fixed + items),
-            ("repair", "optimizer", Range(low=0, likely=0.15, high=1).times(steps), 600 + self.skill),
         ]
-        if config.optimizer.skill_update_mode == "rewrite_from_suggestions":
+        if self.mode == "patch":
+            found.append(("repair", "optimizer", Range(low=0, likely=0.15, high=1).times(steps), 600 + self.skill))
+        if self.mode == "rewrite_from_suggestions":
             found.append(("rewrite", "optimizer", Range(low=0, likely=0.95, high=2).times(steps), 1_200 + fixed + items))
-        if config.optimizer.lr_control_mode == "autonomous":
+        if self.control == "autonomous":
             found.append(("lr_autonomous", "optimizer", Range(low=0, likely=1, high=2).times(steps), 1_000 + fixed + items))
         if config.optimizer.use_slow_update:
             found.append(("slow_update", "optimizer", Range(low=0, likely=ends * 0.85, high=ends), longer))
@@ -201,8 +208,10 @@ class _Plan:
         """A stage with its tokens and its price; replies may be half or twice as long as assumed."""
         asked = size / CHARS_A_TOKEN + (self._images() if role == "target" else 0)
         cap = (self.job.target if role == "target" else self.job.optimizer).max_tokens
-        said = min(self.replies[role], cap)
-        lengths = (min(cap, said * 0.5), said, min(cap, said * 2.0))
+        said, written = min(self.replies[role], cap), 0.0
+        if stage in self.writers:
+            cap, written = self.job.config.model.rewrite_max_completion_tokens, self.skill / CHARS_A_TOKEN
+        lengths = (min(cap, said * 0.5 + written * 0.8), min(cap, said + written), min(cap, said * 2.0 + written * 1.5))
         bounds = list(zip((calls.low, calls.likely, calls.high), (asked * 0.8, asked, asked * 1.4), lengths, strict=True))
         least, likely, most = (n * (question + reply) for n, question, reply in bounds)
         tokens = Range(low=least, likely=likely, high=most)
@@ -211,6 +220,14 @@ class _Plan:
             paid = [float(n * _price(price, question, reply)) for n, question, reply in bounds]
             usd = Range(low=paid[0], likely=paid[1], high=paid[2])
         return Line(stage=stage, role=role, calls=calls, tokens=tokens, usd=usd)
+
+    def largest_reply(self) -> tuple[int, str]:
+        """The most output that one call of a step must set aside, and the key that sets it."""
+        config = self.job.config.model
+        caps = [(self.job.target.max_tokens, "model.target.max_tokens"), (self.job.optimizer.max_tokens, "model.optimizer.max_tokens")]
+        if self.writers:
+            caps.append((config.rewrite_max_completion_tokens, "model.rewrite_max_completion_tokens"))
+        return max((min(cap, config.optimizer.context_window // 2) if "target" not in key else cap, key) for cap, key in caps)
 
     def _images(self) -> float:
         return fmean(len(task.images) for task in self.job.splits.train) * IMAGE_TOKENS
@@ -227,16 +244,19 @@ class _Plan:
             f"{CHARS_A_TOKEN} characters are a token; tasks have {self.task:,.0f} characters, the skill {self.skill:,.0f} on average",
             "nothing is in a cache, and no step is stopped early by patience or a perfect score",
         ]
+        if self.writers:
+            told.append(f"replies of the stage {' and '.join(sorted(self.writers))} hold the whole skill besides")
         if self.turns > 1:
             told.append(f"a rollout takes {self.turns} turns")
         return told
 
 
-def _advised(made: Estimate, budget: Budget) -> Estimate:
-    """What the budget buys: steps, and whether the test fits in."""
+def _advised(made: Estimate, budget: Budget, largest: tuple[int, str]) -> Estimate:
+    """What the budget buys: steps, and whether the test and the largest single call fit in."""
     if not budget.is_limited:
         return made
     shares = []
+    in_step = 0.0
     fixed_stages = ("baseline", "test")
     for name, limit in (("calls", budget.calls), ("tokens", budget.tokens), ("usd", budget.usd)):
         if limit is None:
@@ -247,8 +267,16 @@ def _advised(made: Estimate, budget: Budget) -> Estimate:
         fixed = sum(amounts[stage].likely for stage in fixed_stages if stage in amounts)
         a_step = sum(amount.likely for stage, amount in amounts.items() if stage not in fixed_stages) / max(1, made.steps)
         shares.append((float(limit) - fixed) / a_step if a_step else float(made.steps))
+        if name == "tokens":
+            in_step = float(limit) - fixed
     if not shares:
-        advice = f"What {budget.describe()} buys cannot be said: a price is unknown."
+        unknown = "a price is unknown" if budget.usd is not None else "how long a call takes is not known before the first one"
+        advice = f"What {budget.describe()} buys cannot be said: {unknown}."
+    elif budget.tokens is not None and min(shares) >= 1 and in_step < largest[0]:
+        advice = (
+            f"{budget.describe()} will not pay for a step: one call sets aside its whole output cap, up to {largest[0]:,} tokens. "
+            f"Lower {largest[1]}, or raise the budget."
+        )
     elif min(shares) >= made.steps:
         advice = f"{budget.describe()} should pay for the whole run."
     elif min(shares) < 1:

@@ -154,3 +154,11 @@ def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) 
     ran = skillopt("explain", str(tmp_path), "1")
     assert ran.code == 2
     assert "holds no run" in ran.err
+
+
+@pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
+def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mode: str) -> None:
+    ran = skillopt("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, f"optimizer.skill_update_mode={mode}")
+    assert ran.code == 0, ran.err
+    shown = skillopt("explain", "run", "1").out.partition("Edits and how they ended:")[2]
+    assert "?" not in shown and ("whole skill" if mode.startswith("full") else "add_rule") in shown

@@ -54,7 +54,7 @@ AGENT: dict[str, tuple[str, Any]] = {
 }
 SPEC_KEYS = {
     f"model.{role}.{section}.{name}": (owner, value)
-    for role in ("optimizer", "target")
+    for role in ("optimizer", "target", "judge")
     for section, names in (("options", OPTIONS), ("agent", AGENT))
     for name, (owner, value) in names.items()
 } | {"model.target.structured_output": ("openai", "json")}

@@ -18,7 +18,7 @@ from skillopt.config import describe, load
 from skillopt.errors import SkillOptError
 from skillopt.events import Event, comparable
 from skillopt.models._limits import Retry
-from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
+from skillopt.models._world_rules import FAMILIES, SEED_SKILL, code_of, family_of
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 BASE = {
@@ -62,6 +62,7 @@ class Seen:
 
 def files_for(folder: Path) -> None:
     cases = [f"W00{number:04d}" for number in range(20)]
+    rules = [rule for pair in FAMILIES.values() for rule in pair]
     rows = [
         {
             "id": f"i{n}",
@@ -71,22 +72,34 @@ def files_for(folder: Path) -> None:
             "answer": code_of(case),
             "alt": "nothing",
             "topic": "x",
+            "note": rules[n % len(rules)],
         }
         for n, case in enumerate(cases)
     ]
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    held_out = [{**rows[0], "id": f"h{n}", "prompt": f"Case W0001{n:02d}, held out"} for n in range(4)]
+    (folder / "held_out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in held_out))
     (folder / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:18]))
     for split, part in (("train", rows[:10]), ("val", rows[10:15]), ("test", rows[15:])):
         (folder / "splits" / split).mkdir(parents=True)
         (folder / "splits" / split / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+    (folder / "prompts").mkdir()
+    (folder / "prompts" / "analyst_failure.md").write_text('Say in JSON what went wrong: {"patch": {"edits": []}}.')
     (folder / "seed.md").write_text(SEED_SKILL)
     (folder / "other.md").write_text(SEED_SKILL + "- Name the unit after every number.\n")
     (folder / "graded.py").write_text("def grade(task, answer):\n    return 0.5 if task.reference in answer else 0.25\n")
 
 
 def answer(call: Call) -> Answer:
-    text = world_answers()(call)
+    text = judgement(call) if (call.place or "").startswith("judge/") else world_answers()(call)
     return Answer(text=text, cached=min(10, len(call.text) // 8))
+
+
+def judgement(call: Call) -> str:
+    """A judge that looks for the reference in the answer."""
+    reference, work = (call.text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("reference", "work"))
+    met = reference in work
+    return json.dumps({"findings": [{"criterion": 1, "evidence": reference if met else work, "met": met}]})
 
 
 async def observe(settings: Mapping[str, Any], folder: Path, *, latency: float = 0.0) -> Seen:
@@ -137,6 +150,7 @@ DOLLARS = {
     "model.optimizer.price.output": 2.0,
 }
 PRICED = {**BASE, **DOLLARS}
+JUDGE_DOLLARS = {"model.judge.price.input": 1.0, "model.judge.price.output": 2.0}
 BARE = {**BASE, "model.target.name": "t", "model.optimizer.name": "o", "model.target.base_url": "URL", "model.optimizer.base_url": "URL"}
 BARE |= {"model.target_backend": "compatible", "model.optimizer_backend": "compatible"}
 ROLES = [
@@ -163,10 +177,27 @@ ROLES = [
         for part in ("input", "output", "cached")
     ),
 ]
+JUDGED = {**OWN, "env.scorer": "judge", "env.limit": 5, "model.judge.name": "compatible:j@URL"}
+JUDGE = [
+    case("model.judge.name", "compatible:another@URL", "requests", JUDGED),
+    case("model.judge.base_url", "TWOURL", "urls", {**JUDGED, "model.judge.name": "compatible:x", "model.judge.base_url": "URL"}),
+    case("model.judge.api_key", "planted-judge-key", "headers", JUDGED),
+    *(
+        case(f"model.judge.{knob}", value, "requests", JUDGED)
+        for knob, value in (("temperature", 0.3), ("top_p", 0.9), ("seed", 7), ("reasoning_effort", "low"), ("max_tokens", 2000))
+    ),
+    case("model.judge.structured_output", "off", "requests", JUDGED),
+    case("model.judge.timeout", 0.05, "error", JUDGED, latency=0.4, env__limit=2, train__num_epochs=1),
+    *(
+        case(f"model.judge.price.{part}", 99.0, "spending", {**JUDGED, **DOLLARS, **JUDGE_DOLLARS})
+        for part in ("input", "output", "cached")
+    ),
+]
 AWARE = {**BASE, "optimizer.use_skill_aware_reflection": True}
 REWRITING = {**BASE, "optimizer.skill_update_mode": "rewrite_from_suggestions"}
 CASES = [
     *ROLES,
+    *JUDGE,
     case(
         "model.backend",
         "anthropic",
@@ -206,6 +237,7 @@ CASES = [
     case("gate.alpha", 0.9, "events", {**BASE, "gate.policy": "paired"}),
     case("gate.max_chars", 5, "events", {**BASE, "gate.policy": "size_capped"}),
     case("gate.confirm_draws", 3, "events", {**BASE, "gate.policy": "confirm"}),
+    case("gate.leak_guard", False, "events", {**OWN, "env.prompt": "{prompt}. {note}"}),
     case("evaluation.use_gate", False, "events"),
     case("evaluation.gate_metric", "soft", "events"),
     case("evaluation.gate_mixed_weight", 0.9, "events", {**OWN, "env.scorer": "graded.py:grade"}, evaluation__gate_metric="mixed"),
@@ -235,6 +267,7 @@ CASES = [
     case("env.split_dir", "splits", "events", OWN),
     case("env.data_path", "more.jsonl", "events", OWN),
     case("env.limit", 3, "events", OWN),
+    case("env.test_path", "held_out.jsonl", "events", OWN),
     case("env.prompt", "{other}", "requests", OWN),
     case("env.scorer", "numeric", "error", OWN),
     case("env.pass_at", 0.5, "events", {**OWN, "env.scorer": "graded.py:grade"}),
@@ -244,6 +277,7 @@ CASES = [
     case("env.reference_field", "alt", "events", OWN),
     case("env.kind_field", "topic", "requests", OWN),
     case("env.system", "Short. {skill}", "requests", OWN),
+    case("env.prompts", "prompts", "requests", OWN),
 ]
 
 

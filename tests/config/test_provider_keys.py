@@ -96,7 +96,7 @@ def test_a_providers_key_means_nothing_to_a_role_elsewhere(run, role):
 @pytest.mark.parametrize(("key", "owner", "value"), [(key, owner, value) for key, (owner, value) in SPEC_KEYS.items()])
 def test_a_roles_own_option_arrives(key, owner, value, run, role, cwd):
     name = key.split(".")[1]
-    flags = {f"{name}_model": MODELS[owner], key: value}
+    flags = {f"model.{name}": MODELS[owner], key: value}
     part = key.removeprefix(f"model.{name}.")
     wanted = str(cwd / value) if part in ("options.folder", "agent.home") else value
     assert arrived(role(run(flags=flags, environ=NEEDED), name), part) == wanted

@@ -192,7 +192,7 @@ async def test_every_new_burst_halves_down_to_one_and_successes_grow_it_back_to_
         await call()
         grown.append(one.scale)
     assert grown == sorted(grown)
-    assert grown[0] < 0.3  # by and by: a slot for a round of successes
+    assert grown[0] < 0.3  # by and by: a slot for every success
     assert grown[-1] == 1.0
 
 
@@ -240,6 +240,51 @@ async def test_a_provider_that_asks_to_wait_for_hours_ends_the_call_and_does_not
     with pytest.raises(ModelError, match="rate_limit"):
         await one.run(provider, ask())
     assert await asyncio.wait_for(one.run(provider, ask()), 2) == OK
+
+
+async def test_what_is_open_is_not_halved_below_what_the_learned_pace_needs() -> None:
+    """A slow model behind a quota needs many calls open: five a second of four seconds each are twenty."""
+    clock = Clock()
+    one = limiter(workers=20, clock=clock)
+
+    class Slow(Provider):
+        async def complete(self, request: Request) -> Reply:
+            if self.script and self.script[0] is not None:
+                self.sent.append(request.place)
+                raise self.script.pop(0)  # type: ignore[misc]
+            return await super().complete(request)
+
+    provider = Slow(*[None] * 5, error("rate_limit"))
+    provider.gate = asyncio.Event()
+    tasks = [asyncio.ensure_future(one.run(provider, ask(f"p{n}"))) for n in range(20)]
+    await ticks()
+    assert (one.refusals, one.scale) == (1, 0.5)  # nothing is known yet of how long a call takes
+    provider.script = [None, error("rate_limit")]
+    clock.now += 4
+    provider.gate.set()
+    await asyncio.sleep(0.5)
+    assert one.refusals == 2
+    assert one.scale > 0.5
+    one.close(Stopped("enough"))
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_it_says_how_far_it_slowed_down_and_why() -> None:
+    clock = Clock()
+    one = limiter(workers=8, clock=clock)
+    assert one.slowed() == ""
+    provider = Provider(None, None, *[error("rate_limit", retry_after=3.0)] * 2)
+    provider.gate = asyncio.Event()
+    tasks = [asyncio.ensure_future(one.run(provider, ask(f"p{n}"))) for n in range(4)]
+    await ticks()
+    provider.gate.set()
+    await ticks()
+    said = one.slowed()
+    assert said.startswith("4 of 8 target calls at once, ")
+    assert "calls a second" in said and "waiting 3 s as told" in said
+    assert said.endswith("after 2 refused: simulated rate_limit")
+    one.close(Stopped("enough"))
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 # In which order

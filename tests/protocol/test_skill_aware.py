@@ -78,6 +78,7 @@ async def test_a_harmful_note_does_not_take_a_good_edit_down_with_it(folder):
     told = await run(folder, script, **AWARE)
     first = told.steps[0]
     assert [half["action"] for half in first["salvage"]["halves"]] == ["accept"]
+    assert first["n_execution_lapse_notes"] > 0 == first["n_appendix_notes_added"] == first["n_appendix_notes_total"]
     skill = Document(told.states("step")[0]["skill"])
     assert GOOD[0] in skill.rendered and skill.region("appendix") is None
 

@@ -10,7 +10,7 @@ import pytest
 
 from report._log import SEED, baseline, look, row, six, started, state, step
 from skillopt.errors import UsageError
-from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed
+from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, Updated
 from skillopt.ledger import Amount, Entry, Settlement
 from skillopt.messages import Usage
 from skillopt.report import Facts, fold
@@ -202,3 +202,40 @@ def test_the_configuration_is_shown_without_credentials() -> None:
     assert shown["model.target.base_url"] == "https://host/v1"
     assert (shown["model.target.seed"], shown["train.batch_size"]) == ("null", "20")
     assert "sk-123" not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("edit", "op", "content"),
+    [
+        ({"op": "append", "content": "- a", "support_count": 2}, "append", "- a"),
+        ({"type": "add_rule", "title": "dates", "instruction": "Add it.", "support_count": 2}, "add_rule", "Add it."),
+        ({"title": "anew", "change_summary": ["c"], "new_skill": "# B\n", "support_count": 2}, "whole skill", "# B\n"),
+    ],
+)
+def test_proposals_of_every_update_mode_are_told_by_what_they_say(edit: dict[str, Any], op: str, content: str) -> None:
+    told = step(1, six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), outcomes=[{"id": "e1", "state": "applied", "reason": "", "edit": edit}])
+    (fact,) = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *told]).steps[0].edits
+    assert (fact.op, fact.content) == (op, content) and fact.evidence["support_count"] == 2
+    assert not {"op", "content", "instruction", "new_skill", "type"} & set(fact.evidence)
+
+
+def test_edits_that_are_not_in_the_accepted_half_are_said_to_be_left_out() -> None:
+    outcomes = [{"id": name, "state": "applied", "reason": "", "edit": {"op": "append", "content": name}} for name in ("a", "b")]
+    events = step(1, six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), outcomes=outcomes)
+    halves = [{"edits": ["a"], "action": "reject", "why": "", "rows": 2}, {"edits": ["b"], "action": "accept", "why": "", "rows": 6}]
+    closing = events[-1]
+    assert isinstance(closing, Checkpoint)
+    events[-1] = closing.model_copy(update={"record": {**closing.record, "salvage": {"halves": halves, "rows": 8}}})
+    told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
+    assert [(one.id, one.state) for one in told.edits] == [("a", "left_out"), ("b", "applied")]
+
+
+def test_notes_and_a_rewrite_that_was_not_taken_are_told() -> None:
+    events = step(1, six(0.0, 0.0), action="reject", score=None, studied=[PatchFact(kind="failure", index=0, tasks=[], notes=["Check."])])
+    updated = next(event for event in events if isinstance(event, Updated))
+    events[events.index(updated)] = updated.model_copy(update={"rewrite": {"new_skill": "x"}, "skill": "# Other\n"})
+    closing = events[-1]
+    assert isinstance(closing, Checkpoint)
+    events[-1] = closing.model_copy(update={"state": state(step=1)})
+    told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
+    assert told.notes == ["Check."] and told.diff == "" and "+# Other" in told.tried

@@ -68,7 +68,7 @@ def claude_code(home: Path, talk: Talk) -> Path:
             line("user", talk.start, "<command-name>/model</command-name>\n<command-args></command-args>"),
             line("user", talk.start, "<local-command-stdout>Set model</local-command-stdout>"),
             line("user", talk.start, "A question of a sub-agent to itself, long enough to be one.", isSidechain=True),
-            line("user", talk.start, "This session is being continued from a previous conversation.", isCompactSummary=True),
+            line("user", talk.start, "What was said so far: the person asked for a brief and got one.", isCompactSummary=True),
             line("system", talk.start, "hook output"),
         ]
     for number, (asked, said, at, done) in enumerate(talk.timed()):

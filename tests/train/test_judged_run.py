@@ -85,11 +85,13 @@ async def test_another_judge_is_another_score_and_pays_no_rollout_again(tmp_path
     async with LoopbackProvider(says) as provider:
         url = provider.base_url
         await train(tmp_path, url, f"model.judge=compatible:j1@{url}", "cache.path=shared.db")
-        before, models = len(provider.log), [json.loads((one.place and "1") or "0") for one in judge_calls(provider)]
-        assert models
-        await train(tmp_path, url, f"model.judge=compatible:j2@{url}", "cache.path=shared.db", name="second")
+        before, judged = len(provider.log), len(judge_calls(provider))
+        await train(tmp_path, url, f"model.judge=compatible:j1@{url}", "cache.path=shared.db", "train.seed=7", name="same-judge")
+        assert not [one for one in provider.log[before:] if (one.place or "").startswith(("judge/", "rollout/"))]
+        before = len(provider.log)
+        await train(tmp_path, url, f"model.judge=compatible:j2@{url}", "cache.path=shared.db", name="another-judge")
         later = provider.log[before:]
-    assert [one for one in later if (one.place or "").startswith("judge/")]
+    assert len([one for one in later if (one.place or "").startswith("judge/")]) == judged > 0
     assert not [one for one in later if (one.place or "").startswith("rollout/")]
 
 
@@ -159,3 +161,10 @@ def test_a_dollar_budget_needs_the_judges_price(tmp_path: Path) -> None:
     job = prepare(load(None, flags={}, options=given, environ={}, cwd=tmp_path))
     with pytest.raises(ConfigError, match="price for the judge 'j'"):
         Engine(job, tmp_path / "run")
+
+
+def test_the_simulated_world_cannot_judge_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    given = ["env.name=own", "env.data_path=tasks.jsonl", "env.scorer=judge", "model.target=world"]
+    with pytest.raises(ConfigError, match="the simulated world judges none"):
+        prepare(load(None, flags={}, options=given, environ={}, cwd=tmp_path))

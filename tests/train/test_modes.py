@@ -11,7 +11,7 @@ from skillopt.build import Engine, prepare
 from skillopt.config import load
 from skillopt.events import EpochEnded, Judged, StageClosed, Updated
 from skillopt.skill.document import Document
-from skillopt.testing import LoopbackProvider, world_answers
+from skillopt.testing import LoopbackProvider, WorldRules, world_answers
 from train._world import SMALL, train
 
 ALL_ACCEPTED = {"accept", "accept_new_best"}
@@ -26,6 +26,14 @@ def test_rewriting_trains_and_protected_parts_survive_every_step(tmp_path, mode)
     wrote = list((run.folder / "steps").glob("*/rewrite_result.json"))
     assert wrote and json.loads(wrote[0].read_text())["new_skill"]
     assert "rewrite_change_summary" in run.json("history.json")[0]
+
+
+@pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
+def test_rewriting_trains_a_skill_from_nothing(tmp_path, mode):
+    (tmp_path / "empty.md").write_text("")
+    run = train(tmp_path / "run", optimizer__skill_update_mode=mode, env__skill_init=str(tmp_path / "empty.md"), train__num_epochs=2)
+    assert run.json("summary.json")["total_accepts"] > 0
+    assert all(line.startswith("- ") for line in run.result.best_skill.splitlines() if line), "rules, and nothing of a prompt"
 
 
 def test_the_slow_update_region_survives_later_rewrites(tmp_path):
@@ -56,8 +64,10 @@ async def test_a_step_without_a_usable_rewrite_is_skipped_under_its_own_name(tmp
         options = [f"{name}={value}" for name, value in given.items()]
         async with Engine(prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path)), tmp_path / "run") as engine:
             await api.train(engine)
-    actions = [record["action"] for record in json.loads((tmp_path / "run/history.json").read_text())]
+    records = json.loads((tmp_path / "run/history.json").read_text())
+    actions = [record["action"] for record in records]
     assert set(actions) == {"skip_no_rewrite"}
+    assert {record["why"] for record in records} == {"the rewrite has no body"}
     assert json.loads((tmp_path / "run/summary.json").read_text())["total_skips"] == len(actions)
 
 
@@ -133,6 +143,31 @@ def test_the_slow_update_reads_the_pairs_its_policy_keeps(tmp_path, policy):
     assert bool(asked) == (policy == "changed")
 
 
+async def test_without_a_pair_to_learn_from_nobody_is_asked_for_guidance(tmp_path):
+    world, asked = world_answers(WorldRules(noise=0, harm=0)), []
+
+    def answers(call):
+        stage = (call.place or "").rsplit("/", 3)[1]
+        asked.append(stage)
+        if stage == "analyst_failure":
+            return json.dumps({"patch": {"edits": [{"op": "append", "content": f"- Keep the desk tidy, {call.place}."}]}})
+        return world(call)
+
+    async with LoopbackProvider(answers) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        given = {**SMALL, "model.target": model, "model.optimizer": model, "evaluation.use_gate": "false"}
+        given |= {"optimizer.longitudinal_pair_policy": "changed", "env.train_cases": 8, "env.val_cases": 6, "train.batch_size": 8}
+        events = []
+        options = [f"{name}={value}" for name, value in given.items()]
+        job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
+        async with Engine(job, tmp_path / "run", sinks=[events.append]) as engine:
+            await api.train(engine)
+    ended = [event for event in events if isinstance(event, EpochEnded)]
+    assert [event.slow_update["action"] for event in ended] == ["skip_first_epoch", "no_content", "no_content"]
+    assert "longitudinal_pair_policy" in ended[1].slow_update["why"] and ended[1].meta_skill["action"] == "no_content"
+    assert not {"slow_update", "meta_skill"} & set(asked)
+
+
 def bundle_rows(run, step):
     """The val rows that decided on the whole bundle."""
     return next(event.rows_used for event in run.of(Judged) if event.place.endswith(f"/s{step}"))
@@ -149,6 +184,8 @@ def test_a_rejected_bundle_is_tried_again_as_its_halves_and_the_cost_is_shown(tm
         assert 1 <= len(halves) <= 2 and record["salvage"]["rows"] == sum(half["rows"] for half in halves)
         assert [half["action"] for half in halves[:-1]] == ["reject"] * (len(halves) - 1)
         assert (halves[-1]["action"] == "accept") == (record["action"] in ALL_ACCEPTED)
+        in_it = len(halves[-1]["edits"]) if halves[-1]["action"] == "accept" else record["edit_states"]["applied"]
+        assert record["edit_apply_summary"]["applied"] == len(record["support_counts"]) == in_it
         applied = record["edit_states"]["applied"]
         assert bundle_rows(run, record["step"]) * 2 < 30
         assert applied >= 2 and sum(len(half["edits"]) for half in halves) <= applied

@@ -235,6 +235,24 @@ def test_after_a_perfect_score_no_further_rollout_is_paid(tmp_path):
     assert f"after step {len(history)}" in long.json("summary.json")["stopped_because"]
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_perfect_score_at_the_end_of_an_epoch_pays_for_no_look_back(tmp_path, seed):
+    """With one step an epoch every step is the last of its epoch."""
+    quiet = {"model__target": "world:noise=0", "model__optimizer": "world:harm=0", "env__world_seed": seed, "train__batch_size": 40}
+    run = train(tmp_path / "run", **quiet, env__val_cases=8, evaluation__repeats=1, train__num_epochs=12)
+    history = run.json("history.json")
+    assert history[-1]["current_score"] == 1.0 and len(history) < 12
+    places = [event.place for event in run.of(StageClosed)]
+    assert places[-1].startswith(f"e{len(history)}/s"), "the step that reached it is the last that was paid for"
+
+
+def test_a_policy_that_can_accept_nothing_on_so_few_tasks_stops_before_the_first_step(tmp_path):
+    run = train(tmp_path / "run", gate__policy="paired", env__val_cases=3, train__num_epochs=2)
+    assert run.json("history.json") == []
+    assert "gate.policy paired: could be an accident: p >= " in run.json("summary.json")["stopped_because"]
+    assert not {"rollout", "analyst_failure"} & set(run.json("summary.json")["token_summary"])
+
+
 def test_patience_ends_a_run_that_gets_nowhere(tmp_path):
     stuck = train(tmp_path / "run", model__optimizer="world:harm=1", train__patience=2, train__num_epochs=8, optimizer__learning_rate=1)
     history = stuck.json("history.json")

@@ -103,7 +103,7 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None) -> Job:
         optimizer=resolve_role(config, "optimizer"),
         scrubber=scrubber,
         settings=as_json(resolved),
-        judge=resolve_role(config, "judge") if isinstance(benchmark, WantsJudge) and benchmark.wants_judge else None,
+        judge=_judge(config, benchmark),
     )
 
 
@@ -116,6 +116,15 @@ def _seed(config: Config, benchmark: Benchmark) -> Skill:
     if config.env.skill_init is None:
         return Skill(path=None, name=benchmark.name, document=Document(benchmark.seed_skill))
     return load_skill(config.env.skill_init)
+
+
+def _judge(config: Config, benchmark: Benchmark) -> RoleSpec | None:
+    if not (isinstance(benchmark, WantsJudge) and benchmark.wants_judge):
+        return None
+    judge = resolve_role(config, "judge")
+    if judge.model.provider == "world":
+        raise ConfigError("Answers are to be judged, and the simulated world judges none. Name a model that does: model.judge (--judge).")
+    return judge
 
 
 def _first(tasks: Sequence[Any], count: int) -> tuple[Any, ...]:

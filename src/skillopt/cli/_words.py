@@ -43,9 +43,9 @@ def outcomes(actions: Iterable[str]) -> str:
 
 
 def edit(data: Mapping[str, Any]) -> str:
-    """An edit in one line."""
-    words = [str(data.get("op", "?"))]
-    for key in ("target", "content"):
+    """A proposal of any update mode in one line."""
+    words = [str(data.get("op") or data.get("type") or ("whole skill" if "new_skill" in data else "?"))]
+    for key in ("target", "content", "title", "instruction"):
         if data.get(key):
             text = " ".join(str(data[key]).split())
             words.append(f"{text[:77]}..." if len(text) > 80 else text)

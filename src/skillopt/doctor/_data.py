@@ -38,7 +38,7 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
         splits = Splits(**{split: tuple(benchmark.tasks(split)) for split in SPLITS})
     except (SkillOptError, ImportError, OSError) as error:  # an import: a benchmark of another package without its dependencies
         return Loaded(findings=(Finding(area=AREA, name=name, state="fix", text="its tasks do not load", remedy=str(error)),))
-    counts = {split: len(splits.of(split)) for split in SPLITS}
+    counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     return Loaded(
         findings=(Finding(area=AREA, name=name, state="fine", text=f"{told} tasks", facts=counts), _skill(config, benchmark, scrubber)),

@@ -98,7 +98,7 @@ async def examine(subject: Subject, *, calls: bool = True, news: News = lambda t
         async def loaded() -> Sequence[Finding]:
             return (await asyncio.shield(data)).findings
 
-        roles = [*ROLES, *(["judge"] if config.model.judge is not None else [])]
+        roles: tuple[RoleName, ...] = ROLES if config.model.judge is None else (*ROLES, "judge")
         checks += [check(role, role, tried(role)) for role in roles]
         await asyncio.gather(check("data", "data", loaded), *checks)
     usd = [one.usd for one in spent]
@@ -122,8 +122,9 @@ def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
     paths: dict[str, str] = {}
     needed: set[str] = set()
     names = {login: harness for harness, login in OWN_LOGIN.items()}
-    for role in ROLES if resolved is not None else ():
-        assert resolved is not None
+    if resolved is None:
+        return paths, needed
+    for role in ROLES:
         settings = resolved.config.role(role)
         try:
             parts = parse_model_string(settings.name, role)

@@ -37,6 +37,8 @@ def python() -> list[Finding]:
         required = importlib.metadata.requires("skillopt") or []
     except importlib.metadata.PackageNotFoundError:
         return [*findings, Finding(area=AREA, name="extras", state="skipped", text="skillopt runs from its sources and is not installed")]
+    if not extras(required):
+        return [*findings, Finding(area=AREA, name="extras", state="skipped", text="this installation declares none")]
     missing = {name: [one for one in packages if not _is_installed(one)] for name, packages in extras(required).items()}
     there = [name for name, packages in missing.items() if not packages]
     gone = [f"{name} ({', '.join(packages)})" for name, packages in missing.items() if packages]

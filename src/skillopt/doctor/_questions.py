@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict
 
@@ -35,15 +36,14 @@ def plain(role: RoleName, spec: RoleSpec) -> Request:
 def structured(role: RoleName, spec: RoleSpec) -> Request:
     """An answer in a given shape."""
     question = 'Reply with the JSON object {"ok": true} and nothing else.'
-    request = _ask(role, spec, "structure", question, SOME)
-    return _with(request, schema=Shape.model_json_schema())
+    return replace(_ask(role, spec, "structure", question, SOME), schema=Shape.model_json_schema())
 
 
 def with_tool(role: RoleName, spec: RoleSpec) -> Request:
     """An answer by a tool call."""
     parameters = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"], "additionalProperties": False}
     tool = Tool(name="say", description="Says a word aloud.", parameters=parameters)
-    return _with(_ask(role, spec, "tools", "Call the tool say with the word ok.", SOME), tools=(tool,))
+    return replace(_ask(role, spec, "tools", "Call the tool say with the word ok.", SOME), tools=(tool,))
 
 
 def with_image(role: RoleName, spec: RoleSpec) -> Request:
@@ -51,7 +51,7 @@ def with_image(role: RoleName, spec: RoleSpec) -> Request:
     image = Image(media_type="image/png", data=base64.b64encode(_red_square()).decode())
     request = _ask(role, spec, "vision", "Name the colour of this square in one word.", FEW)
     message = Message(role="user", content=request.messages[0].content, images=(image,))
-    return _with(request, messages=(message,))
+    return replace(request, messages=(message,))
 
 
 def _ask(role: RoleName, spec: RoleSpec, what: str, question: str, cap: int) -> Request:
@@ -63,12 +63,6 @@ def _ask(role: RoleName, spec: RoleSpec, what: str, question: str, cap: int) -> 
         stage="doctor",
         place=f"doctor/{role}/{what}",
     )
-
-
-def _with(request: Request, **changes: object) -> Request:
-    from dataclasses import replace
-
-    return replace(request, **changes)  # type: ignore[arg-type]
 
 
 def _red_square(side: int = 32) -> bytes:

@@ -17,7 +17,7 @@ from skillopt.config.backends import LOGIN_ONLY
 from skillopt.config.role_schema import RoleName
 from skillopt.config.roles import NEEDS_KEY, without_password
 from skillopt.doctor import _questions
-from skillopt.doctor._finding import Finding
+from skillopt.doctor._finding import Finding, State
 from skillopt.errors import ModelError, SkillOptError
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._harness import Setup
@@ -237,8 +237,8 @@ class Trial:
             return f"Name a model that this endpoint has, as {key}."
         return _REMEDIES.get(kind, "").format(key=key)
 
-    def _add(self, name: str, state: str, text: str, remedy: str = "", facts: Mapping[str, object] | None = None) -> None:
-        self.findings.append(Finding(area=self._role, name=name, state=state, text=text, remedy=remedy, facts=facts or {}))  # type: ignore[arg-type]
+    def _add(self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None) -> None:
+        self.findings.append(Finding(area=self._role, name=name, state=state, text=text, remedy=remedy, facts=facts or {}))
 
 
 _PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")

@@ -162,6 +162,12 @@ class Gate:
         self.evaluator.emit(self.event(place, verdict))
         return verdict
 
+    def objection_to_all(self, incumbent: Measured) -> str:
+        """Why no candidate, however good and short, could be accepted against that incumbent; empty where one could."""
+        case = Case.of(incumbent.values, further=self._further, limits=self.limits)
+        reader = self._reader(case)
+        return "" if reader.ruling is None else f"gate.policy {self.policy}: {reader.why}"
+
     async def judge(self, skill: str, incumbent: Measured, place: str, *, in_full: bool = False) -> Verdict:
         """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the verdict is fixed.
 

@@ -8,7 +8,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from skillopt.errors import TRANSIENT_KINDS, ModelError, ProviderDown, Stopped
@@ -147,7 +147,7 @@ class Limiter:
         while True:
             await slots.acquire(background=request.background, first=attempt > 0)
             try:
-                sent = await self._turn(request, first=attempt > 0)
+                sent = await self._turn(request, attempt)
                 if attempt == 0:
                     deadline = sent.at + self.retry.seconds  # from the first sending on: standing in line uses up no patience
                 reply = await model.complete(request)
@@ -168,25 +168,32 @@ class Limiter:
                 slots.release()
             await self._sleep(pause)
 
-    async def _turn(self, request: Request, *, first: bool) -> Sent:
+    async def _turn(self, request: Request, attempt: int) -> Sent:
         """Wait until the endpoint takes this request. One at a time waits for the pace, so that a large one is not overtaken for ever."""
         if self._pace.is_free and self._hold_until <= self._clock() and not self._turnstile.used:
             return self._pace.send(request, self._clock())
-        await self._turnstile.acquire(background=request.background, first=first)
-        began = self._clock()
+        await self._turnstile.acquire(background=request.background, first=attempt > 0)
         try:
             behind: int | None = None
             while True:
-                await self._wait_for_hold()
-                seconds, flow = self._pace.wait(request, self._clock())
+                with self._waiting_behind(None):
+                    await self._wait_for_hold()
+                seconds, flow = self._pace.wait(request, self._clock(), attempt)
                 if seconds <= 0:
-                    break
+                    return self._pace.send(request, self._clock(), behind)
                 behind = flow
-                await self._sleep(seconds, self._news)
+                with self._waiting_behind(flow):
+                    await self._sleep(seconds, self._news)
         finally:
-            self._pace.queued += self._clock() - began
             self._turnstile.release()
-        return self._pace.send(request, self._clock(), behind)
+
+    @contextlib.contextmanager
+    def _waiting_behind(self, flow: int | None) -> Iterator[None]:
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._pace.waited(self._clock() - began, flow)
 
     def _arrived(self, role: Role, sent: Sent, reply: Reply) -> None:
         seconds = self._clock() - sent.at

@@ -21,7 +21,8 @@ FEW = 3
 """Calls that a measure needs before the next one begins."""
 QUEUED = 0.5
 """Share of the time in which calls must have queued for what was taken to be all that is allowed."""
-GIVE_WAY, PROBE, START, FORGET = 0.7, 0.003, 1.2, 64.0
+MARGIN = 0.5
+CERTAINLY_LESS, GIVE_WAY, PROBE, START, FORGET = 0.95, 0.7, 0.003, 1.2, 64.0
 _CHARACTERS = 3.0
 _NAMED = (re.compile(r"requests? per|\brp[smd]\b", re.IGNORECASE), re.compile(r"tokens? per|\b[io]?tp[smd]\b", re.IGNORECASE))
 """How providers name the limit that refused a call: calls, tokens."""
@@ -62,17 +63,26 @@ class Flow:
         if self.rate >= self.limit * FORGET:
             self.limit = math.inf
 
-    def learn(self, taken: float, before: float, *, queued: bool, now: float) -> None:
-        """It was refused, and had taken so much a second at a rate of `before`. Nothing is saved up now."""
+    def learn(self, taken: float, before: float, *, queued: bool, sure: bool, now: float) -> None:
+        """It was refused, and had taken so much a second at a rate of `before`. Nothing is saved up now.
+
+        What was taken is all it gives if calls `queued`, and is a measure if it is `sure`: many calls, and nothing saved up in them.
+        """
         if taken <= 0:
             self.limit = before / 2
+            self._is_measured = False
         elif queued or math.isinf(before):
-            self.limit = min(before, taken)
-            self._is_measured = queued
+            self.limit = min(CERTAINLY_LESS * before, taken)
+            self._is_measured = queued and sure and not math.isinf(before)
         else:  # it was not asked for all it gives
-            self.limit = min(before, max(taken, GIVE_WAY * before))
+            self.limit = min(CERTAINLY_LESS * before, max(taken, GIVE_WAY * before))
         self._passed = 0
         self._level, self._at = 0.0 if math.isinf(before) else min(self._level, 0.0), now
+
+    def count_anew(self, factor: float) -> None:
+        """What was counted so far was a guess, and calls turn out to take so many times as much."""
+        if not self._is_measured:
+            self.limit *= factor
 
     def saves_less(self) -> None:
         """Allowance that was believed to be saved up was not there."""
@@ -103,7 +113,7 @@ class Mark:
     number: int = 0
     """How many calls had been sent, the refused ones included."""
     totals: tuple[float, ...] = (0.0, 0.0)
-    queued: float = 0.0
+    queued: tuple[float, ...] = (0.0, 0.0)
     is_refusal: bool = False
 
 
@@ -112,14 +122,14 @@ class Pace:
 
     def __init__(self) -> None:
         self.flows = (Flow("calls", CALLS_SAVED), Flow("tokens", TOKENS_SAVED))
-        self.queued = 0.0
-        """Seconds in which some call waited for its turn; whoever lets calls wait counts them."""
+        self._queued: tuple[float, ...] = (0.0, 0.0)
         self._totals: tuple[float, ...] = (0.0, 0.0)
         self._number = 0
         self._density: dict[tuple[str, str], float] = {}
         self._last = -math.inf
         self._start = self._burst = Mark(at=-math.inf)
         self._before: tuple[float, ...] = ()
+        self._refused: tuple[float, ...] = ()
         self._blamed: tuple[int, ...] = ()
 
     @property
@@ -133,11 +143,21 @@ class Pace:
         usual = (1.0, tokens / calls if calls > 0 and tokens > 0 else 1.0)
         return min(flow.rate / amount for flow, amount in zip(self.flows, usual, strict=True))
 
-    def wait(self, request: Request, now: float) -> tuple[float, int | None]:
-        """Seconds this request has to wait, and for which flow."""
-        short = [-flow.spare(amount, now) / flow.rate for flow, amount in zip(self.flows, self._amounts(request), strict=True)]
+    def wait(self, request: Request, now: float, attempt: int = 0) -> tuple[float, int | None]:
+        """Seconds this request has to wait, and for which flow. One that was refused before waits until there is allowance to spare:
+        what it leaves is for the calls behind it, so nothing is lost."""
+        margin = 1 + MARGIN * attempt
+        amounts = [margin * amount for amount in self._amounts(request)]
+        short = [-flow.spare(amount, now) / flow.rate for flow, amount in zip(self.flows, amounts, strict=True)]
         longest = max(short)
         return (longest, short.index(longest)) if longest > 0 else (0.0, None)
+
+    def waited(self, seconds: float, behind: int | None) -> None:
+        """Some call stood for so long before a flow; or, as the endpoint told it to wait, before those that were refused last."""
+        self._queued = tuple(
+            queued + (seconds if index == behind or (behind is None and index in self._blamed) else 0.0)
+            for index, queued in enumerate(self._queued)
+        )
 
     def send(self, request: Request, now: float, behind: int | None = None) -> Sent:
         """The request is sent now, after it had to wait for a flow or not."""
@@ -160,33 +180,34 @@ class Pace:
 
     def arrived(self, sent: Sent, usage: Usage | None) -> None:
         """The call was answered."""
-        if usage is not None:
+        if usage is not None and usage.total > 0:
             found = usage.total / sent.size
+            if sent.kind not in self._density:
+                self.flows[1].count_anew(usage.total / sent.amounts[1])
             self._density[sent.kind] = 0.8 * self._density.get(sent.kind, found) + 0.2 * found
-            self._take((0.0, usage.total - sent.amounts[1]))
+            self._correct(sent, (0.0, usage.total - sent.amounts[1]))
         if sent.behind is not None:
             self.flows[sent.behind].passed()
 
     def refused(self, sent: Sent, said: str, now: float) -> None:
         """The call was refused as one too many. Calls that were sent before the first such refusal was heard belong to its burst."""
-        back = [-amount for amount in sent.amounts]
-        self._take(back)
+        self._correct(sent, [-amount for amount in sent.amounts])
         if sent.number >= self._burst.number:
             self._open_burst(said, now)
+            self._refused = sent.amounts
             for index in self._blamed:
                 if sent.had_spare[index] and not math.isinf(self._before[index]):
                     self.flows[index].saves_less()
-        else:
-            self._burst = replace(self._burst, totals=_plus(self._burst.totals, back))
-            if sent.number < self._start.number:
-                self._start = replace(self._start, totals=_plus(self._start.totals, back))
         start, burst = self._start, self._burst
         seconds = burst.at - start.at if start.is_refusal else max(IDLE, burst.at - start.at)
-        queued = burst.queued - start.queued >= QUEUED * seconds
-        any_taken = burst.totals[0] - start.totals[0] >= 1  # whole calls: sums of tokens leave crumbs
+        calls = burst.totals[0] - start.totals[0]
+        sure = start.is_refusal and calls >= FEW
         for index in self._blamed:
-            taken = (burst.totals[index] - start.totals[index]) / seconds if any_taken else 0.0
-            self.flows[index].learn(taken, self._before[index], queued=queued, now=now)
+            # With half of the refused call, as some of its allowance was there: for a large one it was saved up for long. Whole calls
+            # say whether anything was taken at all: sums of tokens leave crumbs.
+            taken = (burst.totals[index] - start.totals[index] + self._refused[index] / 2) / seconds if calls >= 1 else 0.0
+            queued = burst.queued[index] - start.queued[index] >= QUEUED * seconds
+            self.flows[index].learn(taken, self._before[index], queued=queued, sure=sure, now=now)
 
     def _open_burst(self, said: str, now: float) -> None:
         if self._burst.number > self._start.number and self._burst.totals[0] - self._start.totals[0] >= FEW:
@@ -195,8 +216,16 @@ class Pace:
         self._before = tuple(flow.rate for flow in self.flows)
         self._blamed = self._to_blame(said)
 
+    def _correct(self, sent: Sent, amounts: Sequence[float]) -> None:
+        """A call took more or less than was thought: count it where it was sent."""
+        self._take(amounts)
+        if sent.number < self._burst.number:
+            self._burst = replace(self._burst, totals=_plus(self._burst.totals, amounts))
+        if sent.number < self._start.number:
+            self._start = replace(self._start, totals=_plus(self._start.totals, amounts))
+
     def _mark(self, now: float) -> Mark:
-        return Mark(at=now, number=self._number, totals=self._totals, queued=self.queued)
+        return Mark(at=now, number=self._number, totals=self._totals, queued=self._queued)
 
     def _to_blame(self, said: str) -> tuple[int, ...]:
         """The limit that the refusal names; else the one that was nearest, and before anything is known both."""

@@ -100,6 +100,8 @@ class Wire:
         except UnicodeEncodeError as error:
             raise self.error("contract", f"the request holds text that is not valid Unicode ({error.reason})") from None
         self._tell(200)
+        if self._login is not None:  # a token that was fetched by it is known to nobody further out
+            text = Scrubber(self._login.secrets()).scrub(text)
         return self._object(text)
 
     async def close(self) -> None:

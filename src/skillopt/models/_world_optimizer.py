@@ -33,8 +33,9 @@ class _Question:
 
     @property
     def skill(self) -> str:
-        """The skill a request shows; where it shows two, the newer one."""
-        return self.asked.rpartition("<skill>")[2].partition("</skill>")[0]
+        """The skill a request shows; where it shows two, the newer one, and where the skill is empty none."""
+        _, shown, rest = self.asked.rpartition("<skill>")
+        return rest.partition("</skill>")[0] if shown else ""
 
     @property
     def cases(self) -> list[str]:

@@ -18,7 +18,6 @@ from skillopt.events import (
     EpochEnded,
     Event,
     Judged,
-    PatchFact,
     Reflected,
     RowFact,
     RunStarted,
@@ -29,8 +28,9 @@ from skillopt.events import (
 from skillopt.gate.decision import Metric, value
 from skillopt.gate.gate import SMALLEST_VERIFIED, STAGE
 from skillopt.ledger import Entry
+from skillopt.report.proposals import edit_fact, kept_half, study
 from skillopt.report.spending import paid_by_role_and_stage
-from skillopt.report.values import Cell, Change, EditFact, Facts, Mark, Study, Test, Version
+from skillopt.report.values import Cell, Change, Facts, Mark, Test, Version
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
@@ -143,6 +143,7 @@ class _Folder:
         rollouts = [row for one in self._open if isinstance(one, StageClosed) and one.stage == "rollout" for row in one.rows]
         scored = [worth for row in rollouts if (worth := worth_of(row, self._metric, self._weight)) is not None]
         updated = next((one for one in self._open if isinstance(one, Updated)), None)
+        patches = [patch for one in self._open if isinstance(one, Reflected) for patch in one.patches]
         return Change(
             name=f"step {record['step']}",
             short=str(record["step"]),
@@ -154,8 +155,10 @@ class _Folder:
             train=float(sum(scored, Fraction(0)) / len(scored)) if scored else None,
             train_rows=len(scored),
             limit=record.get("edit_budget"),
-            edits=[_edit(one) for one in (updated.outcomes if updated is not None else ())],
-            studies=[_study(patch) for one in self._open if isinstance(one, Reflected) for patch in one.patches],
+            edits=[edit_fact(one, kept_half(record)) for one in (updated.outcomes if updated is not None else ())],
+            studies=[study(patch) for patch in patches],
+            notes=[note for patch in patches for note in patch.notes],
+            tried=self._tried(updated, event.state),
             halves=[(half["action"], half["why"], half["rows"]) for half in record.get("salvage", {}).get("halves", ())],
             **self._verdict(judged, event.state),
         )
@@ -177,6 +180,13 @@ class _Folder:
             text=told.get("slow_update_content", ""),
             **self._verdict(self._judged(), event.state),
         )
+
+    def _tried(self, updated: Updated | None, after: Mapping[str, Any]) -> str:
+        """What a rewrite that was not taken would have changed: its proposals do not say that."""
+        before = Document(self._state["skill"]).rendered
+        if updated is None or updated.rewrite is None or Document(after["skill"]).rendered != before:
+            return ""
+        return unified(before, Document(updated.skill).rendered, "before", "candidate")
 
     def _judged(self) -> Judged | None:
         """The verdict that counts: the first, or that of the half which was accepted after the whole was not."""
@@ -226,28 +236,6 @@ def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
     if row.hard is None or row.soft is None:
         return None
     return value(Score(hard=row.hard, soft=row.soft), metric, weight)
-
-
-def _study(patch: PatchFact) -> Study:
-    patterns = [json.dumps(one, ensure_ascii=False) if not isinstance(one, Mapping) else _pattern(one) for one in patch.summary]
-    return Study(name=f"{patch.kind} {patch.index}", tasks=patch.tasks, patterns=patterns, edits=len(patch.edits), dropped=patch.dropped)
-
-
-def _pattern(pattern: Mapping[str, Any]) -> str:
-    return ", ".join(f"{str(key).replace('_', ' ')}: {item}" for key, item in pattern.items())
-
-
-def _edit(outcome: Mapping[str, Any]) -> EditFact:
-    edit = outcome["edit"]
-    return EditFact(
-        id=str(outcome.get("id", "")),
-        state=str(outcome["state"]),
-        reason=str(outcome.get("reason", "")),
-        op=str(edit.get("op", "")),
-        target=str(edit.get("target", "")),
-        content=str(edit.get("content", "")),
-        evidence={key: item for key, item in edit.items() if key not in ("op", "target", "content")},
-    )
 
 
 def _test(events: Sequence[Event], metric: Metric, weight: float, state: Mapping[str, Any], summary: Mapping[str, Any] | None) -> Test:

@@ -127,12 +127,15 @@ def _step(change: Change) -> str:
             "Tried again in halves",
             [f"{_ORDINALS[at]} half: {word}, {why} ({rows} val rows)" for at, (word, why, rows) in enumerate(change.halves)],
         ),
+        ("Notes for the appendix", change.notes),
         ("Not measurable", [f"{task}: {kind}, {detail}" for task, kind, detail in change.invalid]),
     ):
         if lines:
             inside.append(f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>")
     if change.diff:
         inside.append(f"<h3>What changed in the skill</h3>{diff(change.diff)}")
+    if change.tried:
+        inside.append(_folded("What the rewrite would have changed", diff(change.tried)))
     return _folded(head, "".join(inside))
 
 
@@ -151,7 +154,8 @@ def _edit(edit: EditFact) -> str:
     why = f": {escape(edit.reason)}" if edit.reason else ""
     kind = "accepted" if edit.state == "applied" else "other"
     evidence = " · ".join(f"{key.replace('_', ' ')}: {_plain(item)}" for key, item in edit.evidence.items())
-    state = f'<span class="word {kind}">{escape(edit.state.replace("_", " "))}</span>{why} · {escape(edit.op.replace("_", " "))}'
+    op = f" · {escape(edit.op.replace('_', ' '))}" if edit.op else ""
+    state = f'<span class="word {kind}">{escape(edit.state.replace("_", " "))}</span>{why}{op}'
     goes, lead = ("c", "after") if edit.op == "insert_after" else ("d", "old")
     parts = [(goes, lead, edit.target), ("a", "new", edit.content)]
     texts = "".join(f'<span class="h">{lead}</span><span class="{kind}">{escape(text)}</span>' for kind, lead, text in parts if text)

@@ -69,8 +69,12 @@ class Change:
     """What became of the halves of a rejected candidate: verdict, reason, and the rows it cost."""
     text: str = ""
     """The guidance a slow update proposed."""
+    notes: Sequence[str] = ()
+    """Reminders the analysts wrote for the appendix."""
     diff: str = ""
     """What the change did to the skill; empty where it was not taken."""
+    tried: str = ""
+    """What a rewrite that was not taken would have done to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

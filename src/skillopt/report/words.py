@@ -18,6 +18,7 @@ _OUTCOMES = {
     "reject": "rejected",
     "unchanged": "unchanged",
     "skip_no_patches": "unchanged",
+    "skip_no_rewrite": "unchanged",
     "no_content": "unchanged",
     "inconclusive": "inconclusive",
 }

@@ -16,13 +16,14 @@ _REPEATED = Fraction(3, 5)
 _SHORT = 8
 """Words below which a later turn is a follow-up and no request of its own."""
 _HEAD = 300
-_QUOTED = re.compile(r"```[^`]*(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`\n]*`|\"[^\"\n]*\"", re.MULTILINE)
+_QUOTED = re.compile(r"```[^`]*(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]{1,300}'(?!\w)", re.MULTILINE)
 _NO = re.compile(
     r"^\W{0,5}(?:no|nope|wrong|incorrect|not (?:quite|right|good|what|correct)|undo|revert|stop|hmm,? no)\b"
     r"(?! problem| worries| need| idea)"
     r"|\b(?:still (?:broken|not|wrong|fail\w*|doesn'?t|missing|too)"
     r"|(?:does|did|is|was|are|were)(?:n'?t| not) (?:work\w*|right|correct|what|fixed|it)"
-    r"|not (?:working|fixed|what i)|that'?s (?:wrong|not)|you (?:forgot|missed|ignored|broke)|i (?:said|asked|told you|meant)"
+    r"|not (?:working|fixed|what i)|that'?s (?:wrong|incorrect|not)|(?:is|was|looks) (?:still )?(?:wrong|incorrect|broken)"
+    r"|you (?:forgot|missed|ignored|broke)|i (?:said|asked|told you|meant)"
     r"|try again|redo|error again|(?:too|way too) (?:long|short|verbose|brief|vague|wordy)|should (?:have|not have|be shorter|be longer)"
     r"|don'?t (?:do|use|add|include|write|mention)|instead of|please (?:fix|revert|undo|remove))\b",
     re.IGNORECASE,

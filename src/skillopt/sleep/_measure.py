@@ -17,7 +17,7 @@ from skillopt.optimizer._replies import Unusable, read
 from skillopt.redact import redact_transcript
 from skillopt.sleep._demands import demands
 from skillopt.sleep._episodes import Episode
-from skillopt.sleep.checks import SHAPE_OPS, Check, read_checks, telling
+from skillopt.sleep.checks import MOST_CHECKS, SHAPE_OPS, Check, read_checks, telling
 from skillopt.sleep.scoring import PASS, judge, prompt_text
 
 NO_ANSWERS = ("", "I'm sorry, I can't help with that.", "Sure! I will do that right away.")
@@ -97,36 +97,37 @@ def label_messages(examples: Sequence[Episode]) -> tuple[Message, ...]:
     return Message(role="system", content=prompt_text("mine")), Message(role="user", content="\n\n".join(parts))
 
 
-async def measure(same: Sequence[Episode], kind: Sequence[Episode], told: Label | None, model: Model | None) -> Measure:
-    """How one task is measured: demands of the person first, then what a model proposed; only what was seen to tell.
-
-    `same` are the times this very request came, `kind` all that are alike. What a person demanded once holds for the whole kind.
-    """
-    good = [text for episode in same for text in episode.accepted]
-    bad = [text for episode in same for text in episode.rejected]
-    kind_good = (good or [text for episode in kind for text in episode.accepted])[-_TRIED:]
-    kind_bad = (bad or [text for episode in kind for text in episode.rejected])[-_TRIED:]
-    asked = [check for episode in same for check in demands(episode.request.text)]
-    corrected = [
-        check
-        for episode in kind
-        for text in episode.corrections
-        for check in demands(text)
-        if check.op != "contains" or episode.form == same[0].form  # a word that one answer lacked is not a word for all
-    ]
-    by_request = await telling(_new(asked), good[-_TRIED:], [*bad[-_TRIED:], *NO_ANSWERS]) if good or bad else ()
-    by_correction = await telling(_new(corrected), _after_correction(kind), [*kind_bad, *NO_ANSWERS]) if kind_bad else ()
-    checks = _new([*by_correction, *by_request])
-    if not checks and told is not None and kind_good:
-        proposed = await telling(read_checks(told.checks)[0], kind_good, [*kind_bad, *NO_ANSWERS])
-        # Form alone can be met without getting anything right; a rubric then says what is meant.
-        checks = () if all(check.op in SHAPE_OPS for check in proposed) else proposed
-    if checks:
+async def measure_kind(kind: Sequence[Episode], told: Label | None, model: Model | None) -> Measure:
+    """What holds for every request of a kind: demands made in corrections first, else what a model proposed; only what was seen to tell."""
+    good = [text for episode in kind for text in episode.accepted][-_TRIED:]
+    bad = [text for episode in kind for text in episode.rejected][-_TRIED:]
+    demanded = [check for episode in kind for text in episode.corrections for check in demands(text) if check.op != "contains"]
+    if bad and (checks := await telling(_new(demanded)[:MOST_CHECKS], _after_correction(kind), [*bad, *NO_ANSWERS])):
         return Measure(checks=checks)
-    rubric = told.rubric if told is not None else ""
-    if model is None or not rubric or not (kind_good or kind_bad):
+    if told is None or not (good or bad):
         return Measure()
-    return Measure(rubric=rubric) if await _rubric_tells(model, same[-1].request.text, rubric, kind_good[:2], kind_bad[:2]) else Measure()
+    if good:
+        proposed = await telling(read_checks(told.checks)[0], good, [*bad, *NO_ANSWERS])
+        # Form alone can be met without getting anything right; a rubric then says what is meant.
+        if not all(check.op in SHAPE_OPS for check in proposed):
+            return Measure(checks=proposed)
+    if model is not None and told.rubric and await _rubric_tells(model, told.rubric, kind):
+        return Measure(rubric=told.rubric)
+    return Measure()
+
+
+async def measure(same: Sequence[Episode], of_kind: Measure) -> Measure:
+    """How one task is measured, given how its kind is. `same` are the times this very request came.
+
+    A demand in the request, or a word that an answer to it lacked, is a demand on this task alone.
+    """
+    asked = [check for episode in same for check in demands(episode.request.text)]
+    lacked = [check for episode in same for text in episode.corrections for check in demands(text) if check.op == "contains"]
+    good = [text for episode in same for text in episode.accepted][-_TRIED:]
+    bad = [text for episode in same for text in episode.rejected][-_TRIED:]
+    own = await telling(_new([*asked, *lacked]), good, [*bad, *NO_ANSWERS]) if good or bad else ()
+    checks = _new([*of_kind.checks, *own])
+    return Measure(checks=checks) if checks else of_kind
 
 
 def _after_correction(kind: Sequence[Episode]) -> list[str]:
@@ -135,12 +136,15 @@ def _after_correction(kind: Sequence[Episode]) -> list[str]:
     return [text for episode in kind[first:] for text in episode.accepted][-_TRIED:]
 
 
-async def _rubric_tells(model: Model, prompt: str, rubric: str, good: Sequence[str], bad: Sequence[str]) -> bool:
+async def _rubric_tells(model: Model, rubric: str, kind: Sequence[Episode]) -> bool:
+    """Whether a judge passes accepted answers by this rubric and fails rejected ones and an empty promise."""
+    good = [(episode.request.text, text) for episode in kind for text in episode.accepted][-2:]
+    bad = [(episode.request.text, text) for episode in kind for text in episode.rejected][-2:]
     try:
-        for answer in good:
+        for prompt, answer in good:
             if (await judge(model, prompt=prompt, rubric=rubric, answer=answer)).score < PASS:
                 return False
-        for answer in [*bad, NO_ANSWERS[-1]]:
+        for prompt, answer in [*bad, (kind[-1].request.text, NO_ANSWERS[-1])]:
             if (await judge(model, prompt=prompt, rubric=rubric, answer=answer)).score >= PASS:
                 return False
     except ScoringError as error:

@@ -84,7 +84,7 @@ async def holding(checks: Sequence[Check], answer: str, tools: Collection[str] =
     return [next(matches) if check.op == "regex" else _holds(check, answer, tools) for check in checks]
 
 
-async def telling(checks: Sequence[Check], good: Sequence[str], bad: Sequence[str]) -> tuple[Check, ...]:
+async def telling(checks: Sequence[Check], good: Sequence[str], bad: Sequence[str], *, timeout: float = 2.0) -> tuple[Check, ...]:
     """The checks that were seen to tell: each holds for every good answer and fails for at least one bad one.
 
     One that holds for everything rewards everything, and one that a good answer fails would punish what the person wanted. A check whose
@@ -93,8 +93,8 @@ async def telling(checks: Sequence[Check], good: Sequence[str], bad: Sequence[st
     kept: list[Check] = []
     for check in checks:
         try:
-            right = all([(await holding([check], answer))[0] for answer in good])
-            if right and not all([(await holding([check], answer))[0] for answer in bad]):
+            right = all([(await holding([check], answer, timeout=timeout))[0] for answer in good])
+            if right and not all([(await holding([check], answer, timeout=timeout))[0] for answer in bad]):
                 kept.append(check)
         except ScoringError:
             continue
@@ -111,7 +111,7 @@ def _check(item: Any) -> Check | str:
     if op == "no_refusal":
         return Check(op="no_refusal")
     if op in _LENGTHS:
-        if isinstance(arg, bool) or not isinstance(arg, (int, float)) or arg != int(arg) or not 0 <= arg < 1e9:
+        if isinstance(arg, bool) or not isinstance(arg, (int, float)) or not 0 <= arg < 1e9 or arg != int(arg):
             return f"{op} needs a whole number of characters, not {arg!r}"
         return Check(op=op, arg=int(arg)) if arg or op == "max_chars" else "min_chars 0 holds for everything"
     if not isinstance(arg, str) or not arg.strip() or len(arg) > _LONGEST or "\0" in arg:

@@ -17,8 +17,8 @@ from typing import Literal
 
 from skillopt.models._model import Model
 from skillopt.sleep._episodes import Episode, Outcome, episodes
-from skillopt.sleep._kinds import kinds
-from skillopt.sleep._measure import Label, Measure, label, measure
+from skillopt.sleep._kinds import kinds, opening
+from skillopt.sleep._measure import Label, Measure, label, measure, measure_kind
 from skillopt.sleep.checks import Check
 from skillopt.sleep.session import Session
 from skillopt.tasks.task import Split, Task
@@ -194,13 +194,15 @@ async def _mined(
         forms[episode.form].append(episode)
     tasks: list[MinedTask] = []
     reasons: Counter[str] = Counter()
+    async with slots:
+        of_kind = await measure_kind(group, told, model)
     for form, same in sorted(forms.items()):
         needs = same[-1].needs or (told.needs if told is not None and not told.self_contained else "")
         if needs:
             reasons[f"it needs the repository or the conversation: {needs}"] += 1
             continue
         async with slots:
-            how = await measure(same, group, told, model)
+            how = await measure(same, of_kind)
         if not how:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
             continue
@@ -251,9 +253,9 @@ def _standing(tasks: Sequence[MinedTask], suggestions: Sequence[Suggestion], set
 
 
 def _title(group: Sequence[Episode]) -> str:
-    """The beginning of the shortest request of a kind."""
-    words = min((episode.request.text for episode in group), key=lambda text: (len(text), text)).split()
-    return " ".join(words[:10])[:100]
+    """What the requests of a kind begin with. Never more: a title is shown with train tasks, and must not tell a held-out one."""
+    begins = Counter(opening(episode.form) or episode.form.split()[0] for episode in group)
+    return max(sorted(begins), key=lambda words: begins[words])
 
 
 def _name(session: Session) -> str:

@@ -102,6 +102,7 @@ class StepBook:
             **self._about_edits(candidate),
             **self._about_notes(reflection),
             **_about_verdict(verdict, gate),
+            "why": self._why(word, verdict),
             "selection_rows_all": len(judged),
             **self._about_salvage(),
             "action": word,
@@ -122,6 +123,12 @@ class StepBook:
         if self._update is not None and self._update.failed:
             return "skip_no_rewrite"
         return action if self._outcomes else "skip_no_patches"
+
+    def _why(self, word: str, verdict: Verdict) -> str:
+        """The verdict in words; where there is no rewrite to judge, why there is none."""
+        if word != "skip_no_rewrite" or self._update is None or self._update.rewrite is None:
+            return verdict.why
+        return str(self._update.rewrite.get("problem", verdict.why))
 
     def _verdicts(self, last: Verdict) -> list[Verdict]:
         """Every verdict of the step."""
@@ -155,13 +162,14 @@ class StepBook:
 
     def _about_edits(self, candidate: Document) -> dict[str, Any]:
         states = Counter(outcome.state for outcome in self._outcomes)
-        total, applied, errors = len(self._outcomes), states["applied"], states["invalid"]
+        kept = () if self._update is None else self._update.applied  # of a bundle that was saved in part, that part
+        total, applied, errors = len(self._outcomes), len(kept), states["invalid"]
         selection = self._selection
         rewrite = None if self._update is None else self._update.rewrite
         about = {
             "n_edits_merged": 0 if selection is None else selection.offered,
             "n_edits_ranked": 0 if selection is None else len(selection.patch),
-            "support_counts": [one.edit.evidence.get("support_count") for one in self._outcomes if one.state == "applied"],
+            "support_counts": [edit.evidence.get("support_count") for edit in kept],
             "candidate_hash": candidate.digest[:16],
             "candidate_skill_len": len(candidate.rendered),
             "edit_states": dict(sorted(states.items())),
@@ -170,7 +178,7 @@ class StepBook:
         return about if rewrite is None else {**about, "rewrite_change_summary": rewrite.get("change_summary", [])}
 
     def _about_notes(self, reflection: Reflection) -> dict[str, Any]:
-        appendix = None if self._bundle is None else self._bundle.appendix
+        appendix = None if self._update is None else self._update.appendix
         notes = reflection.notes()
         if not notes and appendix is None:
             return {}

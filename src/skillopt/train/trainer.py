@@ -107,6 +107,8 @@ class Trainer:
                     if why := self.enough(state):
                         return await self.finish(state, why)
                     state = await self.step(state, batch)
+                if why := self.hopeless(state):
+                    return await self.finish(state, why)
                 state = await self.end_epoch(state, epoch)
             return await self.finish(state)
         except BudgetSpent as spent:
@@ -189,9 +191,9 @@ class Trainer:
         pairs: list[Pair] = []
         if older is not None and older.rendered != state.skill.rendered and (wants_slow or wants_meta):
             pairs = await self.hindsight.look_back(older, state.skill, self.plan.slow_samples_of(epoch), place)
-            guidance, advice = await together(
-                self.optimizer.slow_update(state, older, place, pairs) if wants_slow else _nothing(),
-                self.optimizer.meta_skill(state, older, place, pairs) if wants_meta else _nothing(),
+            guidance, advice = await together(  # without a pair there is nothing to learn from
+                self.optimizer.slow_update(state, older, place, pairs) if wants_slow and pairs else _nothing(),
+                self.optimizer.meta_skill(state, older, place, pairs) if wants_meta and pairs else _nothing(),
             )
             if wants_slow:
                 after, slow = await self.take_guidance(state, guidance, epoch, place)
@@ -233,12 +235,21 @@ class Trainer:
 
     def enough(self, state: State) -> str:
         """Why no further step can help, or nothing."""
-        if self.gate.is_on and state.score == 1.0:
-            return f"val leaves no headroom after step {state.step}: nothing can be better than a perfect score"
+        if why := self.hopeless(state):
+            return why
         waited = state.step - state.best_step
         if self.plan.patience and waited >= self.plan.patience:
             return f"{waited} steps brought nothing better than the best skill (train.patience)"
         return ""
+
+    def hopeless(self, state: State) -> str:
+        """Why the gate could accept no change to the current skill, however good, or nothing."""
+        if not self.gate.is_on:
+            return ""
+        if state.score == 1.0:
+            return f"val leaves no headroom after step {state.step}: nothing can be better than a perfect score"
+        objection = self.gate.objection_to_all(self.measured(state.skill))
+        return objection and f"after step {state.step} even a perfect skill would not be accepted on this val split ({objection})"
 
     async def finish(self, state: State, stopped: str = "") -> Fitted:
         """Open the seal: seed against best on the test split."""
@@ -313,7 +324,7 @@ class Trainer:
 
 
 async def _nothing() -> Advice:
-    return Advice(text="", why="switched off")
+    return Advice(text="", why="no task is left to compare the two skills on (optimizer.longitudinal_pair_policy)")
 
 
 def _skipped(state: State, is_wanted: bool) -> dict[str, Any]:

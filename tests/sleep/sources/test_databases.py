@@ -47,6 +47,20 @@ def test_what_a_running_program_has_not_yet_put_into_its_database_is_read(name: 
 
 
 @pytest.mark.parametrize("name", DATABASES)
+def test_nothing_is_made_beside_a_database_while_it_is_read(name: str, tmp_path: Path) -> None:
+    path = WRITERS[name](tmp_path, Talk(id="first"))
+    WRITERS[name](tmp_path, Talk(id="second"))
+    store = sqlite3.connect(path)
+    store.execute("PRAGMA journal_mode = WAL").fetchall()
+    store.close()
+    before = sorted(entry.name for entry in path.parent.iterdir())
+    reading = source(name, Homes(home=tmp_path, platform="linux")).sessions()
+    next(reading)
+    assert sorted(entry.name for entry in path.parent.iterdir()) == before
+    assert len(list(reading)) == 1
+
+
+@pytest.mark.parametrize("name", DATABASES)
 def test_a_database_of_an_unknown_version_and_a_file_that_is_none_are_counted(name: str, tmp_path: Path) -> None:
     path = WRITERS[name](tmp_path, TALK)
     path.unlink()

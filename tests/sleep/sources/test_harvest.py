@@ -106,7 +106,8 @@ def test_times_of_all_kinds_are_utc_or_unknown(value: object, utc: str | None) -
     assert found is None or found.tzinfo is timezone.utc
 
 
-def test_two_hundred_sessions_are_harvested_in_little_memory(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the peak memory this way")
+def test_many_sessions_are_harvested_in_little_memory(tmp_path: Path) -> None:
     """A process of its own says how much it held at most; twice the transcripts must not take twice the memory."""
     program = (
         "import resource, sys\nfrom pathlib import Path\nfrom skillopt.sleep.sources import Homes, harvest, present\n"
@@ -115,7 +116,7 @@ def test_two_hundred_sessions_are_harvested_in_little_memory(tmp_path: Path) -> 
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     peaks = []
-    for count in (60, 180):
+    for count in (40, 120):
         home = tmp_path / str(count)
         for number in range(count):
             claude_code(

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from skillopt.sleep.sources._records import MAX_RECORD
 from skillopt.sleep.sources._source import written_at
@@ -33,7 +32,7 @@ def read_only(path: Path) -> Iterator[sqlite3.Connection]:
             target, mode = path, "mode=ro"
         else:
             target, mode = _copied(path, wal, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillopt-read-")))), "mode=ro"
-        database = sqlite3.connect(f"file:{quote(str(target.resolve()))}?{mode}", uri=True, timeout=_BUSY)
+        database = sqlite3.connect(f"{target.resolve().as_uri()}?{mode}", uri=True, timeout=_BUSY)
         stack.callback(database.close)
         database.execute("PRAGMA query_only = ON")
         database.execute("PRAGMA trusted_schema = OFF")

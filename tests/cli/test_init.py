@@ -1,0 +1,89 @@
+"""`skillopt init` writes what `skillopt train` then runs, and never over anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli._commands import Command
+from skillopt.skill.folder import load_skill
+from skillopt.skill.spec import violations
+
+
+def test_what_init_prints_works_as_printed(skillopt: Command, tmp_path: Path) -> None:
+    made = skillopt("init", "demo-skill")
+    assert made.code == 0, made.err
+    assert "skillopt train demo-skill --target world" in made.out
+    ran = skillopt("train", "demo-skill", "--target", "world", "--json")
+    assert ran.code == 0, ran.err
+    result = json.loads(ran.out)
+    assert result["status"] == "finished"
+    assert result["claim"].startswith("Simulated:")
+    assert result["test_hard"] > result["baseline_test_hard"]
+
+
+def test_the_skill_keeps_the_rules_of_the_format_and_the_files_are_named(skillopt: Command, tmp_path: Path) -> None:
+    skillopt("init", "sub/demo-2")
+    folder = tmp_path / "sub" / "demo-2"
+    assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()) == [
+        "demo-2/SKILL.md",
+        "tasks.jsonl",
+        "train.yaml",
+    ]
+    skill = load_skill(folder / "demo-2")
+    assert violations(skill.document.text, "demo-2") == []
+    assert skill.name == "demo-2"
+
+
+def test_nothing_is_overwritten(skillopt: Command, tmp_path: Path) -> None:
+    skillopt("init", "demo-skill")
+    (tmp_path / "demo-skill" / "tasks.jsonl").write_text("mine")
+    again = skillopt("init", "demo-skill")
+    assert again.code == 2
+    assert "already holds something" in again.err
+    assert (tmp_path / "demo-skill" / "tasks.jsonl").read_text() == "mine"
+    (tmp_path / "a-file").write_text("mine")
+    assert skillopt("init", "a-file").code == 2
+    (tmp_path / "empty").mkdir()
+    assert skillopt("init", "empty").code == 0
+
+
+@pytest.mark.parametrize("name", ["Demo", "demo_skill", "-demo", "demo--skill", "x" * 65])
+def test_a_name_that_no_skill_may_have_is_refused_and_nothing_is_written(skillopt: Command, tmp_path: Path, name: str) -> None:
+    ran = skillopt("init", "--", name)
+    assert ran.code == 2
+    assert "cannot be the name of a skill" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_a_config_is_named(skillopt: Command, tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    ran = skillopt("train", "plain", "--target", "world")
+    assert ran.code == 2
+    assert "The folder 'plain' holds no train.yaml" in ran.err
+
+
+def test_a_data_folder_of_a_packaged_name_does_not_hide_the_config(skillopt: Command, tmp_path: Path) -> None:
+    (tmp_path / "searchqa").mkdir()
+    ran = skillopt("config", "show", "searchqa", "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["config"]["env"]["name"] == "searchqa"
+
+
+def test_the_two_spellings_of_a_model_do_not_go_together(skillopt: Command) -> None:
+    for role in ("target", "optimizer"):
+        ran = skillopt("train", "quickstart", f"--{role}", "world", f"--{role}_model", "world")
+        assert ran.code == 2
+        assert f"--{role} and --{role}_model both name a model" in ran.err
+
+
+def test_a_simulated_target_brings_the_simulated_optimizer_unless_one_is_named(skillopt: Command) -> None:
+    skillopt("init", "demo-skill")
+    named = skillopt("train", "demo-skill", "--target", "world", "--optimizer", "openai:gpt-5.5")
+    assert named.code == 2
+    assert "OPENAI_API_KEY" in named.err
+    alone = skillopt("train", "demo-skill")
+    assert alone.code == 2
+    assert "needs an API key" in alone.err

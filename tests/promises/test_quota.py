@@ -1,0 +1,45 @@
+"""A provider with a quota slows a run down and spoils nothing: no row is lost, and few calls are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from promises._runs import make_job, run
+from skillopt import api
+from skillopt.build import Engine
+from skillopt.cli._status import Status
+from skillopt.events import Event, StageClosed
+from skillopt.testing import LoopbackProvider, Quota, world_answers
+
+SIZES = ("env.train_cases=40", "env.val_cases=60", "env.test_cases=60", "train.batch_size=20", "train.num_epochs=1")
+
+
+async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: Path) -> None:
+    events: list[Event] = []
+    told: set[str] = set()
+    quota = Quota(requests_per_second=50, tokens_per_minute=400_000)
+    async with LoopbackProvider(world_answers(), quota=quota) as provider:
+        model = f"compatible:m@{provider.base_url}"
+        job = make_job([f"model.target={model}", f"model.optimizer={model}", *SIZES])
+        async with Engine(job, tmp_path / "run", sinks=[events.append]) as engine:
+            status = Status()
+            status.brake = engine.slowed
+            engine.run.watch(lambda event: told.add(status.slowed()))
+            await api.train(engine)
+        statuses = [entry.status for entry in provider.log]
+    rows = [row for event in events if isinstance(event, StageClosed) for row in event.rows]
+    assert rows
+    assert not [row for row in rows if row.invalid is not None]
+    assert set(statuses) == {200, 429}
+    assert statuses.count(429) < 0.4 * statuses.count(200)
+    assert any("calls a second" in text and "refused" in text for text in told)  # and whoever watches is told
+
+
+async def test_a_quota_changes_no_verdict(tmp_path: Path) -> None:
+    skills = []
+    for name, quota in (("free", None), ("limited", Quota(requests_per_second=60))):
+        async with LoopbackProvider(world_answers(), quota=quota) as provider:
+            model = f"compatible:m@{provider.base_url}"
+            result = await run(make_job([f"model.target={model}", f"model.optimizer={model}", *SIZES]), tmp_path / name)
+            skills.append((result.best_skill, result.summary["best_step"]))
+    assert skills[0] == skills[1]

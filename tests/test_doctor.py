@@ -1,0 +1,272 @@
+"""`skillopt doctor` says what is there, what is not, and what to do; one check never hides another, and nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli._commands import Command, Ran, run
+from harnesses._stub import stub
+from skillopt.config import load
+from skillopt.doctor import Subject, examine
+from skillopt.doctor._machine import extras
+from skillopt.doctor._role import Needs, Trial
+from skillopt.messages import ToolCall
+from skillopt.redact import Scrubber
+from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
+
+WORLD = ("env.name=world", "env.train_cases=10", "env.val_cases=10", "env.test_cases=10")
+
+
+@pytest.fixture
+def skillopt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command in an empty folder, without agent programs on the path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return run
+
+
+def answer(call: Call) -> str | Answer:
+    """A model that can do everything it is asked for."""
+    if call.tools:
+        return Answer(tool_calls=(ToolCall(id="t", name="say", arguments='{"word": "ok"}'),))
+    return '{"ok": true}' if "JSON" in call.text else "ok"
+
+
+Serving = Callable[..., LoopbackProvider]
+
+
+@pytest.fixture
+def serving() -> Iterator[Serving]:
+    """Providers on this machine that are closed afterwards."""
+    with ExitStack() as stack:
+        yield lambda answers=answer, **options: stack.enter_context(LoopbackProvider.in_thread(answers, **options))
+
+
+def asked(skillopt: Command, provider: LoopbackProvider | None, *options: str, words: tuple[str, ...] = ()) -> tuple[Ran, dict[str, Any]]:
+    """An examination of both roles behind one provider, as JSON."""
+    models = () if provider is None else tuple(f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer"))
+    ran = skillopt("doctor", "--json", *words, "--cfg-options", *WORLD, *models, *options)
+    return ran, json.loads(ran.out)
+
+
+def states(found: dict[str, Any], area: str) -> dict[str, str]:
+    return {check["name"]: check["state"] for check in found["checks"] if check["area"] == area}
+
+
+def one(found: dict[str, Any], area: str, name: str) -> dict[str, Any]:
+    (check,) = [check for check in found["checks"] if (check["area"], check["name"]) == (area, name)]
+    return dict(check)
+
+
+def test_a_configuration_that_works_is_fine_and_the_calls_and_their_cost_are_told(skillopt: Command, serving: Serving) -> None:
+    provider = serving()
+    prices = [f"model.{role}.price.{kind}={price}" for role in ("target", "optimizer") for kind, price in (("input", 1), ("output", 2))]
+    ran, found = asked(skillopt, provider, *prices)
+    assert (ran.code, ran.err, found["fine"]) == (0, "", True)
+    base = dict.fromkeys(["configured", "price", "reachable", "logged in", "model", "call"], "fine")
+    assert states(found, "target") == {**base, "harness": "fine"}
+    assert states(found, "optimizer") == {**base, "structured output": "fine"}
+    assert states(found, "data") == {"world": "fine", "skill": "fine"}
+    assert states(found, "machine")["Python"] == "fine"
+    billed = [(entry.input_tokens, entry.output_tokens) for entry in provider.log]
+    assert found["spent"]["calls"] == len(billed) == 3
+    assert found["spent"]["tokens"] == sum(map(sum, billed))
+    assert found["spent"]["usd"] == pytest.approx(sum(read + 2 * written for read, written in billed) / 1e6)
+    assert one(found, "target", "call")["facts"]["seconds"] > 0
+    assert "configuration" in one(found, "target", "price")["text"]
+
+
+def test_every_call_is_capped_at_a_few_tokens(skillopt: Command, serving: Serving) -> None:
+    caps: list[int] = []
+
+    def hear(call: Call) -> str | Answer:
+        caps.append(call.body["max_tokens"])
+        return answer(call)
+
+    asked(skillopt, serving(hear))
+    assert sorted(caps) == [16, 16, 64]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "failed", "state", "word"),
+    [
+        (Misbehaviour.status(401), "logged in", "fix", "OPENAI_COMPATIBLE_API_KEY"),
+        (Misbehaviour.status(404, body={"error": {"message": "The model `m` does not exist"}}), "model", "fix", "Name a model"),
+        (Misbehaviour.status(500), "call", "fix", "server is up"),
+        (Misbehaviour.reset(), "reachable", "fix", "base_url"),
+        (Misbehaviour.status(429), "call", "note", "a run waits"),
+        (Misbehaviour.status(400), "call", "fix", "refuses the request"),
+    ],
+)
+def test_a_call_that_fails_says_at_which_step_and_what_to_do(
+    wrong: Misbehaviour, failed: str, state: str, word: str, skillopt: Command, serving: Serving
+) -> None:
+    ran, found = asked(skillopt, serving(behave=lambda call: wrong if "target" in (call.place or "") else None))
+    steps = ["reachable", "logged in", "model", "call"]
+    at = steps.index(failed)
+    assert [states(found, "target")[step] for step in steps] == ["fine"] * at + [state] + ["skipped"] * (3 - at)
+    assert word in one(found, "target", failed)["remedy"]
+    assert set(states(found, "optimizer").values()) <= {"fine", "note"}  # the other role is looked at all the same
+    assert ran.code == (2 if state == "fix" else 0)
+
+
+def test_an_endpoint_that_is_not_there_is_named_with_and_without_calls(skillopt: Command, serving: Serving) -> None:
+    gone = "model.target=compatible:m@http://127.0.0.1:9"
+    provider = serving()
+    ran, found = asked(skillopt, provider, gone)
+    assert (ran.code, states(found, "target")["reachable"]) == (2, "fix")
+    ran, found = asked(skillopt, provider, gone, words=("--no-calls",))
+    assert (states(found, "target")["reachable"], states(found, "optimizer")["reachable"]) == ("note", "fine")
+
+
+def test_without_calls_nothing_is_asked_and_what_only_a_call_tells_is_skipped(skillopt: Command, serving: Serving) -> None:
+    provider = serving()
+    ran, found = asked(skillopt, provider, words=("--no-calls",))
+    assert (ran.code, provider.calls, found["spent"]["calls"]) == (0, 0, 0)
+    assert states(found, "optimizer") == {
+        **dict.fromkeys(["configured", "reachable"], "fine"),
+        **dict.fromkeys(["logged in", "model", "call"], "skipped"),
+        "price": "note",
+    }
+
+
+def test_an_optimizer_that_writes_no_json_must_be_fixed(skillopt: Command, serving: Serving) -> None:
+    ran, found = asked(skillopt, serving(lambda call: "certainly!"))
+    check = one(found, "optimizer", "structured output")
+    assert (ran.code, check["state"]) == (2, "fix")
+    assert "no JSON object" in check["text"]
+    assert "structured_output" in check["remedy"]
+
+
+def test_a_server_without_schemas_is_asked_in_another_form(skillopt: Command, serving: Serving) -> None:
+    def refuse(call: Call) -> Misbehaviour | None:
+        refused = {"error": {"message": "response_format json_schema is not supported", "type": "invalid", "code": None}}
+        return Misbehaviour.status(400, body=refused) if call.body.get("response_format", {}).get("type") == "json_schema" else None
+
+    ran, found = asked(skillopt, serving(behave=refuse))
+    assert (ran.code, one(found, "optimizer", "structured output")["text"]) == (0, "JSON as asked after 1 form of asking was refused")
+
+
+@pytest.mark.parametrize(("speaks", "state"), [(answer, "fine"), (lambda call: "ok", "note")])
+def test_tools_are_tried_where_the_target_works_with_them(
+    speaks: Callable[[Call], str], state: str, skillopt: Command, serving: Serving
+) -> None:
+    provider = serving(speaks)
+    _, found = asked(skillopt, provider, f"model.target=tool_loop/compatible:m@{provider.base_url}")
+    assert states(found, "target")["tools"] == state
+
+
+async def test_images_are_tried_where_the_tasks_have_them(serving: Serving, tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def look(call: Call) -> str | Answer:
+        seen.append(json.dumps(call.body["messages"][-1]["content"]))
+        return answer(call)
+
+    provider = serving(look)
+    models = [f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer")]
+    config = load(None, flags={}, options=[*WORLD, *models], environ={}, cwd=tmp_path).config
+    trial = Trial(config, "target", Scrubber(()))
+    needs: asyncio.Future[Needs] = asyncio.get_running_loop().create_future()
+    needs.set_result(Needs(images=True))
+    await trial.run(needs, calls=True)
+    assert {finding.name: finding.state for finding in trial.findings}["vision"] == "fine"
+    assert "data:image/png;base64," in seen[-1]
+
+
+def test_a_budget_in_dollars_needs_a_price(skillopt: Command, serving: Serving) -> None:
+    provider = serving()
+    assert one(asked(skillopt, provider)[1], "target", "price")["state"] == "note"
+    ran, found = asked(skillopt, provider, "budget.usd=1")
+    assert (ran.code, one(found, "target", "price")["state"]) == (2, "fix")
+    assert "model.target.price" in one(found, "target", "price")["remedy"]
+    assert found["spent"]["usd"] is None  # unknown, and not zero
+
+
+def test_a_config_that_does_not_load_hides_nothing_of_the_machine(skillopt: Command) -> None:
+    ran, found = asked(skillopt, None, "train.bacth_size=3")
+    assert (ran.code, states(found, "configuration")) == (2, {"config": "fix"})
+    assert "train.batch_size" in one(found, "configuration", "config")["text"]
+    assert states(found, "machine")["Python"] == "fine"
+    assert "claude_code" in states(found, "agents")
+
+
+def test_a_missing_key_an_unreadable_skill_and_a_missing_program_are_told_at_once(skillopt: Command, tmp_path: Path) -> None:
+    options = ("env.skill_init=skill.md", "model.optimizer=openai:gpt-5.5", "model.target=codex/openai:gpt-5.5")
+    (tmp_path / "skill.md").write_bytes(b"\xff\xfe not text")
+    ran, found = asked(skillopt, None, *options)
+    assert ran.code == 2
+    assert states(found, "data") == {"world": "fine", "skill": "fix"}
+    assert "OPENAI_API_KEY" in one(found, "optimizer", "configured")["remedy"]
+    assert "npm install" in one(found, "agents", "codex")["remedy"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
+def test_an_agent_program_is_tried_with_its_version_and_what_isolates_its_login(
+    skillopt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = stub(tmp_path)
+    settings = ("model.target=claude_code/claude_cli:sonnet", f"model.target.agent.path={program}", "model.optimizer=world")
+    ran, found = asked(skillopt, None, *settings)
+    claude = one(found, "agents", "claude_code")
+    assert (claude["state"], claude["facts"]["version"], claude["facts"]["isolated_by"]) == ("fine", "9.9.9", None)
+    assert "cannot be isolated" in claude["text"]
+    assert (ran.code, one(found, "target", "harness")["state"]) == (2, "fix")  # its rollouts would have no login
+    monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "oauth-token-1234567")
+    ran, found = asked(skillopt, None, *settings)
+    assert one(found, "agents", "claude_code")["facts"]["isolated_by"] == "CLAUDE_CODE_OAUTH_TOKEN"
+    assert "oauth-token-1234567" not in ran.out + ran.err
+
+
+def test_checks_run_side_by_side(skillopt: Command, serving: Serving) -> None:
+    provider = serving(latency=lambda call: 0.3)
+    asked(skillopt, provider)
+    assert provider.max_in_flight == 2
+
+
+def test_nothing_is_written(skillopt: Command, serving: Serving, tmp_path: Path) -> None:
+    asked(skillopt, serving(), "model.target=handoff")
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_simulated_models_are_called_simulated_and_not_called(skillopt: Command) -> None:
+    ran = skillopt("doctor", "quickstart")
+    assert ran.code == 0
+    assert "simulated: there is nothing to reach" in ran.out
+    assert "Nothing must be fixed; no calls made." in ran.out
+
+
+def test_a_person_reads_marks_and_remedies(skillopt: Command, serving: Serving) -> None:
+    provider = serving(behave=lambda call: Misbehaviour.status(401))
+    ran = skillopt("doctor", "--cfg-options", *WORLD, f"model.target=compatible:m@{provider.base_url}", "model.optimizer=world")
+    assert ran.code == 2
+    assert "✗ logged in: compatible:m at" in ran.out
+    assert "      Check OPENAI_COMPATIBLE_API_KEY or model.target.api_key." in ran.out
+    assert "1 thing must be fixed" in ran.out
+
+
+async def test_a_check_that_breaks_is_told_and_hides_nothing(tmp_path: Path) -> None:
+    class Broken(dict[str, str]):
+        def get(self, *_: Any) -> Any:
+            raise RuntimeError("a broken environment")
+
+    resolved = load("quickstart", flags={}, options=[], environ={}, cwd=tmp_path)
+    told: list[str] = []
+    found = await examine(Subject(resolved=resolved, environ=Broken()), news=lambda title, findings: told.append(title))
+    (broken,) = [one for one in found.findings if one.state == "fix"]
+    assert (broken.area, "a broken environment" in broken.text) == ("agents", True)
+    assert {one.area for one in found.findings} == {"target", "optimizer", "data", "agents", "machine"}
+    assert sorted(told) == sorted([*set(told)] * 2)  # each began and ended
+
+
+def test_extras_are_read_from_the_requirements() -> None:
+    required = ["rich>=13", 'azure-identity>=1.17; extra == "azure"', "openpyxl>=3 ; python_version > '3' and extra == 'spreadsheet'"]
+    assert extras(required) == {"azure": ["azure-identity"], "spreadsheet": ["openpyxl"]}
