@@ -142,6 +142,21 @@ async def test_merging_whole_skills_gives_one_skill():
     assert [one.new_skill for one in merged.edits] == ["# AB\n"] and '"skill_candidates"' in model.requests[0].messages[0].content
 
 
+@pytest.mark.parametrize(("length", "calls"), [(10, 1), (20_000, 5), (60_000, 0)])
+async def test_no_more_whole_skills_are_merged_in_one_call_than_the_window_holds(length, calls):
+    """Six skills of that length and a window of 32,000 tokens: all at once, two at a time, or none, and then the first one is used."""
+    mode, texts = "full_rewrite_minibatch", [f"# {n}\n" + "x" * length for n in range(6)]
+    asked, model = optimizer(lambda request: json.dumps({"skill_candidates": [{"new_skill": texts[0]}]}), mode=mode, merge_batch_size=8)
+    made = tuple(
+        Minibatch(kind="failure", index=n, tasks=(), edits=(read_candidate({"new_skill": text}, f"m{n}"),)) for n, text in enumerate(texts)
+    )
+    merged = await asked.aggregate(Lesson(), at("p"), Reflection(rollouts=(), minibatches=made))
+    assert merged.calls == len(model.requests) <= calls and merged.edits[0].new_skill == texts[0]
+    assert bool(model.requests) == bool(calls)
+    for request in model.requests:
+        assert sum(len(message.content) for message in request.messages) <= (32_000 - request.max_tokens) * 3
+
+
 async def test_a_benchmarks_prompt_speaks_of_edits_so_other_modes_use_the_generic_one():
     own = {"analyst_failure": "Benchmark words about edits."}
     for mode, is_own in (("patch", True), ("rewrite_from_suggestions", False), ("full_rewrite_minibatch", False)):

@@ -62,7 +62,9 @@ class World:
 
     def skill_draft(self, *texts: str, name: str = "notes", path: Path | None = None, before: str | None = SKILL) -> Draft:
         steps = [
-            Step(text=text, evidence=Evidence(edit={"op": "replace", "rationale": f"reason {number}"}, place=f"e1/s{number}", tasks=("t1",)))
+            Step(
+                text=text, evidence=Evidence(edit={"op": "replace", "rationale": f"reason {number}"}, place=f"e1/s{number}", tasks=("t1",))
+            )
             for number, text in enumerate(texts or (FIRST, SECOND, THIRD), 1)
         ]
         pairs = (Pair(task="t7", title="Notes for 1.2", before=0.0, after=1.0), Pair(task="t8", before=1.0, after=1.0))
@@ -70,7 +72,9 @@ class World:
         return Draft(name=name, kind="skill", path=path or self.skill, before=before, steps=steps, judgement=judged)
 
     def memory_draft(self, *inner: str, name: str = "CLAUDE.md", path: Path | None = None, before: str | None = MEMORY) -> Draft:
-        steps = [Step(text=text, evidence=Evidence(why=f"asked {number} times")) for number, text in enumerate(inner or ("- Run make.",), 1)]
+        steps = [
+            Step(text=text, evidence=Evidence(why=f"asked {number} times")) for number, text in enumerate(inner or ("- Run make.",), 1)
+        ]
         return Draft(name=name, kind="memory", path=path or self.memory, before=before, steps=steps, judgement=JUDGED)
 
     def stage(self, *drafts: Draft, roots: Sequence[Path] | None = None) -> Proposal:

@@ -33,7 +33,11 @@ def test_a_file_is_the_old_or_the_new_one_and_never_a_mix(rows: list[dict[str, A
     seen = {(row["action"], tuple(row["disk"].values())) for row in rows}
     assert all("mixed" not in files for _, files in seen)
     for action in ("adopt", "undo"):
-        assert {files for done, files in seen if done == action} == {("old", "old"), ("new", "new"), ("new", "old") if action == "adopt" else ("old", "new")}
+        assert {files for done, files in seen if done == action} == {
+            ("old", "old"),
+            ("new", "new"),
+            ("new", "old") if action == "adopt" else ("old", "new"),
+        }
 
 
 def test_status_knows_which_file_it_is(rows: list[dict[str, Any]]) -> None:

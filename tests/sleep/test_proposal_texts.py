@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.errors import SkillError
 from skillopt.skill.document import to_lf
-from skillopt.skill.layout import leaves_fence_open
 from skillopt.sleep._block import END, START, block, with_block
 from skillopt.sleep._weave import weave
 
-LINES = st.sampled_from(["", "a", "b", "- rule", "  indented", "```", "日本", "x\r"])
+LINES = st.sampled_from(["", "a", "b", "- rule", "  indented", "```py\n\n\ncode\n```", "日本", "x\r"])
 TEXTS = st.builds(
-    lambda lines, end, crlf: "".join(f"{line}\n" for line in lines).removesuffix("" if end else "\n").replace("\n", "\r\n" if crlf else "\n"),
+    lambda lines, end, crlf: (
+        "".join(f"{line}\n" for line in lines).removesuffix("" if end else "\n").replace("\n", "\r\n" if crlf else "\n")
+    ),
     st.lists(LINES, max_size=8),
     st.booleans(),
     st.booleans(),
 )
-MARKERS = st.sampled_from([START, END, f"x {START}", f"  {START}  "])
 
 
 @given(texts=st.lists(TEXTS, min_size=2, max_size=5), newline=st.sampled_from(["\n", "\r\n"]))
@@ -51,7 +51,6 @@ def test_rules_added_behind_a_last_line_without_newline_can_be_taken_apart() -> 
 
 def test_an_edit_wrapped_around_another_needs_it_and_not_the_other_way_round() -> None:
     woven = weave(["a\n", "a\nx\n", "a\n<\nx\n>\n"], newline="\n")
-    assert woven.needs == {1: (2,)} or woven.needs == {2: (1,)}
     later = next(number for number, steps in woven.sources.items() if steps == (2,))
     earlier = next(number for number, steps in woven.sources.items() if steps == (1,))
     assert woven.needs == {later: (earlier,)}
@@ -59,21 +58,21 @@ def test_an_edit_wrapped_around_another_needs_it_and_not_the_other_way_round() -
 
 @given(text=TEXTS, content=TEXTS, other=TEXTS)
 def test_only_our_block_changes_and_taking_it_out_gives_the_first_bytes_back(text: str, content: str, other: str) -> None:
-    assume(not leaves_fence_open(to_lf(content)) and not leaves_fence_open(to_lf(other)) and not leaves_fence_open(text))
     once = with_block(text, content)
     if content.strip():
         assert once.startswith(text) and block(once) == to_lf(content).strip("\n")
     else:
         assert once == text
     assert with_block(once, "") == text
-    assert with_block(with_block(once, other), content) == once or not content.strip() or not other.strip()
+    if content.strip() and other.strip():
+        assert with_block(with_block(once, other), content) == once
     assert with_block(with_block(once, other), "") == text
 
 
 @given(before=TEXTS, after=TEXTS, old=TEXTS, new=TEXTS)
 def test_a_block_in_the_middle_of_the_persons_text_is_changed_where_it_stands(before: str, after: str, old: str, new: str) -> None:
     before = before if before.endswith("\n") or not before else f"{before}\n"
-    assume(not any(leaves_fence_open(to_lf(text)) for text in (before, after, old, new)) and new.strip())
+    new = new if new.strip() else "- new"
     text = f"{before}{START}\n{old}\n{END}\n{after}"
     changed = with_block(text, new)
     assert changed.startswith(f"{before}{START}\n") and changed.endswith(f"{END}\n{after}")

@@ -54,7 +54,7 @@ class Aggregator:
         level = list(patches)
         depth = 0
         while len(level) > 1:
-            chunks = [level[at : at + self._size] for at in range(0, len(level), self._size)]
+            chunks = self._chunks(fixed, level)
             merged = await together(*(self._merge(place, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks)))
             ended += [outcome for one in merged for outcome in one.ended]
             calls += sum(one.calls for one in merged)
@@ -62,13 +62,30 @@ class Aggregator:
             depth += 1
         return Merged(edits=level[0] if level else (), ended=tuple(ended), calls=calls)
 
+    def _chunks(self, fixed: str, patches: Sequence[tuple[Proposal, ...]]) -> list[list[tuple[Proposal, ...]]]:
+        """Neighbours to merge in one call: as many as wanted, and two at least, if the model's window has room for them."""
+        room = self._asker.room(fixed, "merge")
+        chunks: list[list[tuple[Proposal, ...]]] = [[]]
+        used = 0
+        for patch in patches:
+            size = len(proposals_section("merged", patch))
+            if len(chunks[-1]) == self._size or (len(chunks[-1]) >= 2 and used + size > room):
+                chunks.append([])
+                used = 0
+            chunks[-1].append(patch)
+            used += size
+        return chunks
+
     async def _merge(self, place: str, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]) -> Merged:
         if len(patches) == 1:
             return Merged(edits=patches[0], ended=(), calls=0)
         unique, ended = _without_copies([edit for patch in patches for edit in patch])
         if len(unique) == 1:
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
-        user = fixed + proposals_section(f"{self._form.noun.capitalize()}s proposed by {len(patches)} analysts", unique)
+        told = proposals_section(f"{self._form.noun.capitalize()}s proposed by {len(patches)} analysts", unique)
+        if not self._form.limited and len(told) > self._asker.room(fixed, "merge"):  # two whole skills beside this one are too long
+            return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
+        user = fixed + told
         reply = await self._asker.ask("merge", place, index, user, self._form.payload)
         if isinstance(reply, Unusable):  # the inputs stay what they are; selection clips them
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)

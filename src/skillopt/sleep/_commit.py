@@ -34,8 +34,8 @@ class Swap:
 def carry_out(journal: Journal, begin: Entry, swaps: Sequence[Swap], backups: Path, *, now: datetime, hook: Hook) -> tuple[str, ...]:
     """Carry out a move and return the targets that had to be left out. Raises, with nothing changed, before the commit."""
     journal.append(begin)
-    hook("begun")
     try:
+        hook("begun")
         for number, swap in enumerate(swaps, 1):
             _prepare(swap, backups / f"{begin.move:03d}-{number}-{swap.place.name}")
             hook(f"ready {swap.file.target}")

@@ -43,7 +43,7 @@ class Schedule:
             raise ConfigError(f"One of {', '.join(map(repr, names))} is no name of an environment variable.")
         paths = [str(path) for path in (self.folder, self.log) if path is not None]
         for text in (*self.command, *paths, *(value for _, value in self.environment)):
-            if any(unicodedata.category(char) in ("Cc", "Cs") for char in text):
+            if any(unicodedata.category(char) in ("Cc", "Cs") or char in "\ufffe\uffff" for char in text):
                 raise ConfigError(f"{text!r} holds a line break or another control character, which no scheduler keeps. Take it out.")
 
     @property
