@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config import absent_names, describe, describe_providers, flags
-from skillopt.config.absent import find_benchmark
+from skillopt.config import describe, describe_providers, flags
 from skillopt.config.backends import DEFAULT_MODELS, EITHER, backend_names, find_backend
 from skillopt.config.keys import ALIASES, DEAD, REFUSED, ROLE_VARIABLES, SHORT
-from skillopt.config.layers import settings_leaves
 from skillopt.config.provider_keys import PROVIDER_KEYS, SECOND_VARIABLES
 from skillopt.config.public import PUBLIC, WHY, differs, public_default
 from skillopt.config.show import Described
@@ -76,7 +74,7 @@ def page() -> str:
     for name in benchmarks.names():
         own = [row for row in describe(name) if row.key not in {shared.key for shared in common}]
         parts += [f"## Settings of `{name}`\n", table(own, name)]
-    parts += ["## Settings of benchmarks that are not installed\n", absent(), WITHOUT, without()]
+    parts += [WITHOUT, without()]
     return "\n".join(parts)
 
 
@@ -117,17 +115,6 @@ def backends() -> str:
         model = "none: name one" if found.provider == "compatible" else model
         cells.append((f"`{name}`", target, optimizer, "yes" if found.fills_optimizer else "", model))
     return lines(("backend", "as target", "as optimizer", "as `model.backend` also fills the optimizer", "default model"), cells)
-
-
-def absent() -> str:
-    """The keys of public benchmarks that are known and not installed."""
-    common = {"env.split_mode", "env.split_ratio", "env.split_seed", "env.split_dir", "env.data_path", "env.limit"}
-    cells = []
-    for name in absent_names():
-        for leaf in settings_leaves(find_benchmark(name)[0].Settings):
-            if leaf.key not in common:
-                cells.append((f"`{name}`", f"`{leaf.key}`", leaf.type_words, plain(leaf.default), leaf.description))
-    return lines(("benchmark", "key", "type", "public default", "meaning"), cells)
 
 
 def without() -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from skillopt.config import load
+from skillopt.errors import ConfigError
+
 
 @pytest.mark.parametrize(
     ("key", "near"),
@@ -139,7 +142,10 @@ def test_what_only_belongs_to_a_refused_key_loads_whatever_it_says(run, write):
 
 
 @pytest.mark.parametrize(
-    ("flag", "owner"), [("max_steps", "alfworld"), ("data_root", "spreadsheetbench"), ("use_sketch", "livemathematicianbench")]
+    ("flag", "owner"),
+    [("max_steps", "alfworld"), ("data_root", "alfworld, docvqa, spreadsheetbench"), ("use_sketch", "livemathematicianbench")],
 )
-def test_a_flag_of_another_benchmark_names_that_benchmark(flag, owner, fails):
-    assert fails(flags={"env": "toy", flag: "1"}) == f"--{flag}: is a key of {owner}, and env.name is toy"
+def test_a_flag_of_another_benchmark_names_that_benchmark(flag, owner, tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load(None, flags={"env": "searchqa", flag: "1"}, options=[], environ={}, cwd=tmp_path)
+    assert str(caught.value) == f"--{flag}: is a key of {owner}, and env.name is searchqa"

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from config._public_files import BENCHMARKS, FILES
-from skillopt.benchmarks import benchmarks
-from skillopt.build import prepare
+from config._public_files import FILES
 from skillopt.config import Resolved, load, render
 from skillopt.errors import SkillOptError
 
@@ -33,8 +31,7 @@ def read(name: str, folder: Path, **flags: object) -> Resolved:
 @pytest.mark.parametrize("name", FILES)
 def test_a_public_file_loads_and_every_value_it_holds_is_used(name: str, public: Path) -> None:
     resolved = read(name, public)
-    missing = [warning for warning in resolved.warnings if "is not installed" not in warning]
-    assert missing == []
+    assert list(resolved.warnings) == []
     in_tools = "tool_loop/" if name.startswith(("alfworld", "officeqa")) else ""
     assert (resolved.config.model.target.name, resolved.config.model.optimizer.name) == (f"{in_tools}azure:gpt-5.5", "azure:gpt-5.5")
     assert resolved.config.optimizer.slow_update_gate_with_selection is False
@@ -46,20 +43,7 @@ def test_a_public_file_loads_and_every_value_it_holds_is_used(name: str, public:
         assert str(found).endswith(str(value)) if isinstance(value, str) else found == value, key
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_benchmark_that_is_not_installed_fails_only_when_its_tasks_are_wanted(name: str, public: Path) -> None:
-    if name in benchmarks.names():
-        pytest.skip(f"{name} is installed")
-    resolved = read(f"{name}/default.yaml", public)
-    assert any("is not installed" in warning for warning in resolved.warnings)
-    assert resolved.config.env.settings is not None
-    with pytest.raises(SkillOptError, match=f"No benchmark named '{name}'"):
-        prepare(resolved)
-
-
 def test_a_key_of_one_benchmark_in_anothers_file_is_refused(public: Path) -> None:
-    if "alfworld" in benchmarks.names():
-        pytest.skip("alfworld has its own settings now")
     with pytest.raises(SkillOptError, match=r"is a key of alfworld, and env\.name is officeqa"):
         read("officeqa/default.yaml", public, max_steps=3)
     with pytest.raises(SkillOptError, match=r"unknown key\. Did you mean 'max_steps'"):

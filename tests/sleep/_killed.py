@@ -14,9 +14,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from sleep._adoption import MEMORY, SKILL, THIRD, World
-
 from skillopt.sleep._block import with_block
+from sleep._adoption import MEMORY, SKILL, THIRD, World
 
 NEW = {"notes": THIRD.encode(), "CLAUDE.md": with_block(MEMORY, "- Run make.").encode()}
 OLD = {"notes": SKILL.encode(), "CLAUDE.md": MEMORY.encode()}

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from sleep._adoption import FIRST, MEMORY, SKILL, THIRD, World
 
 from skillopt.errors import RunConflict, UnknownName, UsageError
 from skillopt.files import lock
 from skillopt.sleep._block import with_block
 from skillopt.sleep.adopt import LOCK
+from sleep._adoption import FIRST, MEMORY, SKILL, THIRD, World
 
 REMEMBERED = with_block(MEMORY, "- Run make.").encode()
 CLOSING = "- Close with the date.\n"
@@ -343,6 +343,13 @@ def test_roots_are_the_users_and_never_the_proposals(world: World) -> None:
         world.desk(roots=(world.project,)).adopt()
     assert world.files()[".claude/skills/notes/SKILL.md"] == SKILL.encode()
     world.desk(roots=(world.project,)).adopt(targets=["CLAUDE.md"])
+
+
+def test_nothing_is_adopted_where_a_root_holds_the_proposals_themselves(world: World) -> None:
+    world.stage()
+    with pytest.raises(UsageError, match="lies in"):
+        world.desk(roots=(world.home,)).adopt()
+    assert world.skill.read_bytes() == SKILL.encode()
 
 
 # --- one at a time

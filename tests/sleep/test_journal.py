@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sleep._adoption import MEMORY, SKILL, THIRD, World
 
 from skillopt.errors import UsageError
 from skillopt.sleep._seal import Key
 from skillopt.sleep.journal import JOURNAL, Entry, Journal
+from sleep._adoption import MEMORY, SKILL, THIRD, World
 
 
 @pytest.fixture
@@ -42,6 +42,14 @@ def test_a_line_torn_at_any_byte_never_happened_and_recovery_goes_on_from_there(
         assert "was finished" in said
         assert adopted.read_bytes()[: ends[1]] == whole[: ends[1]]
         assert world.desk().status().proposals[0].state == "adopted"
+
+
+def test_what_a_torn_line_left_is_gone_when_the_next_one_is_written(world: World, adopted: Path) -> None:
+    adopted.write_bytes(adopted.read_bytes() + b'{"line": 3, ' + b"x" * 5000)
+    world.desk().undo()
+    assert world.skill.read_bytes() == SKILL.encode()
+    assert b"xxx" not in adopted.read_bytes()
+    assert [move.action for move in Journal(adopted, world.store.ids()[0], world.store.key()).standing().moves] == ["adopt", "undo"]
 
 
 def test_a_torn_first_line_is_no_move(world: World, adopted: Path) -> None:
@@ -128,7 +136,7 @@ def test_a_disk_that_takes_nothing_more_changes_nothing(world: World) -> None:
     world.stage()
     backups = world.store.folder(world.store.ids()[0]) / "backups"
     backups.write_text("in the way of the folder")
-    with pytest.raises(UsageError, match="cannot be written.*Nothing was changed"):
+    with pytest.raises(UsageError, match=r"cannot be written.*Nothing was changed"):
         world.desk().adopt()
     assert (world.skill.read_bytes(), world.memory.read_bytes()) == (SKILL.encode(), MEMORY.encode())
     backups.unlink()

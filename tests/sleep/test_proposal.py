@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from sleep._adoption import FIRST, JUDGED, MEMORY, SECOND, SKILL, THIRD, World
 
 from skillopt.errors import SkillError, UsageError
 from skillopt.sleep._seal import Key, make_key, read_key
 from skillopt.sleep.proposal import MANIFEST, Draft, Evidence, Step, Store
+from sleep._adoption import FIRST, JUDGED, MEMORY, SECOND, SKILL, THIRD, World
 
 
 @pytest.fixture

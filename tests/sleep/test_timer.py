@@ -91,7 +91,7 @@ def test_every_scheduler_gives_back_what_it_was_given(words: list[str], hour: in
     assert _launchd.parse(_launchd.render(schedule)) == schedule
     bare = replace(schedule, environment=(), log=None)
     assert _task_scheduler.parse(ID, _task_scheduler.render(bare)) == bare
-    if "\\%" not in " ".join(command + (value,)):
+    if "\\%" not in " ".join((*command, value)):
         assert _cron.parse(_cron.render(schedule)) == {ID: schedule}
 
 
@@ -129,6 +129,14 @@ def as_cron_reads(command: str) -> str:
             read += char
             escaped = char == "\\"
     return read
+
+
+def test_nothing_in_a_unit_has_a_meaning_to_systemd_that_the_command_did_not_have() -> None:
+    schedule = replace(PLAIN, command=("/bin/x", "$HOME %h a\\b \"q\" 's'", ""), environment=(("A", "$HOME %h"),))
+    service, _ = _systemd.render(schedule)
+    assert 'ExecStart="/bin/x" "$$HOME %%h a\\\\b \\"q\\" \'s\'" ""\n' in service
+    # Environment= knows specifiers but expands no variables.
+    assert 'Environment="A=$HOME %%h"\n' in service
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
@@ -194,7 +202,7 @@ def test_a_person_without_a_crontab_gets_one(tmp_path: Path) -> None:
 def test_a_crontab_that_cannot_be_read_is_never_overwritten(broken: bytes) -> None:
     crontab = Crontab(OTHERS, broken=broken or b" ")
     for act in (lambda: _cron.Cron(crontab).install(PLAIN), lambda: _cron.Cron(crontab).uninstall(ID), _cron.Cron(crontab).entries):
-        with pytest.raises(UsageError, match="cannot be read.*so it is not changed"):
+        with pytest.raises(UsageError, match=r"cannot be read.*so it is not changed"):
             act()
     assert (crontab.writes, crontab.content) == (0, OTHERS)
 

@@ -121,10 +121,10 @@ def config_name(argument: str | None, option: str | None) -> str | None:
 
 def _flag_options(wanted: Callable[[str], bool]) -> dict[str, inspect.Parameter]:
     from skillopt.benchmarks import benchmarks
-    from skillopt.config import FLAT, absent_names, flags
+    from skillopt.config import FLAT, flags
 
     found = {flag.name: (flag, _panel(flag.key)) for flag in flags() if wanted(flag.key)}
-    for benchmark in [*benchmarks.names(), *absent_names()]:
+    for benchmark in benchmarks.names():
         try:
             own = flags(benchmark)
         except ImportError:  # a plug-in without its dependencies says so when it is used, not when another one is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from skillopt.config.absent import absent_names
 from skillopt.config.budget import parse_budget
 from skillopt.config.files import packaged_names
 from skillopt.config.flags import Flag, flags
@@ -25,7 +24,6 @@ __all__ = [
     "RoleConfig",
     "RoleSpec",
     "Source",
-    "absent_names",
     "as_json",
     "describe",
     "describe_providers",

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from skillopt.config.absent import COMMON_KEYS, benchmarks_with
+from skillopt.config.benchmark_keys import COMMON_KEYS, benchmarks_with
 from skillopt.config.fields import Leaf
 from skillopt.config.keys import DEAD, DEAD_PREFIXES, FLAT, REFUSED
 from skillopt.config.layers import LEAVES, SECTIONS, leaf_of, settings_leaves

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from skillopt.config.absent import find_benchmark
+from skillopt.benchmarks import benchmarks
 from skillopt.config.keys import ALIASES, DEAD, FLAT, REFUSED
 from skillopt.config.layers import LEAVES, leaf_of, settings_leaves
 from skillopt.config.provider_keys import PROVIDER_KEYS
@@ -29,7 +29,7 @@ class Flag:
 
 def flags(benchmark: str | None = None) -> list[Flag]:
     """The public flags, typed by the schema; with a benchmark, also one for each of its own keys."""
-    settings = find_benchmark(benchmark)[0].Settings if benchmark is not None else None
+    settings = benchmarks.get(benchmark).Settings if benchmark is not None else None
     names = dict(FLAT) | {key.removeprefix("model."): key for key in PROVIDER_KEYS}
     names |= {leaf.key.removeprefix("env."): leaf.key for leaf in (settings_leaves(settings) if settings else ())}
     offered = [_flag(name, key, settings) for name, key in names.items()]

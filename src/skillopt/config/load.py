@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import complain
-from skillopt.config.absent import find_benchmark
 from skillopt.config.backends import CHAT
 from skillopt.config.connect import connect
 from skillopt.config.environment import Variables, read_dotenv
@@ -79,7 +78,7 @@ def load(
     problems: list[str] = []
     warnings: list[str] = []
     files = [file_layer(document, problems) for document in documents]
-    plugin, name = _benchmark([*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems, warnings)
+    plugin, name = _benchmark([*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems)
     settings = plugin.Settings if plugin is not None else None
     layers: Layered = [
         default_layer(plugin.defaults, name or "", problems) if plugin is not None else {},
@@ -191,20 +190,16 @@ def _simulate_both(merged: dict[str, Entry]) -> None:
         merged[key] = Entry(key=key, value="world", source=Source(layer="default", where="as the target is simulated"), written=key)
 
 
-def _benchmark(layers: Layered, registry: Registry, problems: list[str], warnings: list[str]) -> tuple[BenchmarkPlugin | None, str | None]:
+def _benchmark(layers: Layered, registry: Registry, problems: list[str]) -> tuple[BenchmarkPlugin | None, str | None]:
     """The benchmark that is named, and its name; its settings decide which `env` keys exist."""
-    merged = _merge(layers)
-    entry = merged.get("env.name")
+    entry = _merge(layers).get("env.name")
     if entry is None or not isinstance(entry.value, str) or not entry.value:
         return None, None
     try:
-        plugin, installed = find_benchmark(entry.value, registry, [key.removeprefix("env.") for key in merged if key.startswith("env.")])
+        return registry.get(entry.value), entry.value
     except SkillOptError as error:
         problems.append(f"{entry}: {error}")
         return None, entry.value
-    if not installed:
-        warnings.append(f"{entry}: the benchmark {entry.value!r} is not installed; its settings are read, its tasks are not there")
-    return plugin, entry.value
 
 
 def _merge(layers: Layered) -> dict[str, Entry]:

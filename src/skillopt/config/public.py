@@ -103,6 +103,14 @@ PUBLIC: Mapping[str, Any] = {
     "env.split_dir": "",
     "env.data_path": "",
     "env.limit": 0,
+    "env.max_steps": 50,
+    "env.image_detail": "auto",
+    "env.shuffle_choices": True,
+    "env.use_theorem": False,
+    "env.use_sketch": False,
+    "env.mode": "multi",
+    "env.max_tool_turns": 24,
+    "env.search_mode": "offline",
 }
 """Public key to the value it ships with, or that its backend then takes. A key that is not here is ours."""
 

@@ -175,15 +175,16 @@ class Limiter:
         await self._turnstile.acquire(background=request.background, first=attempt > 0)
         try:
             behind: int | None = None
+            patient_until = self._clock() + self.retry.seconds  # a pace that was learned wrongly is tried at last
             while True:
                 with self._waiting_behind(None):
                     await self._wait_for_hold()
                 seconds, flow = self._pace.wait(request, self._clock(), attempt)
-                if seconds <= 0:
+                if seconds <= 0 or self._clock() >= patient_until:
                     return self._pace.send(request, self._clock(), behind)
                 behind = flow
                 with self._waiting_behind(flow):
-                    await self._sleep(seconds, self._news)
+                    await self._sleep(min(seconds, patient_until - self._clock()), self._news)
         finally:
             self._turnstile.release()
 

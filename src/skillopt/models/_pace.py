@@ -19,6 +19,8 @@ IDLE = 1.0
 """Not asked for so long, an endpoint that is free starts a new measure; no first measure is taken over less."""
 FEW = 3
 """Calls that a measure needs before the next one begins."""
+FRUITLESS = 6
+"""Bursts of refusals in a row after which an endpoint that took nothing in between is out of order, and has no pace to be learned."""
 QUEUED = 0.5
 """Share of the time in which calls must have queued for what was taken to be all that is allowed."""
 MARGIN = 0.5
@@ -130,6 +132,7 @@ class Pace:
         self._start = self._burst = Mark(at=-math.inf)
         self._before: tuple[float, ...] = ()
         self._refused: tuple[float, ...] = ()
+        self._fruitless = 0
         self._blamed: tuple[int, ...] = ()
 
     @property
@@ -180,6 +183,7 @@ class Pace:
 
     def arrived(self, sent: Sent, usage: Usage | None) -> None:
         """The call was answered."""
+        self._fruitless = 0
         if usage is not None and usage.total > 0:
             found = usage.total / sent.size
             if sent.kind not in self._density:
@@ -195,6 +199,7 @@ class Pace:
         if sent.number >= self._burst.number:
             self._open_burst(said, now)
             self._refused = sent.amounts
+            self._fruitless += 1
             for index in self._blamed:
                 if sent.had_spare[index] and not math.isinf(self._before[index]):
                     self.flows[index].saves_less()
@@ -208,6 +213,9 @@ class Pace:
             taken = (burst.totals[index] - start.totals[index] + self._refused[index] / 2) / seconds if calls >= 1 else 0.0
             queued = burst.queued[index] - start.queued[index] >= QUEUED * seconds
             self.flows[index].learn(taken, self._before[index], queued=queued, sure=sure, now=now)
+        if self._fruitless > FRUITLESS:  # whoever asks must find out, and not wait ever longer for a turn
+            for flow in self.flows:
+                flow.limit = math.inf
 
     def _open_burst(self, said: str, now: float) -> None:
         if self._burst.number > self._start.number and self._burst.totals[0] - self._start.totals[0] >= FEW:

@@ -24,7 +24,10 @@ DEAD: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "evidence_max_chars": ("a night's evidence is its run folder", (4000,)),
     "multi_skill_report": ("multi_skill_fanout is the key", (False,)),
     "replay_mode": ("what is replayed is said by the models", ("mock", "")),
-    **{f"{name}_path": ("agent programs are found on PATH, or by options of the model", ("",)) for name in ("codex", "pi", "cursor", "opencode")},
+    **{
+        f"{name}_path": ("agent programs are found on PATH, or by options of the model", ("",))
+        for name in ("codex", "pi", "cursor", "opencode")
+    },
 }
 """Public keys without effect here: why, and the values that need no word about it."""
 REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {

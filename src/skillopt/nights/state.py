@@ -117,7 +117,9 @@ class ProjectHome:
         except FileNotFoundError:
             return ProjectState(project=str(self.project))
         except (OSError, ValidationError) as error:
-            raise UsageError(f"{path} cannot be read as the state of nights ({type(error).__name__}). Move it away to begin anew.") from error
+            raise UsageError(
+                f"{path} cannot be read as the state of nights ({type(error).__name__}). Move it away to begin anew."
+            ) from error
 
     def save(self, state: ProjectState) -> None:
         """Write it down, whole or not at all."""

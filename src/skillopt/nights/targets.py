@@ -1,0 +1,128 @@
+"""Decides which skill each task of a night belongs to, and in which folders a night may propose changes at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillopt.errors import SkillError
+from skillopt.nights.settings import SleepSettings
+from skillopt.skill.document import Document
+from skillopt.skill.folder import SKILL_FILE
+from skillopt.sleep._place import confined
+from skillopt.sleep.mine import MinedTask
+
+SKILL_FOLDERS = (".claude/skills", ".agents/skills", ".cursor/skills", ".devin/skills")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """One skill with the tasks that are to make it better. `before` is the file as it is, None where there is none yet."""
+
+    name: str
+    path: Path
+    before: str | None
+    seed: str
+    """What training starts from: the file's text, or a page with nothing but a name and a purpose."""
+    tasks: tuple[MinedTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where skills lie. `skills` are folders that hold one folder for each skill; `roots` is all that adoption may write to."""
+
+    skills: tuple[Path, ...]
+    roots: tuple[Path, ...]
+    new: Path
+    """Where a skill goes that is not there yet."""
+
+
+def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> Ground:
+    """The folders of skills that exist: of the project, of the person, and those that were named."""
+    personal = (settings.claude_home or home / ".claude") / "skills"
+    own = [project / folder for folder in SKILL_FOLDERS]
+    skills = [path.absolute() for path in (*own, personal, *settings.skill_roots) if path.is_dir()]
+    roots = list(skills)
+    if settings.target_skill_path is not None:
+        named = settings.target_skill_path.absolute()
+        roots.append(named.parent.parent if named.name == SKILL_FILE else named.parent)
+    real = Path(os.path.realpath(state))
+    if Path(os.path.realpath(project)) not in (real, *real.parents):
+        # A project that holds the state folder, such as the home folder itself, is no root: only its folders of skills are.
+        roots.append(project)
+    return Ground(
+        skills=tuple(dict.fromkeys(skills)),
+        roots=tuple(dict.fromkeys(root for root in roots if root.is_dir())),
+        new=next((path for path in own if path.is_dir()), own[0]),
+    )
+
+
+def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> tuple[list[Aim], list[str]]:
+    """The skills of a night, the one with most tasks first, and what a person should know about the tasks that belong to none."""
+    notes: list[str] = []
+    by_path: dict[Path, list[MinedTask]] = defaultdict(list)
+    for task in tasks:
+        by_path[_path(task, settings, where, notes)].append(task)
+    found = []
+    for path, its in by_path.items():
+        counts = Counter(task.split for task in its)
+        if not counts["train"] or not counts["val"]:
+            notes.append(
+                f"{_name(path)}: {counts['train']} tasks to learn from and {counts['val']} to decide with; a night needs some of both, "
+                "so this skill waits."
+            )
+            continue
+        found.append(_aim(path, its, where.roots))
+    return sorted(found, key=lambda aim: (-len(aim.tasks), str(aim.path))), list(dict.fromkeys(notes))
+
+
+def live_text(path: Path, roots: Sequence[Path]) -> str | None:
+    """A target's text as it is now; None where there is no file. Raises `UsageError` for a link or a place outside the roots."""
+    found = confined(path, roots).look()
+    if found is None:
+        return None
+    try:
+        return found.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SkillError(f"{path} is not UTF-8: byte {error.start} cannot be read. Save the file as UTF-8.") from error
+
+
+def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[str]) -> Path:
+    if settings.target_skill_path is not None:
+        return settings.target_skill_path.absolute()
+    managed = where.new / settings.managed_skill_name / SKILL_FILE
+    if settings.multi_skill_fanout is False or len(task.skills) != 1:
+        return managed
+    name = task.skills[0]
+    if not _NAME.fullmatch(name):
+        return managed
+    held = {os.path.realpath(path): path for root in where.skills if (path := root / name / SKILL_FILE).is_file()}
+    if len(held) == 1:
+        return next(iter(held.values()))
+    if held:
+        notes.append(f"Several skills are called {name!r} ({', '.join(map(str, held.values()))}); its tasks go to {managed.parent.name}.")
+    return managed
+
+
+def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
+    before = live_text(path, roots)
+    name = _name(path)
+    seed = before if before is not None and before.strip() else _scaffold(name)
+    Document(seed)  # a text that cannot be trained is refused before anything is paid
+    return Aim(name=name, path=path, before=before, seed=seed, tasks=tuple(tasks))
+
+
+def _name(path: Path) -> str:
+    return path.parent.name if path.name == SKILL_FILE else path.stem
+
+
+def _scaffold(name: str) -> str:
+    purpose = (
+        "What this person wants of answers that come back, learned from earlier sessions. Use it whenever you write something for them."
+    )
+    return f"---\nname: {name}\ndescription: {purpose}\n---\n\n# What was learned\n"

@@ -1,0 +1,140 @@
+"""What a night works on, pinned: decides that a night which goes on after a stop is the same night, whatever happened meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skillopt.errors import UsageError
+from skillopt.files import write_bytes
+from skillopt.nights.targets import Aim
+from skillopt.sleep.mine import MinedTask
+from skillopt.sleep.proposal import Cost, Evidence, Judgement
+from skillopt.tasks.task import Split, Task
+
+FILE = "tonight.json"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PinnedTask(_Record):
+    """A mined task as it is asked tonight. All of it is redacted text."""
+
+    id: str
+    kind: str
+    prompt: str
+    split: Split
+    reference: dict[str, Any]
+    sessions: tuple[str, ...]
+
+    @classmethod
+    def of(cls, task: MinedTask) -> PinnedTask:
+        """The task as it was mined."""
+        made = task.as_task()
+        return cls(id=task.id, kind=task.kind, prompt=task.prompt, split=task.split, reference=dict(made.reference), sessions=task.sessions)
+
+    def as_task(self) -> Task:
+        """For a run."""
+        return Task(id=self.id, prompt=self.prompt, reference=self.reference, kind=self.kind)
+
+
+class Change(_Record):
+    """An accepted edit: the text after it, and where it comes from."""
+
+    text: str
+    evidence: Evidence
+
+
+class Outcome(_Record):
+    """What training came to for one skill; without changes there is nothing to propose."""
+
+    claim: str
+    judgement: Judgement
+    cost: Cost
+    changes: tuple[Change, ...] = ()
+
+
+class Group(_Record):
+    """One skill of the night."""
+
+    name: str
+    path: str
+    before: str | None
+    seed: str
+    tasks: tuple[PinnedTask, ...]
+    outcome: Outcome | None = None
+
+    @classmethod
+    def of(cls, aim: Aim) -> Group:
+        """A skill as it was found."""
+        tasks = tuple(PinnedTask.of(task) for task in aim.tasks)
+        return cls(name=aim.name, path=str(aim.path), before=aim.before, seed=aim.seed, tasks=tasks)
+
+    def of_split(self, split: Split) -> tuple[Task, ...]:
+        """Its tasks of a split, in their fixed order."""
+        return tuple(task.as_task() for task in self.tasks if task.split == split)
+
+
+class Tonight(_Record):
+    """All that the night knows; each skill's outcome is added when it is there."""
+
+    version: int = 1
+    number: int
+    started: datetime
+    sessions: int
+    next_since: datetime | None
+    advice: str
+    """What the person said and decided, for the optimizer."""
+    groups: tuple[Group, ...]
+    notes: tuple[str, ...] = ()
+    suggestions: int = 0
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks it works on."""
+        return sum(len(group.tasks) for group in self.groups)
+
+    def with_outcome(self, place: int, outcome: Outcome) -> Tonight:
+        """The night with one more skill done."""
+        groups = list(self.groups)
+        groups[place] = groups[place].model_copy(update={"outcome": outcome})
+        return self.model_copy(update={"groups": tuple(groups)})
+
+
+def save(tonight: Tonight, folder: Path) -> None:
+    """Write it into the night's folder, whole or not at all."""
+    text = json.dumps(tonight.model_dump(mode="json"), indent=1, ensure_ascii=False)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_bytes(folder / FILE, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
+
+
+def load(folder: Path) -> Tonight:
+    """Read it back. Raises `UsageError` where it cannot be."""
+    try:
+        return Tonight.model_validate_json((folder / FILE).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise UsageError(
+            f"The open night in {folder} cannot be read ({type(error).__name__}). `skillopt sleep run --restart` leaves it and begins anew."
+        ) from error
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    """The sum; one unknown part makes its sum unknown."""
+    every = list(costs)
+
+    def added(values: list[Any]) -> Any:
+        return None if any(value is None for value in values) else sum(values)
+
+    return Cost(
+        calls=added([cost.calls for cost in every]),
+        tokens=added([cost.tokens for cost in every]),
+        dollars=added([cost.dollars for cost in every]),
+        minutes=added([cost.minutes for cost in every]),
+    )
