@@ -251,10 +251,12 @@ class Ledger:
             elif self._outstanding:
                 return
             else:
-                self._refuse_all(self._is_spent())
+                self._refuse_all(self._is_spent(head.need))
 
-    def _is_spent(self) -> BudgetSpent:
+    def _is_spent(self, need: Amount) -> BudgetSpent:
         kept = "" if self._finishing or self._set_aside == Amount() else " beside what is set aside for the test"
+        if self.budget.tokens is not None:
+            kept += f" (it reserves {need.tokens:,} tokens, its whole output cap among them: a lower cap goes further)"
         return BudgetSpent(
             f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens are charged"
             + (f" after {self.elapsed() / 60:.4g} minutes" if self.budget.seconds is not None else "")

@@ -87,7 +87,7 @@ def test_the_optimizer_is_told_how_many_tasks_there_were_and_sees_both_attempts_
     """The public prompt says 20 whatever the sample is."""
     event = ended(told, 2)
     (call,) = told.asked("slow_update", "e2/end")
-    assert f"{len(event.pairs)} training tasks were run with both skills" in call.text and len(event.pairs) == 6
+    assert f"{len(event.pairs)} training tasks are shown, each run with both skills" in call.text and len(event.pairs) == 6
     kinds = Counter(pair["category"] for pair in event.pairs)
     assert kinds["stable_success"] and kinds["persistent_fail"] + kinds["improved"]
     for pair in event.pairs:

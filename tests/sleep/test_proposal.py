@@ -14,7 +14,7 @@ import pytest
 
 from skillopt.errors import SkillError, UsageError
 from skillopt.sleep._seal import Key, make_key, read_key
-from skillopt.sleep.proposal import MANIFEST, Draft, Evidence, Step, Store
+from skillopt.sleep.proposal import MANIFEST, Draft, Evidence, Step, Store, live_text
 from sleep._adoption import FIRST, JUDGED, MEMORY, SECOND, SKILL, THIRD, World
 
 
@@ -173,6 +173,21 @@ def test_proposals_and_key_may_not_lie_where_adoption_writes(world: World) -> No
     inside = Store(state=world.project / ".skillopt", key_file=world.home / "key")
     with pytest.raises(UsageError, match="lies in"):
         inside.refuse_inside(world.roots)
+
+
+def test_a_night_reads_its_targets_by_the_same_rules(world: World) -> None:
+    assert live_text(world.skill, world.roots) == SKILL
+    assert live_text(world.skills / "fresh" / "SKILL.md", world.roots) is None
+    world.memory.write_bytes(b"caf\xe9")
+    with pytest.raises(SkillError, match="not UTF-8"):
+        live_text(world.memory, world.roots)
+    world.memory.unlink()
+    world.memory.symlink_to(world.skill)
+    with pytest.raises(UsageError, match="symbolic link"):
+        live_text(world.memory, world.roots)
+    for missing in (world.home / "nowhere", world.skill):
+        with pytest.raises(UsageError, match="There is no folder"):
+            live_text(missing / "x.md", (missing,))
 
 
 # --- whose proposal it is

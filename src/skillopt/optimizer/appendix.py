@@ -12,6 +12,8 @@ from skillopt.optimizer._replies import Consolidated, Unusable
 from skillopt.skill.document import Document, problem_with, to_lf
 
 HEADING = "## Execution Notes Appendix"
+LONGEST_NOTE = 500
+"""Characters; a longer one is no reminder and is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> App
     for note in new:
         note = _BULLET.sub("", " ".join(to_lf(note).split()))
         essence = _essence(note)
-        if essence and essence not in seen and not problem_with(note):
+        if essence and essence not in seen and len(note) <= LONGEST_NOTE and not problem_with(note):
             seen.add(essence)
             found.append(note)
     if problem_with(before):

@@ -124,7 +124,7 @@ def _skills(older: str, newer: str) -> str:
 def _comparison(pairs: Sequence[Pair], room: int) -> str:
     told = [pair for pair in pairs if pair.category != "stable_success"]
     share = max(400, room // max(1, 2 * len(told)))
-    parts = [f"{len(pairs)} training tasks were run with both skills."]
+    parts = [f"{len(pairs)} training tasks are shown, each run with both skills."]
     for category in _ORDER:
         members = [pair for pair in pairs if pair.category == category]
         if not members:

@@ -57,8 +57,13 @@ class Place:
 
     def look(self) -> Found | None:
         """The file; None when it is not there. Raises `UsageError` for a link, another name for it, or what is no plain file."""
-        with self.folder() as folder:
-            return None if folder is None else folder.look(self.name)
+        try:
+            with self.folder() as folder:
+                return None if folder is None else folder.look(self.name)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path} cannot be read: {error.strerror or error}. Check its permissions and those of its folder."
+            ) from error
 
     def missing(self) -> int:
         """How many of its folders are not there yet."""
@@ -72,7 +77,7 @@ class Place:
         """Its folder (or one `up` from there), held open; None when it is not there and not to be made."""
         try:
             held: Folder | None = Folder(self.root)
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"There is no folder {self.root}, in which {self.path} is to be written. Make it, or name another.") from error
         try:
             for part in self.parts[: len(self.parts) - 1 - up]:

@@ -127,8 +127,8 @@ def _note(move: Move | None) -> str:
     if move is None:
         return ""
     if move.step == "begun":
-        return f"An {move.action} was interrupted before it changed anything; the next adopt, undo or discard clears it away."
-    return f"An {move.action} was interrupted while files were put in place; the next adopt, undo or discard finishes it."
+        return f"The last {move.action} was interrupted before it changed anything; the next adopt, undo or discard clears it away."
+    return f"The last {move.action} was interrupted while files were put in place; the next adopt, undo or discard finishes it."
 
 
 def _target(target: Target, standing: Standing, roots: Sequence[Path]) -> TargetStatus:

@@ -31,7 +31,7 @@ from skillopt.sleep._place import confined
 from skillopt.sleep._seal import Key, make_key, read_key
 from skillopt.sleep._weave import weave
 
-__all__ = ["Change", "Cost", "Draft", "Evidence", "Judgement", "Pair", "Proposal", "Step", "Store", "Target", "checked"]
+__all__ = ["Change", "Cost", "Draft", "Evidence", "Judgement", "Pair", "Proposal", "Step", "Store", "Target", "checked", "live_text"]
 
 MANIFEST = "proposal.json"
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
@@ -168,6 +168,18 @@ class Store:
                         f"{ours} lies in {root}, a folder that adoption may write to. Keep proposals and key outside of it, "
                         "or name the folders of your skills instead of one that holds everything."
                     )
+
+
+def live_text(path: Path, roots: Sequence[Path]) -> str | None:
+    """The text of a target as it is now, for a night to start from; None where there is no file.
+
+    Raises `UsageError` for a place that adoption would refuse, so that no night is paid for it, and `SkillError` for what is not UTF-8.
+    """
+    found = confined(path, roots).look()
+    try:
+        return None if found is None else found.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SkillError(f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as UTF-8.") from error
 
 
 def purpose(id: str, what: str = "proposal") -> str:

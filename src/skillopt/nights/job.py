@@ -1,0 +1,129 @@
+"""Turns one skill of a night into a training job: its tasks as a benchmark, a small plan, and what is left of tonight's allowance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from skillopt.benchmarks._data import QuestionBenchmark
+from skillopt.build import Job, prepare
+from skillopt.config import load
+from skillopt.errors import ConfigError
+from skillopt.nights.roles import Roles
+from skillopt.nights.settings import SleepSettings
+from skillopt.nights.tonight import Group
+from skillopt.optimizer._ask import packaged
+from skillopt.sleep._status import Decision
+from skillopt.sleep.proposal import Cost
+from skillopt.sleep.scoring import MinedScorer
+from skillopt.tasks.protected import Protected
+from skillopt.tasks.splits import Splits
+from skillopt.tasks.task import Task
+
+BATCH = 10
+_ANALYSTS = ("analyst_failure", "analyst_success")
+_SHOWN = 300
+_DECISIONS = 20
+
+
+class SleepBenchmark(QuestionBenchmark):
+    """A person's own requests. What a check demands is the person's wish, so a skill may say it; a pattern's source teaches nothing."""
+
+    def protected(self, task: Task) -> Protected:
+        """Patterns and rubrics: what a skill could quote without an answer getting better."""
+        checks = task.reference.get("checks", ())
+        rubric = task.reference.get("rubric")
+        return Protected(
+            patterns=tuple(str(check["arg"]) for check in checks if check["op"] == "regex"), rubrics=(rubric,) if rubric else ()
+        )
+
+
+def benchmark_of(group: Group, advice: str) -> SleepBenchmark:
+    """The tasks of a skill; the optimizer's prompts end with what the person wants."""
+    return SleepBenchmark(
+        name="sleep",
+        splits=Splits(train=group.of_split("train"), val=group.of_split("val"), test=group.of_split("test")),
+        scorer=MinedScorer(),
+        system=prompt_text("rollout"),
+        seed_skill=group.seed,
+        prompts={stage: packaged(stage) + prompt_text("person") + advice for stage in _ANALYSTS} if advice else {},
+    )
+
+
+def job_of(
+    group: Group, settings: SleepSettings, roles: Roles, *, advice: str, spent: Cost, rollouts: Path, environ: Mapping[str, str], cwd: Path
+) -> Job:
+    """Everything the training run of a skill works on; nothing is paid yet.
+
+    The `.env` of the working directory is not read: a night runs in whatever repository it is pointed at.
+    """
+    mine = {
+        "train.num_epochs": 1,
+        "train.batch_size": BATCH,
+        "train.seed": settings.seed,
+        "optimizer.learning_rate": settings.edit_budget,
+        "evaluation.gate_metric": settings.gate_metric,
+        "evaluation.gate_mixed_weight": settings.gate_mixed_weight,
+    }
+    # One epoch has nothing to look back to, and a slow update's region would put its markers into a live skill.
+    fixed: dict[str, Any] = {
+        "model.target": roles.target,
+        "model.optimizer": roles.optimizer,
+        "evaluation.use_gate": settings.gate_mode == "on",
+        "optimizer.use_slow_update": False,
+        "optimizer.use_meta_skill": False,
+        "cache.path": str(rollouts),
+        **_left(settings, spent),
+    }
+    if settings.gate_no_regression:
+        fixed["gate.policy"] = "no_regression"
+    for key in settings.options:
+        if key in fixed or key.startswith(("budget.", "env.skill_init", "env.out_root", "env.name")):
+            raise ConfigError(f"options: {key} is decided by the night itself; use its own key (docs/sleep.md).")
+    every = {**mine, **settings.options, **fixed}
+    options = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in every.items()]
+    job = prepare(load(None, flags={}, options=options, environ=environ, cwd=cwd, dotenv=False), benchmark=benchmark_of(group, advice))
+    if job.simulated:
+        raise ConfigError("The simulated world cannot learn from real sessions, so it is no model of a night. Name a real one.")
+    return job
+
+
+def is_spent(settings: SleepSettings, spent: Cost) -> str:
+    """Which part of tonight's allowance is used up; empty while all of it has something left."""
+    pairs = (
+        ("tokens", settings.max_tokens_per_night, spent.tokens),
+        ("dollars", settings.max_dollars_per_night, spent.dollars),
+        ("minutes", settings.max_minutes_per_night, spent.minutes),
+    )
+    return next((name for name, limit, used in pairs if limit and used is not None and used >= limit), "")
+
+
+def advice_of(settings: SleepSettings, decisions: Sequence[Decision]) -> str:
+    """The person's preferences, and what they decided on earlier proposals, as the optimizer reads it; empty where there is neither."""
+    lines = [f"- {' '.join(settings.preferences.split())}"] if settings.preferences.strip() else []
+    for one in decisions[-_DECISIONS:]:
+        text = " ".join((one.added or one.cut).split())[:_SHOWN]
+        what = "adding" if one.added else "removing"
+        verdict = "agreed to" if one.decision == "adopted" else "decided against"
+        lines.append(f"- The person {verdict} {what} this in {one.target}: {json.dumps(text, ensure_ascii=False)}")
+    return "\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def prompt_text(name: str) -> str:
+    """A prompt of ours by its name."""
+    return files("skillopt.nights").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
+
+
+def _left(settings: SleepSettings, spent: Cost) -> dict[str, Any]:
+    """What is left of the allowance. The run's own spending is in its folder, so `spent` is what the night's other skills took."""
+    left: dict[str, Any] = {}
+    if settings.max_tokens_per_night:
+        left["budget.tokens"] = settings.max_tokens_per_night - (spent.tokens or 0)
+    if settings.max_dollars_per_night:
+        left["budget.usd"] = settings.max_dollars_per_night - (spent.dollars or 0.0)
+    if settings.max_minutes_per_night:
+        left["budget.minutes"] = settings.max_minutes_per_night - (spent.minutes or 0.0)
+    return left

@@ -1,0 +1,1 @@
+"""The door `python -m skillopt_sleep`: the same as `skillopt sleep`."""
