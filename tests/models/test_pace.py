@@ -53,7 +53,7 @@ def session(
                 pace.arrived(sent, Usage(input_tokens=sizes[number], output_tokens=0))
             else:
                 refusals[number] = refusals.get(number, 0) + 1
-                pace.refused(sent, over[0] if names else "slow down", at)
+                pace.refused(sent, over[0] if names else "too many requests", at)
                 told = {"exactly": over[1], "seconds": math.ceil(over[1]), "nothing": 0.0}[tells]
                 hold = max(hold, at + told)
                 heapq.heappush(heard, (at + max(told, 0.375 * 2 ** (refusals[number] - 1)), number, None, None))
@@ -125,7 +125,9 @@ def test_a_lonely_refusal_teaches_nothing() -> None:
         ("HTTP 429: Rate limit reached for m on requests per min (RPM): Limit 3", {"calls"}),
         ("HTTP 429: Rate limit reached for m on tokens per min (TPM): Limit 10000", {"tokens"}),
         ("This request would exceed your organization's rate limit of 50,000 input tokens per minute", {"tokens"}),
-        ("HTTP 429: slow down", {"calls", "tokens"}),
+        ("HTTP 429: too many requests", {"calls", "tokens"}),
+        ("HTTP 529: overloaded", set()),
+        ("HTTP 429: simulated", set()),
     ],
 )
 def test_the_limit_that_a_refusal_names_is_the_one_that_is_learned(said: str, units: set[str]) -> None:
@@ -134,6 +136,37 @@ def test_the_limit_that_a_refusal_names_is_the_one_that_is_learned(said: str, un
     pace.refused(sent[-1], said, 0.1)
     assert {flow.unit for flow in pace.flows if not math.isinf(flow.limit)} == units
     assert pace.flows[0].limit in (5.5, math.inf)  # within the first second five were taken, and not quite a sixth
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
+def test_refusals_now_and_then_that_do_not_come_from_the_pace_do_not_ruin_it(share: float) -> None:
+    """As when another program uses the same key: a thousand calls a second are asked for, and a fair part of them is sent."""
+    now, pace, chance = 0.0, Pace(), random.Random(3)
+    for _ in range(2000):
+        seconds, behind = pace.wait(request(10), now)
+        pace.waited(seconds, behind)
+        now += seconds + 0.001
+        sent = pace.send(request(10), now, behind)
+        if chance.random() < share:
+            pace.refused(sent, "rate limit exceeded", now)
+        else:
+            pace.arrived(sent, Usage(input_tokens=10, output_tokens=1))
+    assert 2000 / now > 5
+    assert pace.calls_a_second() > 5
+
+
+def test_an_endpoint_that_takes_nothing_at_all_has_no_pace() -> None:
+    """An outage must come to light as one, whatever was learned before it."""
+    now, pace = 0.0, Pace()
+    burst = [pace.send(request(10), 0.01 * number) for number in range(6)]
+    pace.refused(burst[-1], "rate limit exceeded", 0.1)
+    assert not pace.is_free
+    for _ in range(10):
+        seconds, behind = pace.wait(request(10), now)
+        now += seconds + 0.001
+        pace.refused(pace.send(request(10), now, behind), "rate limit exceeded", now)
+    assert pace.is_free
+    assert now < 60
 
 
 def test_an_outage_of_allowance_by_somebody_else_is_made_up_for_again() -> None:

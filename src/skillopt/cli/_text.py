@@ -15,6 +15,11 @@ def print_diff(console: Console, before: str, after: str, name_before: str, name
     difference = unified(before, after, name_before, name_after)
     if not difference:
         console.print(Text(f"{name_before} and {name_after} are equal."), soft_wrap=True)
+    print_unified(console, difference)
+
+
+def print_unified(console: Console, difference: str) -> None:
+    """Print a unified diff in its colours."""
     for line in difference.split("\n")[:-1]:
         style = next((style for prefix, style in _STYLES if line.startswith(prefix)), "")
         console.print(Text(line, style=style), soft_wrap=True)

@@ -17,6 +17,8 @@ from skillopt.models._model import Model
 from skillopt.models._pace import Pace, Sent
 
 MAX_REASON = 120
+LONGEST_TURN = 60.0
+"""Seconds after which the next call is sent whatever the pace says: one that was learned wrongly must come to light."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +177,7 @@ class Limiter:
         await self._turnstile.acquire(background=request.background, first=attempt > 0)
         try:
             behind: int | None = None
-            patient_until = self._clock() + self.retry.seconds  # a pace that was learned wrongly is tried at last
+            patient_until = self._clock() + min(LONGEST_TURN, self.retry.seconds)
             while True:
                 with self._waiting_behind(None):
                     await self._wait_for_hold()

@@ -21,11 +21,16 @@ FEW = 3
 """Calls that a measure needs before the next one begins."""
 FRUITLESS = 6
 """Bursts of refusals in a row after which an endpoint that took nothing in between is out of order, and has no pace to be learned."""
+REMEMBERED = 600.0
+"""Seconds for which the best measure sets how boldly more is tried: refusals that others caused would else make it ever more timid."""
 QUEUED = 0.5
 """Share of the time in which calls must have queued for what was taken to be all that is allowed."""
 MARGIN = 0.5
 CERTAINLY_LESS, GIVE_WAY, PROBE, START, FORGET = 0.95, 0.7, 0.003, 1.2, 64.0
 _CHARACTERS = 3.0
+_ABOUT_PACE = re.compile(
+    r"rate.?limit|quota|too.?many|throttl|exhausted|per (?:sec|min|hour|day)|try again in|\b(?:[io]?tp|rp)[smd]\b", re.IGNORECASE
+)
 _NAMED = (re.compile(r"requests? per|\brp[smd]\b", re.IGNORECASE), re.compile(r"tokens? per|\b[io]?tp[smd]\b", re.IGNORECASE))
 """How providers name the limit that refused a call: calls, tokens."""
 
@@ -41,11 +46,15 @@ class Flow:
         self._at = 0.0
         self._passed = 0
         self._is_measured = False
+        self._best = 0.0
+        self._best_at = -math.inf
 
     @property
     def rate(self) -> float:
         """What is sent a second now: the limit as learned, and a little more with every call that had to wait for it and passed."""
-        return self.limit * (1 + PROBE * self._passed**2 if self._is_measured else START**self._passed)
+        if not self._is_measured:
+            return self.limit * START**self._passed
+        return self.limit + PROBE * self._passed**2 * max(self.limit, self._best)
 
     def spare(self, amount: float, now: float) -> float:
         """What the allowance leaves after this amount; negative when it has to wait."""
@@ -62,7 +71,7 @@ class Flow:
     def passed(self) -> None:
         """A call that had to wait for this limit was taken."""
         self._passed += 1
-        if self.rate >= self.limit * FORGET:
+        if self.rate >= max(self.limit, self._best) * FORGET:
             self.limit = math.inf
 
     def learn(self, taken: float, before: float, *, queued: bool, sure: bool, now: float) -> None:
@@ -78,6 +87,8 @@ class Flow:
             self._is_measured = queued and sure and not math.isinf(before)
         else:  # it was not asked for all it gives
             self.limit = min(CERTAINLY_LESS * before, max(taken, GIVE_WAY * before))
+        if self._is_measured and (self.limit > self._best or now - self._best_at > REMEMBERED):
+            self._best, self._best_at = self.limit, now
         self._passed = 0
         self._level, self._at = 0.0 if math.isinf(before) else min(self._level, 0.0), now
 
@@ -196,6 +207,8 @@ class Pace:
     def refused(self, sent: Sent, said: str, now: float) -> None:
         """The call was refused as one too many. Calls that were sent before the first such refusal was heard belong to its burst."""
         self._correct(sent, [-amount for amount in sent.amounts])
+        if not _ABOUT_PACE.search(said):
+            return  # an overloaded server says nothing about how much it takes
         if sent.number >= self._burst.number:
             self._open_burst(said, now)
             self._refused = sent.amounts
@@ -218,8 +231,12 @@ class Pace:
                 flow.limit = math.inf
 
     def _open_burst(self, said: str, now: float) -> None:
-        if self._burst.number > self._start.number and self._burst.totals[0] - self._start.totals[0] >= FEW:
-            self._start = self._burst
+        if self._burst.number > self._start.number:
+            # What was saved up before the first refusal must not count for long; later a measure needs its calls.
+            since = self._totals if self._start.is_refusal else self._burst.totals
+            until = self._burst.totals if self._start.is_refusal else self._start.totals
+            if since[0] - until[0] >= FEW:
+                self._start = self._burst
         self._burst = replace(self._mark(now), is_refusal=True)
         self._before = tuple(flow.rate for flow in self.flows)
         self._blamed = self._to_blame(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skillopt.nights.gather import Around, read_sessions, since_of
 from skillopt.nights.night import Ended, Nobody, Watcher, run_night
 from skillopt.nights.preview import Preview, preview
 from skillopt.nights.roles import REMEDY, Roles, roles_of
@@ -10,6 +11,7 @@ from skillopt.nights.state import Home, NightRecord, ProjectState
 
 __all__ = [
     "REMEDY",
+    "Around",
     "Ended",
     "Home",
     "NightRecord",
@@ -21,7 +23,9 @@ __all__ = [
     "Watcher",
     "find_settings",
     "preview",
+    "read_sessions",
     "read_settings",
     "roles_of",
     "run_night",
+    "since_of",
 ]

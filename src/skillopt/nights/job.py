@@ -91,6 +91,16 @@ def job_of(
     return job
 
 
+def allowance(settings: SleepSettings, roles: Roles) -> SleepSettings:
+    """The settings with tonight's allowance as it is meant. Who answers by hand reports no tokens, and each answer would count as the most
+    it could have taken: there the limit in tokens holds only where the person set it.
+    """
+    by_hand = any(role.rpartition("/")[2].partition(":")[0] == "handoff" for role in (roles.target, roles.optimizer))
+    if not by_hand or "max_tokens_per_night" in settings.model_fields_set:
+        return settings
+    return settings.model_copy(update={"max_tokens_per_night": 0})
+
+
 def is_spent(settings: SleepSettings, spent: Cost) -> str:
     """Which part of tonight's allowance is used up; empty while all of it has something left."""
     pairs = (

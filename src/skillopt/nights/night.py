@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
 from skillopt.nights import tonight as pinned
 from skillopt.nights.gather import Around, gather, since_of
-from skillopt.nights.job import advice_of, is_spent, job_of
+from skillopt.nights.job import advice_of, allowance, is_spent, job_of
 from skillopt.nights.proof import outcome_of
 from skillopt.nights.roles import Roles
 from skillopt.nights.state import NightRecord, ProjectHome, ProjectState
@@ -76,6 +76,7 @@ async def run_night(
     Raises `RunConflict` while another night of the project runs, and what stops a training run; the night then stays open.
     """
     watcher = watcher or Nobody()
+    around = replace(around, settings=allowance(around.settings, roles))
     kept = around.home.project(around.project)
     with kept.alone():
         state = kept.load()

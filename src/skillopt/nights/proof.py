@@ -1,4 +1,4 @@
-"""What a finished training run proves about a skill: its accepted edits one by one with their evidence, and the verdict with paired tasks."""
+"""What a finished run proves about a skill: its accepted edits one by one with their evidence, and the verdict with paired tasks."""
 
 from __future__ import annotations
 

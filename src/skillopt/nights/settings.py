@@ -1,4 +1,4 @@
-"""The settings of nights: decides what `~/.skillopt-sleep/config.yaml` may say, with the public keys, and refuses everything else by name."""
+"""The settings of nights: decides what `~/.skillopt-sleep/config.yaml` may say, and refuses everything else by name."""
 
 from __future__ import annotations
 

@@ -46,17 +46,17 @@ def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> G
     """The folders of skills that exist: of the project, of the person, and those that were named."""
     personal = (settings.claude_home or home / ".claude") / "skills"
     own = [project / folder for folder in SKILL_FOLDERS]
-    skills = [path.absolute() for path in (*own, personal, *settings.skill_roots) if path.is_dir()]
-    roots = list(skills)
+    further = [path.absolute() for path in (personal, *settings.skill_roots)]
+    real = Path(os.path.realpath(state))
+    holds_state = Path(os.path.realpath(project)) in (real, *real.parents)
+    # The project comes first, so that a link inside a repository is never followed; one that holds the state folder, such as the home
+    # folder itself, is no root: only its folders of skills are.
+    roots = [*(own if holds_state else [project]), *further]
     if settings.target_skill_path is not None:
         named = settings.target_skill_path.absolute()
         roots.append(named.parent.parent if named.name == SKILL_FILE else named.parent)
-    real = Path(os.path.realpath(state))
-    if Path(os.path.realpath(project)) not in (real, *real.parents):
-        # A project that holds the state folder, such as the home folder itself, is no root: only its folders of skills are.
-        roots.append(project)
     return Ground(
-        skills=tuple(dict.fromkeys(skills)),
+        skills=tuple(dict.fromkeys(path for path in (*own, *further) if path.is_dir())),
         roots=tuple(dict.fromkeys(root for root in roots if root.is_dir())),
         new=next((path for path in own if path.is_dir()), own[0]),
     )

@@ -1,0 +1,188 @@
+"""What the commands of `skillopt sleep` share: their options, where a night takes place, and how a program of the system is run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from skillopt.cli._options import _annotated
+from skillopt.errors import UsageError
+
+if TYPE_CHECKING:
+    from skillopt.build import Engine, Job
+    from skillopt.events import Sink
+    from skillopt.nights import Around
+    from skillopt.process import Finished
+
+FLAGS: Mapping[str, tuple[str, Any]] = {
+    "project": ("invoked_project", str),
+    "scope": ("projects", str),
+    "source": ("transcript_source", str),
+    "backend": ("backend", str),
+    "model": ("model", str),
+    "target": ("target_model", str),
+    "optimizer": ("optimizer_model", str),
+    "lookback-hours": ("lookback_hours", float),
+    "max-sessions": ("max_sessions_per_night", int),
+    "max-tasks": ("max_tasks_per_night", int),
+    "max-tokens": ("max_tokens_per_night", int),
+    "max-dollars": ("max_dollars_per_night", float),
+    "max-minutes": ("max_minutes_per_night", float),
+    "edit-budget": ("edit_budget", int),
+    "preferences": ("preferences", str),
+    "target-skill-path": ("target_skill_path", str),
+    "skill-root": ("skill_roots", list[str]),
+    "claude-home": ("claude_home", str),
+    "codex-home": ("codex_home", str),
+    "cursor-home": ("cursor_home", str),
+    "pi-home": ("pi_home", str),
+    "vscode-workspace-storage": ("vscode_workspace_storage", str),
+    "copilot-cli-session-store": ("copilot_cli_session_store", str),
+    "opencode-db": ("opencode_db", str),
+}
+"""The options every command of the group takes, by the setting each of them stands for."""
+_EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("_", "-")}
+_HERE = ("invoked_project", "target_skill_path", "skill_roots", "claude_home", "codex_home", "cursor_home", "pi_home")
+_PATHS = (*_HERE, "vscode_workspace_storage", "copilot_cli_session_store", "opencode_db")
+_KEPT = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "USER", "LOGNAME")
+"""What `systemctl --user` and `crontab` need to find the user's own."""
+
+
+def register(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
+    """Add a command that takes `flags`: the common options that were given, by setting."""
+    from skillopt.nights.settings import SleepSettings
+
+    def option(flag: str, field: str, kind: Any) -> inspect.Parameter:
+        about = SleepSettings.model_fields[field].description
+        told = typer.Option(f"--{flag}", help=about, show_default=False, rich_help_panel="Settings, over those of the file")
+        return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told])
+
+    options = {field: option(flag, field, kind) for flag, (field, kind) in FLAGS.items()}
+
+    def run(**values: Any) -> None:
+        given = {field: values.pop(field) for field in options}
+        command(flags={field: _absolute(field, value) for field, value in given.items() if value not in (None, [])}, **values)
+
+    hints = get_type_hints(command, include_extras=True)
+    own = [
+        parameter.replace(annotation=_annotated(hints[parameter.name]), kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(command).parameters.values()
+        if parameter.name != "flags"
+    ]
+    # typer reads a command's options off its signature.
+    run.__signature__ = inspect.Signature([*own, *options.values()])  # type: ignore[attr-defined]
+    run.__doc__ = command.__doc__
+    group.command(name, context_settings=_EITHER_SPELLING)(run)
+
+
+def surroundings(flags: Mapping[str, Any]) -> Around:
+    """Where the command takes place, by the settings file with the flags over it; what the reader should know goes to stderr."""
+    from skillopt.nights import Around, Home, find_settings, read_settings
+    from skillopt.sleep.sources import Homes
+
+    home = Path.home()
+    read = read_settings(find_settings(home / ".skillopt-sleep"), flags)
+    for warning in read.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    settings = read.settings
+    project = (settings.invoked_project or Path.cwd()).absolute()
+    if not project.is_dir():
+        raise UsageError(f"There is no folder {project}. Name the project whose sessions are meant: --project.")
+    homes = Homes(home=home, env=dict(os.environ), places=settings.places())
+    return Around(settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home))
+
+
+def environ() -> dict[str, str]:
+    """The environment with the person's own `~/.skillopt-sleep/.env` below it: a scheduler knows none of a shell's variables."""
+    from skillopt.config.environment import read_dotenv
+
+    return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """`2026-11-14`, a time with or without offset (UTC without), or how long ago: `12h`, `7d`."""
+    units = {"h": "hours", "d": "days"}
+    if text[-1:] in units and text[:-1].isdigit():
+        return now - timedelta(**{units[text[-1]]: int(text[:-1])})
+    try:
+        read = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise UsageError(f"--since {text!r} is no time. Write 2026-11-14, 2026-11-14T09:00Z, 12h or 7d.") from error
+    return read if read.tzinfo is not None else read.replace(tzinfo=timezone.utc)
+
+
+def utc_now() -> datetime:
+    """The time."""
+    return datetime.now(timezone.utc)
+
+
+def ask_system(argv: Sequence[str], data: bytes | None) -> Finished:
+    """Run a program of the system, such as crontab, to its end."""
+    from skillopt.process import minimal_env, run_process
+
+    env = minimal_env({name: os.environ[name] for name in _KEPT if name in os.environ})
+    return asyncio.run(run_process(argv, input=data, env=env, cwd=None, timeout=60))
+
+
+def as_arguments(flags: Mapping[str, Any]) -> list[str]:
+    """The common options as they stand on a command line."""
+    named = {field: flag for flag, (field, _) in FLAGS.items()}
+    words: list[str] = []
+    for field, value in flags.items():
+        words += [f"--{named[field]}={one}" for one in (value if isinstance(value, list) else [value])]
+    return words
+
+
+@dataclass(slots=True)
+class Onlooker:
+    """Shows a night's runs on the terminal and stops them on a signal."""
+
+    quiet: bool
+    plain: bool
+    _view: Any = None
+
+    def sinks(self, job: Job) -> Sequence[Sink]:
+        """The view of this run."""
+        from skillopt.cli import _run
+
+        self._view = _run.choose_view(job, quiet=self.quiet, plain=self.plain)
+        return [self._view]
+
+    def during(self, engine: Engine) -> AbstractContextManager[None]:
+        """Watch one run."""
+        return self._during(engine)
+
+    @contextmanager
+    def _during(self, engine: Engine) -> Iterator[None]:
+        from skillopt.cli import _run
+
+        self._view.start(engine.run.history, lambda: engine.ledger.in_flight, engine.slowed)
+        try:
+            with _run.scrubbed(engine.job.scrubber), _run.on_signal(engine.stop, self._view, engine.folder):
+                yield
+        finally:
+            self._view.close()
+
+
+def program() -> tuple[str, ...]:
+    """This program by its whole path, as a scheduler needs it."""
+    return (sys.executable, "-m", "skillopt_sleep")
+
+
+def _absolute(field: str, value: Any) -> Any:
+    """A path as it is meant from here: a schedule runs elsewhere."""
+    if field not in _PATHS:
+        return value
+    if isinstance(value, list):
+        return [str(Path(one).expanduser().absolute()) for one in value]
+    return str(Path(value).expanduser().absolute())

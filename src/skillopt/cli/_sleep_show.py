@@ -1,0 +1,287 @@
+"""Decides how nights read: one JSON object for programs, the same facts as lines for people, and no text that could steer a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+
+from skillopt.cli import _words as words
+from skillopt.cli._text import print_unified
+from skillopt.sleep._page import plain
+from skillopt.sleep.timer import Schedule, log_tail, schedule_id
+
+if TYPE_CHECKING:
+    from skillopt.estimate import Range
+    from skillopt.nights import Around, Ended, Preview
+    from skillopt.sleep._status import Status as Standing
+    from skillopt.sleep.adopt import Done
+    from skillopt.sleep.session import Harvest, Session
+
+_MOST = 10
+
+
+def harvest_json(found: Harvest, sessions: Sequence[Session], since: datetime | None) -> dict[str, Any]:
+    """What was read."""
+    return {
+        "since": None if since is None else since.isoformat(),
+        "read": found.read,
+        "kept": found.kept,
+        "of_project": len(sessions),
+        "sources": dict(sorted(Counter(session.source for session in found.sessions).items())),
+        "dropped": dict(found.dropped),
+        "skipped_records": dict(found.skipped),
+        "skills": dict(found.skills().most_common()),
+        "notes": list(found.notes),
+    }
+
+
+def harvest(told: Mapping[str, Any]) -> None:
+    """Read, kept and dropped, by reason."""
+    typer.echo(f"{words.count(told['read'], 'session')} read since {told['since'] or 'the beginning'}, {told['kept']} kept")
+    _counts("kept from", told["sources"])
+    _counts("dropped", told["dropped"])
+    _counts("records passed over", told["skipped_records"])
+    _counts("skills used", told["skills"])
+    typer.echo(f"{words.count(told['of_project'], 'session')} of this project")
+    _lines("note", told["notes"])
+
+
+def preview_json(seen: Preview) -> dict[str, Any]:
+    """What a night would work on and cost."""
+    gathered = seen.gathered
+    mined = gathered.mined
+    return {
+        "sessions": len(gathered.sessions),
+        "standing": mined.standing,
+        "note": mined.note,
+        "tasks": [
+            {
+                "id": task.id,
+                "split": task.split,
+                "outcome": task.outcome,
+                "kind": task.kind,
+                "prompt": task.prompt,
+                "checks": [check.as_json() for check in task.checks],
+                "skills": list(task.skills),
+                "sessions": list(task.sessions),
+            }
+            for task in mined.tasks
+        ],
+        "suggestions": [asdict(one) for one in mined.suggestions],
+        "left_out": dict(mined.left_out),
+        "targets": [{"name": aim.name, "path": str(aim.path), "new": aim.before is None, "tasks": len(aim.tasks)} for aim in gathered.aims],
+        "notes": [*gathered.notes, *gathered.harvest.notes],
+        "cost": {"calls": _range(seen.calls), "tokens": _range(seen.tokens), "usd": _range(seen.usd)} if gathered.aims else None,
+        "remedy": seen.remedy,
+    }
+
+
+def preview(told: Mapping[str, Any]) -> None:
+    """Tasks, suggestions, cost and remedy."""
+    typer.echo(f"{words.count(told['sessions'], 'session')} of this project; {told['note']}")
+    for task in told["tasks"]:
+        checks = ", ".join(f"{check['op']}={check['arg']}" if check["arg"] is not None else check["op"] for check in task["checks"])
+        typer.echo(f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]")
+    for one in told["suggestions"]:
+        typer.echo(f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})")
+        for said in one["corrections"][:3]:
+            typer.echo(f"    you said: {plain(said)}")
+    _counts("requests left out", told["left_out"])
+    for target in told["targets"]:
+        new = ", a new skill" if target["new"] else ""
+        typer.echo(f"would work on {target['name']} with {words.count(target['tasks'], 'task')}: {target['path']}{new}")
+    _lines("note", told["notes"])
+    if told["cost"] is not None:
+        cost = told["cost"]
+        typer.echo(f"likely cost: {_likely(cost['calls'])} calls, {_likely(cost['tokens'])} tokens, {_dollars(cost['usd'])}")
+    if told["remedy"]:
+        typer.echo(told["remedy"])
+
+
+def night_json(ended: Ended, around: Around) -> dict[str, Any]:
+    """How a night ended."""
+    record, proposal = ended.record, ended.proposal
+    skills = []
+    for group in ended.tonight.groups:
+        outcome = group.outcome
+        assert outcome is not None, "a night that ended has an outcome for every skill"
+        judged = outcome.judgement
+        skills.append(
+            {
+                "name": group.name,
+                "path": group.path,
+                "n_tasks": len(group.tasks),
+                "accepted": bool(outcome.changes),
+                "verified": judged.verified,
+                "gate_action": judged.action,
+                "baseline": judged.before,
+                "candidate": judged.after,
+                "why": judged.why,
+                "claim": outcome.claim,
+                "edits": [change.evidence.edit for change in outcome.changes],
+                "cost": outcome.cost.model_dump(),
+            }
+        )
+    return {
+        "night": record.number,
+        "resumed": ended.resumed,
+        "project": str(around.project),
+        "accepted": proposal is not None,
+        "outcome": record.outcome,
+        "n_sessions": record.sessions,
+        "n_tasks": record.tasks,
+        "n_suggestions": ended.tonight.suggestions,
+        "tokens": record.tokens,
+        "dollars": record.dollars,
+        "skills": skills,
+        "notes": list(ended.tonight.notes),
+        "proposal": None if proposal is None else proposal.id,
+        "staging_dir": None if proposal is None else str(around.home.store.folder(proposal.id)),
+        "adopted": False,
+    }
+
+
+def night(told: Mapping[str, Any]) -> None:
+    """The verdict of each skill, and what to do next."""
+    again = ", taken up again" if told["resumed"] else ""
+    typer.echo(f"Night {told['night']}{again}: {words.count(told['n_sessions'], 'session')}, {words.count(told['n_tasks'], 'task')}.")
+    for skill in told["skills"]:
+        mark = "" if skill["verified"] or skill["gate_action"] == "not measured" else " (unverified: too few held-out tasks)"
+        typer.echo(
+            f"{skill['name']}: held-out {words.score(skill['baseline'])} to {words.score(skill['candidate'])}, {skill['gate_action']}{mark}"
+        )
+        typer.echo(f"  {skill['claim']}")
+        for edit in skill["edits"]:
+            typer.echo(f"  + {plain(words.edit(edit))}")
+    _lines("note", told["notes"])
+    typer.echo(f"Spent: {told['tokens'] if told['tokens'] is not None else words.UNKNOWN} tokens, {words.money(told['dollars'])}.")
+    if told["proposal"] is None:
+        typer.echo(f"Nothing is proposed: {told['outcome']}.")
+    else:
+        typer.echo(f"Proposal {told['proposal']}: {told['staging_dir']}")
+        typer.echo("Nothing has changed yet: `skillopt sleep diff` shows it, `skillopt sleep adopt` takes it.")
+
+
+def status_json(around: Around, standing: Standing, schedules: Sequence[Schedule], trouble: str) -> dict[str, Any]:
+    """Nights, proposals and schedules."""
+    kept = around.home.project(around.project)
+    state = kept.load()
+    ours = next((entry for entry in schedules if entry.id == schedule_id(around.project)), None)
+    tail = None if ours is None else log_tail(ours)
+    return {
+        "project": str(around.project),
+        "state_path": str(kept.folder),
+        "night": state.night,
+        "open_night": state.open,
+        "nights": [record.model_dump(mode="json") for record in state.nights[-5:]],
+        "proposals": [
+            {
+                "id": one.proposal.id,
+                "project": one.proposal.project,
+                "state": one.state,
+                "note": one.note,
+                "edits": {str(edit): decided for edit, decided in one.edits.items()},
+                "targets": [
+                    {"name": target.name, "path": str(target.path), "disk": target.disk, "note": target.note} for target in one.targets
+                ],
+            }
+            for one in standing.proposals
+        ],
+        "refused": dict(standing.refused),
+        "schedule": None if ours is None else {"time": ours.time, "command": list(ours.command), "log": str(ours.log)},
+        "schedule_trouble": trouble,
+        "log": None if tail is None else {"written": tail.written.isoformat(), "lines": list(tail.lines)},
+    }
+
+
+def status(told: Mapping[str, Any]) -> None:
+    """Where everything stands."""
+    typer.echo(f"{told['project']}: {words.count(told['night'], 'night')} so far")
+    for record in told["nights"]:
+        typer.echo(
+            f"  night {record['number']}, {record['ended'][:16]}: {words.count(record['tasks'], 'task')}, {plain(record['outcome'])}"
+        )
+    if told["open_night"] is not None:
+        typer.echo(f"Night {told['open_night']} is open: `skillopt sleep run` goes on with it.")
+    if not told["proposals"]:
+        typer.echo("No proposal is staged.")
+    for one in told["proposals"][:_MOST]:
+        edits = ", ".join(f"{number} {word}" for word, number in Counter(one["edits"].values()).items())
+        typer.echo(f"Proposal {one['id']}: {one['state']} ({edits}) {one['note']}".rstrip())
+        for target in one["targets"]:
+            typer.echo(f"  {target['name']}: {target['path']} holds the {target['disk']} text. {target['note']}".rstrip())
+    for id, why in told["refused"].items():
+        typer.echo(f"Refused {id}: {plain(why)}")
+    if told["schedule"] is not None:
+        typer.echo(f"Scheduled at {told['schedule']['time']}: {' '.join(told['schedule']['command'])}")
+    elif told["schedule_trouble"]:
+        typer.echo(f"Schedules: {told['schedule_trouble']}")
+    else:
+        typer.echo("Nothing is scheduled for this project.")
+    if told["log"] is not None:
+        typer.echo(f"Log, last written {told['log']['written'][:16]}:")
+        for line in told["log"]["lines"][-_MOST:]:
+            typer.echo(f"  {line}")
+
+
+def done_json(result: Done) -> dict[str, Any]:
+    """What a decision did."""
+    return {
+        "ok": True,
+        "proposal": result.proposal,
+        "action": result.action,
+        "changes": list(result.changes),
+        "updated_paths": [str(path) for path in result.written],
+        "backups": None if result.backups is None else str(result.backups),
+        "left_out": list(result.left_out),
+        "recovered": list(result.recovered),
+    }
+
+
+def done(result: Done) -> None:
+    """What a decision did, in words."""
+    _lines("recovered", result.recovered)
+    verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.action]
+    typer.echo(f"{verb}: {words.count(len(result.changes), 'change')} of proposal {result.proposal}.")
+    for path in result.written:
+        typer.echo(f"  wrote {path}")
+    for name in result.left_out:
+        typer.echo(f"  left {name} as it is: somebody else changed it at the last moment")
+    if result.backups is not None:
+        typer.echo(
+            f"  what was there before lies in {result.backups}; `skillopt sleep undo` puts it back" if result.action == "adopt" else ""
+        )
+
+
+def diff(text: str) -> None:
+    """A unified diff, without characters that could steer a terminal."""
+    shown = "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text.replace("\r\n", "\n"))
+    print_unified(Console(highlight=False), shown)
+
+
+def _counts(title: str, counts: Mapping[str, int]) -> None:
+    if counts:
+        typer.echo(f"  {title}: {', '.join(f'{plain(name)} {number}' for name, number in counts.items())}")
+
+
+def _lines(title: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(f"{title}: {plain(line)}")
+
+
+def _range(one: Range | None) -> dict[str, float] | None:
+    return None if one is None else {"low": round(one.low, 4), "likely": round(one.likely, 4), "high": round(one.high, 4)}
+
+
+def _likely(one: Mapping[str, float]) -> str:
+    return f"{one['likely']:,.0f} ({one['low']:,.0f} to {one['high']:,.0f})"
+
+
+def _dollars(one: Mapping[str, float] | None) -> str:
+    return "cost unknown" if one is None else f"${one['likely']:,.2f} (${one['low']:,.2f} to ${one['high']:,.2f})"

@@ -1,0 +1,194 @@
+"""`skillopt sleep` as a person uses it: in a home of their own, from the evening to the morning."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from cli._commands import SRC, Ran, run
+from skillopt.testing import LoopbackProvider
+from sleep._nights import LEARNT, RULE, SKILL, Person, scripted
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    made = Person(tmp_path / "home", now=datetime.now(timezone.utc)).write()
+    monkeypatch.setenv("HOME", str(made.home))
+    monkeypatch.chdir(made.project)
+    return made
+
+
+@pytest.fixture
+def model() -> Iterator[str]:
+    with LoopbackProvider.in_thread(scripted(RULE)) as provider:
+        yield f"compatible:m@{provider.base_url}"
+
+
+def sleep(*arguments: str) -> Ran:
+    return run("sleep", *arguments)
+
+
+def program(person: Person, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The door, as a program of its own."""
+    around = {**os.environ, "PYTHONPATH": str(SRC), "HOME": str(person.home), **env}
+    argv = [sys.executable, "-m", "skillopt_sleep", *arguments]
+    return subprocess.run(argv, cwd=person.project, env=around, capture_output=True, text=True, timeout=60)
+
+
+def test_harvest_says_what_was_read_kept_and_dropped(person: Person) -> None:
+    talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
+    talks.write_text(talks.read_text() + "not json\n")
+    told = json.loads(sleep("harvest", "--json").out)
+    assert (told["read"], told["kept"], told["of_project"], told["sources"]) == (20, 20, 20, {"jsonl": 20})
+    assert sum(told["skipped_records"].values()) == 1 and told["skills"] == {"brief-writer": 20}
+    said = sleep("harvest").out
+    assert said.startswith("20 sessions read since ") and "records passed over: " in said
+
+
+def test_harvest_reads_since_when_it_is_told(person: Person) -> None:
+    assert json.loads(sleep("harvest", "--json", "--since", "31h").out)["kept"] == 5
+    assert json.loads(sleep("harvest", "--json", "--lookback_hours", "31").out)["kept"] == 5
+    ran = sleep("harvest", "--since", "soon")
+    assert ran.code == 2 and "is no time" in ran.err
+
+
+def test_harvest_of_another_project_keeps_none_of_this_one(person: Person) -> None:
+    (person.home / "other").mkdir()
+    told = json.loads(sleep("harvest", "--json", "--project", str(person.home / "other")).out)
+    assert (told["kept"], told["of_project"]) == (20, 0)
+
+
+def test_a_source_that_does_not_exist_is_named_with_the_near_miss(person: Person) -> None:
+    ran = sleep("harvest", "--source", "codx")
+    assert ran.code == 2 and "Did you mean 'codex'?" in ran.err
+
+
+def test_a_window_is_the_same_in_tokyo(person: Person) -> None:
+    told = program(person, "harvest", "--json", "--lookback-hours", "31", TZ="Asia/Tokyo")
+    assert json.loads(told.stdout)["kept"] == 5
+
+
+def test_dry_run_without_a_model_names_tasks_cost_and_remedy_and_writes_nothing(person: Person) -> None:
+    before = sorted(person.home.rglob("*"))
+    ran = sleep("dry-run")
+    assert ran.code == 0 and "No model is configured, so nothing was sent" in ran.out
+    assert "Write a brief on whether a bakery should open on Sundays." in ran.out and "section_present=Key Risks" in ran.out
+    assert "likely cost: " in ran.out and sorted(person.home.rglob("*")) == before
+    told = json.loads(sleep("dry-run", "--json").out)
+    assert (told["standing"], len(told["tasks"]), [target["name"] for target in told["targets"]]) == ("ready", 20, ["brief-writer"])
+
+
+def test_a_night_without_a_model_shows_what_it_found_and_fails_with_the_remedy(person: Person) -> None:
+    ran = sleep("run")
+    assert ran.code == 2 and "would work on brief-writer with 20 tasks" in ran.out and "--model handoff" in ran.err
+    assert not (person.home / ".skillopt-sleep" / "projects").exists()
+
+
+def test_from_the_night_to_the_morning_and_back(person: Person, model: str) -> None:
+    assert "No proposal is staged." in sleep("status").out
+    ran = sleep("run", "--model", model, "--plain")
+    assert ran.code == 0, ran.err
+    assert "brief-writer: held-out 0.000 to 1.000, accept" in ran.out and "skillopt sleep adopt" in ran.out
+    assert person.skill.read_text() == SKILL
+    assert f"+{RULE}" in sleep("diff").out
+    assert "pending (1 pending)" in sleep("status").out
+    assert f"wrote {person.skill}" in sleep("adopt").out and person.skill.read_text() == LEARNT
+    assert "adopted (1 adopted)" in sleep("status").out
+    assert sleep("undo").code == 0 and person.skill.read_bytes() == SKILL.encode()
+    told = json.loads(sleep("discard", "--json").out)
+    assert (told["action"], told["changes"], told["updated_paths"]) == ("discard", [1], [])
+    ran = sleep("adopt")
+    assert ran.code == 2 and "all of it is decided" in ran.err
+
+
+def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
+    told = json.loads(sleep("run", "--model", model, "--quiet", "--json").out)
+    assert (told["night"], told["accepted"], told["adopted"], told["n_tasks"]) == (1, True, False, 20)
+    (skill,) = told["skills"]
+    assert (skill["baseline"], skill["candidate"], skill["verified"]) == (0.0, 1.0, True)
+    assert Path(told["staging_dir"]).is_relative_to(person.home / ".skillopt-sleep")
+    state = json.loads(sleep("status", "--json").out)
+    assert (state["night"], state["open_night"], state["proposals"][0]["edits"]) == (1, None, {"1": "pending"})
+
+
+def test_settings_come_from_the_file_and_keys_from_the_env_beside_it(person: Person) -> None:
+    folder = person.home / ".skillopt-sleep"
+    (folder / "config.yaml").write_text("model: openai:gpt-5.4-mini\nmax_dollars_per_night: 0.5\n")
+    assert "OPENAI_API_KEY" in sleep("dry-run").out
+    (folder / ".env").write_text("OPENAI_API_KEY=sk-simulated-key-000000000000\n")
+    ran = sleep("dry-run")
+    assert "OPENAI_API_KEY" not in ran.out and "tokens, $" in ran.out and "sk-simulated" not in ran.out + ran.err
+
+
+def test_the_env_of_the_repository_is_not_read(person: Person) -> None:
+    (person.project / ".env").write_text("OPENAI_API_KEY=sk-of-somebody-else-00000000\n")
+    assert "OPENAI_API_KEY" in sleep("dry-run", "--model", "openai:gpt-5.4-mini").out
+
+
+def test_a_proposal_planted_in_a_cloned_repository_is_never_seen(person: Person, model: str) -> None:
+    sleep("run", "--model", model, "--quiet")
+    mine = person.home / ".skillopt-sleep" / "proposals"
+    (person.project / ".skillopt-sleep").mkdir()
+    (planted,) = mine.iterdir()
+    planted.rename(person.project / ".skillopt-sleep" / planted.name)
+    ran = sleep("adopt")
+    assert ran.code == 2 and person.skill.read_text() == SKILL
+
+
+def test_a_config_key_that_nobody_reads_stops_every_command(person: Person) -> None:
+    (person.home / ".skillopt-sleep" / "config.yaml").write_text("modle: openai:m\n")
+    ran = sleep("harvest")
+    assert ran.code == 2 and "Did you mean 'model'?" in ran.err
+
+
+@pytest.fixture
+def crontab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A crontab program that keeps its table in a file, and no systemd."""
+    table, programs = tmp_path / "table", tmp_path / "bin"
+    programs.mkdir()
+    script = f'#!/bin/sh\nif [ "$1" = "-l" ]; then if [ -f {table} ]; then cat {table}; else echo "no crontab for me" >&2; exit 1; fi\n'
+    (programs / "crontab").write_text(script + f"else cat > {table}; fi\n")
+    (programs / "systemctl").write_text("#!/bin/sh\nexit 1\n")
+    for name in ("crontab", "systemctl"):
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    return table
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="cron is how Linux without systemd does it")
+def test_what_was_scheduled_is_what_runs(person: Person, crontab: Path) -> None:
+    crontab.write_text("5 4 * * * somebody elses\n")
+    flags = ["--model", "handoff", "--preferences", "100% short", "--skill-root", "mine", "--max-tokens", "9000"]
+    ran = sleep("schedule", "--hour", "2", "--minute", "5", *flags)
+    assert ran.code == 0, ran.err
+    assert "somebody elses" in crontab.read_text() and "100\\% short" in crontab.read_text()
+    told = json.loads(sleep("status", "--json").out)["schedule"]
+    assert told["time"] == "02:05"
+    assert told["command"][:5] == [sys.executable, "-m", "skillopt_sleep", "run", "--plain"]
+    assert set(told["command"][5:]) == {
+        f"--project={person.project}",
+        "--model=handoff",
+        "--preferences=100% short",
+        f"--skill-root={person.project / 'mine'}",
+        "--max-tokens=9000",
+    }
+    assert "No longer scheduled" in sleep("unschedule").out
+    assert crontab.read_text() == "5 4 * * * somebody elses\n" and "Nothing of ours" in sleep("unschedule").out
+
+
+def test_the_door_is_the_same_program(person: Person) -> None:
+    ran = program(person, "status")
+    assert ran.returncode == 0 and ran.stdout.startswith(f"{person.project}: 0 nights so far")
+
+
+@pytest.mark.parametrize("name", ["harvest", "dry-run", "run", "status", "diff", "adopt", "discard", "undo", "schedule", "unschedule"])
+def test_every_command_of_the_group_explains_itself(name: str) -> None:
+    ran = sleep(name, "--help")
+    assert ran.code == 0 and f"Usage: skillopt sleep {name}" in ran.out and "--lookback-hours" in ran.out
