@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,6 +18,10 @@ import pytest
 from cli._commands import SRC, Ran, run
 from skillopt.testing import LoopbackProvider
 from sleep._nights import LEARNT, RULE, SKILL, Person, scripted
+
+
+IN_FLIGHT = 24
+"""Calls under way when a process is killed: their replies had not reached it."""
 
 
 @pytest.fixture
@@ -116,6 +123,24 @@ def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
     assert Path(told["staging_dir"]).is_relative_to(person.home / ".skillopt-sleep")
     state = json.loads(sleep("status", "--json").out)
     assert (state["night"], state["open_night"], state["proposals"][0]["edits"]) == (1, None, {"1": "pending"})
+
+
+def test_a_night_that_was_killed_goes_on_and_sends_nothing_twice(person: Person) -> None:
+    with LoopbackProvider.in_thread(scripted(RULE), latency=lambda call: 0.05) as provider:
+        words = ["run", "--quiet", "--json", "--model", f"compatible:m@{provider.base_url}"]
+        env = {**os.environ, "PYTHONPATH": str(SRC)}
+        argv = [sys.executable, "-m", "skillopt_sleep", *words]
+        with subprocess.Popen(argv, cwd=person.project, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+            while sum(one.ended is not None for one in provider.log) < 30 and killed.poll() is None:
+                time.sleep(0.01)
+            killed.kill()
+        assert killed.returncode == -signal.SIGKILL
+        assert "Night 1 is open" in sleep("status").out
+        open_then = {(one.place, one.draw) for one in provider.log if one.ended is None}
+        told = json.loads(sleep(*words).out)
+        sent = Counter((one.place, one.draw) for one in provider.log)
+    assert (told["night"], told["resumed"], told["accepted"]) == (1, True, True)
+    assert len([call for call, times in sent.items() if times > 1 and call not in open_then]) <= IN_FLIGHT
 
 
 def test_settings_come_from_the_file_and_keys_from_the_env_beside_it(person: Person) -> None:

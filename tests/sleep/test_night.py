@@ -16,6 +16,7 @@ from skillopt.build import Engine, Job
 from skillopt.errors import AnswersWanted, ConfigError, Interrupted, RunConflict, UsageError
 from skillopt.events import Event, Judged, Sink, StageClosed, Updated
 from skillopt.nights import REMEDY, Ended, Roles, preview, roles_of, run_night
+from skillopt.nights.recall import earlier_groups
 from skillopt.sleep.adopt import Desk
 from skillopt.testing import Call, LoopbackProvider
 from sleep._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
@@ -307,6 +308,28 @@ def test_the_simulated_world_is_no_model_of_a_night(person: Person, named: dict[
 async def test_the_simulated_world_behind_a_harness_is_refused_too(person: Person) -> None:
     with pytest.raises(ConfigError, match="simulated"):
         await run_night(person.around(), Roles(target="chat/world", optimizer="world"), environ={}, now=clock)
+
+
+async def test_earlier_tasks_are_recalled_for_learning_and_never_one_that_was_held_out(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write(sessions=12)
+    talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
+    async with LoopbackProvider(scripted(HARM)) as provider:
+        first = await night(person, provider)
+        talks.write_text("".join(person.lines(range(12, 20))))
+        plain = await night(person, provider, lookback_hours=0)
+        more = await night(person, provider, lookback_hours=0, recall_k=3)
+    before = {task.id: task.split for task in first.tonight.groups[0].tasks}
+    tonight, recalled = ([task.id for task in one.tonight.groups[0].tasks] for one in (plain, more))
+    assert recalled[: len(tonight)] == tonight and not set(tonight) & set(before)
+    assert len(recalled) == len(tonight) + 3 and all(before[id] == "train" for id in recalled[len(tonight) :])
+
+
+async def test_a_project_never_recalls_what_another_asked(person: Person, tmp_path: Path) -> None:
+    other = Person(tmp_path / "home").around().home.project(tmp_path / "elsewhere")
+    async with LoopbackProvider(scripted(HARM)) as provider:
+        await night(person, provider)
+    assert earlier_groups(other, 9) == []
+    assert earlier_groups(person.around().home.project(person.project), 2)
 
 
 async def test_the_gate_reads_every_row_of_the_baseline(person: Person) -> None:

@@ -60,7 +60,7 @@ def test_an_unknown_key_is_an_error_that_names_the_near_miss(tmp_path: Path) -> 
     [
         ({"auto_adopt": True}, "only by `skillopt sleep adopt`"),
         ({"redact_secrets": False}, "always redacted"),
-        ({"recall_k": 10}, "not supported yet"),
+        ({"dream_factor": 2}, "not supported yet"),
         ({"edit_budget": "four"}, "edit_budget: Input should be a valid integer"),
         ({"gate_mode": "of"}, "gate_mode: Input should be 'on' or 'off'"),
         ({"lookback_hours": -1}, "greater than or equal to 0"),

@@ -20,6 +20,7 @@ from skillopt.nights import tonight as pinned
 from skillopt.nights.gather import Around, gather, since_of
 from skillopt.nights.job import advice_of, allowance, is_spent, job_of
 from skillopt.nights.proof import outcome_of
+from skillopt.nights.recall import earlier_groups, recalled
 from skillopt.nights.roles import Roles
 from skillopt.nights.state import NightRecord, ProjectHome, ProjectState
 from skillopt.nights.targets import live_text
@@ -101,13 +102,17 @@ async def run_night(
 async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: datetime) -> Tonight:
     """Read, mine and pin what the night works on."""
     gathered = await gather(around, since_of(around.settings, now, state.next_since))
+    groups = [Group.of(aim) for aim in gathered.aims]
+    if around.settings.recall_k:
+        earlier = earlier_groups(kept, state.night + 1)
+        groups = [recalled(group, earlier, around.settings.recall_k) for group in groups]
     night = Tonight(
         number=state.night + 1,
         started=now,
         sessions=len(gathered.sessions),
         next_since=gathered.harvest.next_since,
         advice=advice_of(around.settings, decisions(around.home.store, str(around.project))),
-        groups=tuple(Group.of(aim) for aim in gathered.aims),
+        groups=tuple(groups),
         notes=(gathered.mined.note, *gathered.notes, *gathered.harvest.notes),
         suggestions=len(gathered.mined.suggestions),
     )

@@ -35,7 +35,6 @@ REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "redact_secrets": ("transcripts are always redacted", (True,)),
     "dream_rollouts": ("it is known but not supported yet", (1,)),
     "dream_factor": ("it is known but not supported yet", (0,)),
-    "recall_k": ("it is known but not supported yet", (0,)),
     "opencode_tool_replay": ("it is known but not supported yet", (False,)),
     "azure_endpoint": ("name the endpoint in AZURE_OPENAI_ENDPOINT, or as an entry of `options`", ("",)),
 }
@@ -88,6 +87,9 @@ class SleepSettings(BaseModel):
     gate_mixed_weight: float = Field(default=0.5, ge=0, le=1, description="Weight of soft in mixed.")
     gate_no_regression: bool = Field(default=False, description="Refuse a change that makes any held-out task worse.")
     edit_budget: int = Field(default=4, ge=1, description="Most edits of a step.")
+    recall_k: int = Field(
+        default=0, ge=0, description="Train tasks of earlier nights that are learned from again, those most like tonight's."
+    )
     preferences: str = Field(default="", description="What you always want, in your words; told to the optimizer.")
     target_skill_path: Place = Field(default=None, description="The one skill to improve; unset: the skills the sessions used.")
     skill_roots: list[Annotated[Path, BeforeValidator(_path)]] = Field(

@@ -1,0 +1,49 @@
+"""Decides which tasks of earlier nights are learned from again: of the same project and skill, like tonight's, and never a held-out one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from skillopt.errors import UsageError
+from skillopt.nights import tonight as pinned
+from skillopt.nights.state import ProjectHome
+from skillopt.nights.tonight import Group, PinnedTask
+
+_WORD = re.compile(r"[a-z0-9]{3,}")
+
+
+def recalled(group: Group, earlier: Iterable[Group], count: int) -> Group:
+    """The group with up to `count` earlier train tasks of the same skill that share most words with tonight's.
+
+    What was held out in any night, or is asked tonight already, is left alone.
+    """
+    past = [task for other in earlier if other.path == group.path for task in other.tasks]
+    known = {task.id for task in (*group.tasks, *(task for task in past if task.split != "train"))}
+    texts = {task.prompt for task in group.tasks}
+    mine = [_words(task.prompt) for task in group.tasks if task.split == "train"]
+    found: dict[str, tuple[float, PinnedTask]] = {}
+    for task in past:
+        if task.split == "train" and task.id not in known and task.prompt not in texts:
+            found[task.id] = max(_alike(_words(task.prompt), words) for words in mine), task
+    best = sorted((pair for pair in found.values() if pair[0] > 0), key=lambda pair: (-pair[0], pair[1].id))[:count]
+    return group.model_copy(update={"tasks": (*group.tasks, *(task for _, task in best))})
+
+
+def earlier_groups(kept: ProjectHome, before: int) -> list[Group]:
+    """The skills of all earlier nights of the project, as far as they can be read, the oldest first."""
+    groups: list[Group] = []
+    for number in range(1, before):
+        try:
+            groups += pinned.load(kept.night(number)).groups
+        except UsageError:  # a night that somebody cleared away teaches nothing, and hinders nothing
+            continue
+    return groups
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other) if one | other else 0.0
