@@ -11,12 +11,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from skillopt.build import Engine, Job
 from skillopt.errors import AnswersWanted, ConfigError, Interrupted, RunConflict, UsageError
 from skillopt.events import Event, Judged, Sink, StageClosed, Updated
 from skillopt.nights import REMEDY, Ended, Roles, preview, roles_of, run_night
+from skillopt.nights.gather import gather
+from skillopt.nights.job import advice_of, benchmark_of
 from skillopt.nights.recall import earlier_groups
+from skillopt.nights.tonight import Group
+from skillopt.optimizer._ask import packaged
 from skillopt.sleep.adopt import Desk
 from skillopt.testing import Call, LoopbackProvider
 from sleep._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
@@ -79,6 +84,23 @@ async def test_a_night_ends_in_a_proposal_that_adopt_writes_and_undo_takes_back(
     assert person.skill.read_bytes() == SKILL.encode()
 
 
+async def test_each_edit_of_a_step_can_be_adopted_alone(person: Person) -> None:
+    async with LoopbackProvider(scripted(RULE, "- Use plain words.")) as provider:
+        ended = await night(person, provider)
+    assert ended.proposal is not None
+    told = [[evidence.edit["content"] for evidence in change.evidence] for change in ended.proposal.targets[0].changes]
+    assert told == [[RULE], ["- Use plain words."]]
+    desk(person).adopt(edits=[2])
+    assert person.skill.read_text() == SKILL + "- Use plain words.\n"
+
+
+async def test_with_the_gate_off_the_proposal_says_so(person: Person) -> None:
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        ended = await night(person, provider, gate_mode="off")
+    assert ended.proposal is not None and ended.proposal.targets[0].judgement.gate_on is False
+    assert "The gate was off" in " ".join(ended.proposal.notes)
+
+
 async def test_transcripts_of_every_source_end_in_one_proposal(tmp_path: Path) -> None:
     person = Person(tmp_path / "home")
     person.skill.parent.mkdir(parents=True)
@@ -108,13 +130,65 @@ async def test_a_skill_that_is_not_there_yet_is_made_by_adopting_and_gone_after_
     assert not (person.project / ".claude").exists()
 
 
-async def test_each_skill_the_sessions_used_gets_its_own_verdict(tmp_path: Path) -> None:
-    person = Person(tmp_path / "home").write(sessions=10)
+async def test_of_a_memory_file_only_our_block_is_learned_and_changed(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write(skill=False, skills=())
+    memory, house = person.project / "CLAUDE.md", "# House rules\r\n\r\nUse {skill} tabs.\n\n\n\nBe kind."
+    memory.write_bytes(house.encode())
+    asked: list[str] = []
+
+    def answer(call: Call) -> str:
+        if (call.place or "").startswith("rollout/"):
+            asked.append(call.text)
+        return scripted(RULE)(call)
+
+    async with LoopbackProvider(answer) as provider:
+        ended = await night(person, provider, evolve_memory=True)
+    assert asked and all("Be kind." in text for text in asked), "it is measured among the person's own notes"
+    assert ended.proposal is not None and [(target.name, target.kind) for target in ended.proposal.targets] == [("CLAUDE.md", "memory")]
+    desk(person).adopt()
+    written = memory.read_bytes().decode()
+    assert written.startswith(house) and RULE in written and written.count("SKILLOPT-SLEEP:LEARNED") == 2
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        again = await night(person, provider, evolve_memory=True)
+    assert again.proposal is None and again.tonight.groups[0].seed == RULE, "the next night starts from what was adopted"
+    desk(person).undo()
+    assert memory.read_bytes() == house.encode()
+
+
+async def test_without_a_memory_file_none_is_made(tmp_path: Path) -> None:
+    person = Person(tmp_path / "home").write(skill=False, skills=())
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        ended = await night(person, provider, evolve_memory=True)
+    assert ended.proposal is not None and [target.kind for target in ended.proposal.targets] == ["skill"]
+
+
+def with_memos(home: Path, text: str) -> Person:
+    """A person who uses two skills, each for half of the briefs."""
+    person = Person(home).write(sessions=10)
     other = person.skill.parent.parent / "memo" / "SKILL.md"
     other.parent.mkdir()
-    other.write_text(LEARNT.replace("brief-writer", "memo"))
+    other.write_text(text.replace("brief-writer", "memo"))
     talks = person.home / ".skillopt-sleep" / "sessions" / "more.jsonl"
     talks.write_text("".join(person.lines(range(10, 20), ("memo",))))
+    return person
+
+
+async def test_the_skills_of_a_night_share_one_allowance(tmp_path: Path) -> None:
+    person = with_memos(tmp_path / "home", SKILL)
+    caps = {"model.target.max_tokens": 200, "model.optimizer.max_tokens": 600}
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        rich = await night(person, provider, val_fraction=0.5, options=caps)
+        needed = sum(one.input_tokens + one.output_tokens for one in provider.log)
+    assert rich.proposal is not None and len(rich.proposal.targets) == 2
+    poor = with_memos(tmp_path / "other", SKILL)
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        ended = await night(poor, provider, val_fraction=0.5, options=caps, max_tokens_per_night=int(needed * 0.7))
+        used = sum(one.input_tokens + one.output_tokens for one in provider.log)
+    assert used <= int(needed * 0.7) and ended.proposal is not None and len(ended.proposal.targets) == 1
+
+
+async def test_each_skill_the_sessions_used_gets_its_own_verdict(tmp_path: Path) -> None:
+    person = with_memos(tmp_path / "home", LEARNT)
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider, val_fraction=0.5)
     outcomes = {group.name: group.outcome for group in ended.tonight.groups}
@@ -168,6 +242,7 @@ async def test_of_four_nights_at_once_one_runs_and_no_record_is_lost(person: Per
     async with LoopbackProvider(scripted(RULE)) as provider:
         ends = await asyncio.gather(*(night(person, provider) for _ in range(4)), return_exceptions=True)
     assert Counter(type(end) for end in ends) == {Ended: 1, RunConflict: 3}
+    assert sum("night.lock" in str(end) for end in ends) == 3, "they stop before they read anything"
     state = person.around().home.project(person.project).load()
     assert (state.night, len(state.nights), len(desk(person).status().proposals)) == (1, 1, 1)
 
@@ -262,6 +337,24 @@ async def test_a_night_without_sessions_says_that_there_is_nothing_to_learn_from
     assert ended.proposal is None and ended.record.outcome.startswith("nothing to learn from: No task can be replayed")
 
 
+async def test_sessions_written_down_by_way_of_a_link_belong_to_the_project(person: Person) -> None:
+    link = person.home / "link"
+    link.symlink_to(person.project)
+    talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
+    talks.write_text(talks.read_text().replace(str(person.project), str(link)))
+    assert len((await gather(person.around(), None)).sessions) == 20
+
+
+async def test_what_a_night_writes_is_closed_to_others(person: Person) -> None:
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        ended = await night(person, provider)
+    home = person.around().home
+    assert ended.proposal is not None
+    for folder in (home.project(person.project).folder, home.store.folder(ended.proposal.id)):
+        assert folder.stat().st_mode & 0o077 == 0
+    assert not list(person.project.rglob("*skillopt-sleep*")), "nothing of it lies in the repository"
+
+
 async def test_a_preview_sends_and_writes_nothing_and_names_cost_and_remedy(person: Person) -> None:
     before = sorted(person.home.rglob("*"))
     seen = await preview(person.around(), None, environ={}, now=NOW)
@@ -330,6 +423,14 @@ async def test_a_project_never_recalls_what_another_asked(person: Person, tmp_pa
         await night(person, provider)
     assert earlier_groups(other, 9) == []
     assert earlier_groups(person.around().home.project(person.project), 2)
+
+
+async def test_what_a_night_asks_reads_like_this(person: Person, snapshot: SnapshotAssertion) -> None:
+    around = person.around(preferences="Never use tables.")
+    gathered = await gather(around, None)
+    benchmark = benchmark_of(Group.of(gathered.aims[0]), advice_of(around.settings, ()))
+    assert benchmark.prompts["rollout"] == snapshot
+    assert benchmark.prompts["analyst_failure"].removeprefix(packaged("analyst_failure")) == snapshot
 
 
 async def test_the_gate_reads_every_row_of_the_baseline(person: Person) -> None:

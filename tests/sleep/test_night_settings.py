@@ -43,7 +43,7 @@ def test_a_file_with_every_public_key_loads_and_says_what_does_not_happen(tmp_pa
     read = read_settings(written(tmp_path, **PUBLIC))
     assert read.settings.claude_home == Path("~/.claude").expanduser()
     assert read.settings.state_dir is None and read.settings.max_tokens_per_night == 400_000
-    assert [warning.split(": ")[1].split()[0] for warning in read.warnings] == ["evolve_memory", "llm_mine"]
+    assert [warning.split(": ")[1].split()[0] for warning in read.warnings] == ["llm_mine"]
 
 
 def test_every_public_key_is_known() -> None:

@@ -29,7 +29,7 @@ _MOST = 10
 def harvest_json(found: Harvest, sessions: Sequence[Session], since: datetime | None) -> dict[str, Any]:
     """What was read."""
     return {
-        "since": None if since is None else since.isoformat(),
+        "since": None if since is None else since.isoformat(timespec="minutes"),
         "read": found.read,
         "kept": found.kept,
         "of_project": len(sessions),
@@ -160,7 +160,7 @@ def night(told: Mapping[str, Any]) -> None:
         for edit in skill["edits"]:
             typer.echo(f"  + {plain(words.edit(edit))}")
     _lines("note", told["notes"])
-    typer.echo(f"Spent: {told['tokens'] if told['tokens'] is not None else words.UNKNOWN} tokens, {words.money(told['dollars'])}.")
+    typer.echo(f"Spent: {told['tokens'] if told['tokens'] is not None else words.UNKNOWN} tokens, cost {words.money(told['dollars'])}.")
     if told["proposal"] is None:
         typer.echo(f"Nothing is proposed: {told['outcome']}.")
     else:
@@ -253,10 +253,8 @@ def done(result: Done) -> None:
         typer.echo(f"  wrote {path}")
     for name in result.left_out:
         typer.echo(f"  left {name} as it is: somebody else changed it at the last moment")
-    if result.backups is not None:
-        typer.echo(
-            f"  what was there before lies in {result.backups}; `skillopt sleep undo` puts it back" if result.action == "adopt" else ""
-        )
+    if result.backups is not None and result.action == "adopt":
+        typer.echo(f"  what was there before lies in {result.backups}; `skillopt sleep undo` puts it back")
 
 
 def diff(text: str) -> None:

@@ -17,7 +17,7 @@ from skillopt.models._model import Model
 from skillopt.models._pace import Pace, Sent
 
 MAX_REASON = 120
-LONGEST_TURN = 60.0
+LONGEST_TURN = 30.0
 """Seconds after which the next call is sent whatever the pace says: one that was learned wrongly must come to light."""
 
 

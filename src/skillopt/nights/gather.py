@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from skillopt.nights.state import Home
 from skillopt.nights.targets import Aim, Ground, aims, ground
 from skillopt.redact import redact_transcript
 from skillopt.sleep.mine import Mined, MineSettings, mine
-from skillopt.sleep.session import Harvest, Session
+from skillopt.sleep.session import Harvest, Session, is_within
 from skillopt.sleep.sources import Homes, harvest, pick
 from skillopt.sleep.sources._harvest import MOST_SESSIONS
 
@@ -64,7 +65,7 @@ def read_sessions(around: Around, since: datetime | None) -> tuple[Harvest, tupl
     settings = around.settings
     names = [name.strip() for name in settings.transcript_source.split(",") if name.strip()] or ["auto"]
     found = harvest(pick(names, around.homes), since, redact_transcript, most=settings.max_sessions_per_night or MOST_SESSIONS)
-    return found, found.sessions if settings.projects == "all" else found.of(around.project)
+    return found, tuple(session for session in found.sessions if settings.projects == "all" or _belongs(session.project, around.project))
 
 
 async def gather(around: Around, since: datetime | None) -> Gathered:
@@ -79,3 +80,8 @@ async def gather(around: Around, since: datetime | None) -> Gathered:
     )
     aimed, notes = aims(mined.tasks, settings, around.ground)
     return Gathered(harvest=found, sessions=sessions, mined=mined, aims=tuple(aimed), notes=tuple(notes))
+
+
+def _belongs(folder: str, project: Path) -> bool:
+    """Whether a session's folder is the project's or below it, also where the agent wrote it down by way of a link."""
+    return is_within(folder, project) or (Path(folder).is_absolute() and is_within(os.path.realpath(folder), project))

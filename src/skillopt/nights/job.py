@@ -16,6 +16,7 @@ from skillopt.nights.roles import Roles
 from skillopt.nights.settings import SleepSettings
 from skillopt.nights.tonight import Group
 from skillopt.optimizer._ask import packaged
+from skillopt.sleep._block import with_block
 from skillopt.sleep._status import Decision
 from skillopt.sleep.proposal import Cost
 from skillopt.sleep.scoring import MinedScorer
@@ -47,7 +48,7 @@ def benchmark_of(group: Group, advice: str) -> SleepBenchmark:
         name="sleep",
         splits=Splits(train=group.of_split("train"), val=group.of_split("val"), test=group.of_split("test")),
         scorer=MinedScorer(),
-        system=prompt_text("rollout"),
+        system=_system(group),
         seed_skill=group.seed,
         prompts={stage: packaged(stage) + prompt_text("person") + advice for stage in _ANALYSTS} if advice else {},
     )
@@ -125,6 +126,14 @@ def advice_of(settings: SleepSettings, decisions: Sequence[Decision]) -> str:
 def prompt_text(name: str) -> str:
     """A prompt of ours by its name."""
     return files("skillopt.nights").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
+
+
+def _system(group: Group) -> str:
+    """What the target is told: of a memory file also the person's own text around our block, as an agent would read it."""
+    around = with_block(group.before or "", "").strip() if group.kind == "memory" else ""
+    # Braces of the person's own are no placeholder of ours.
+    notes = f"## The person's own notes\n\n{around.replace('{skill}', '{ skill }')}\n\n" if around else ""
+    return prompt_text("rollout").replace("## Skill\n", f"{notes}## Skill\n")
 
 
 def _left(settings: SleepSettings, spent: Cost) -> dict[str, Any]:

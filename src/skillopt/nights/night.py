@@ -183,7 +183,7 @@ def _stage(night: Tonight, around: Around, now: datetime) -> Proposal | None:
     drafts = [
         Draft(
             name=group.name,
-            kind="skill",
+            kind=group.kind,
             path=Path(group.path),
             before=group.before,
             steps=[Step(text=change.text, evidence=change.evidence) for change in outcome.changes],

@@ -15,7 +15,6 @@ from skillopt.errors import ConfigError, suggest
 
 NAMES = ("config.yaml", "config.yml", "config.json")
 DEAD: Mapping[str, tuple[str, tuple[Any, ...]]] = {
-    "evolve_memory": ("memory files are not changed by a night yet", (False,)),
     "evolve_skill": ("a night always works on skills", (True,)),
     "llm_mine": ("requests are mined by what the person wrote, without a model", (False,)),
     "target_task_filter": ("a task goes to the skill its sessions used", (True,)),
@@ -96,6 +95,9 @@ class SleepSettings(BaseModel):
         default_factory=list, description="Further folders of skills, which a night may propose changes for."
     )
     multi_skill_fanout: bool | None = Field(default=None, description="A run for each skill the sessions used; unset is yes.")
+    evolve_memory: bool = Field(
+        default=False, description="What belongs to no skill goes to our block in the project's memory file, where it has one."
+    )
     managed_skill_name: str = Field(default="skillopt-sleep-learned", description="The skill for what belongs to no other.")
     seed: int = Field(default=42, ge=0, description="Seed of splits and shuffles.")
     state_dir: Place = Field(default=None, description="Where nights keep what they know; unset: ~/.skillopt-sleep.")

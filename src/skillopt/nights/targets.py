@@ -1,4 +1,4 @@
-"""Decides which skill each task of a night belongs to, and in which folders a night may propose changes at all."""
+"""Decides which skill or memory file each task of a night belongs to, and in which folders a night may propose changes at all."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from skillopt.errors import SkillError
 from skillopt.nights.settings import SleepSettings
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
+from skillopt.sleep._block import block, is_memory_file
 from skillopt.sleep._place import confined
 from skillopt.sleep.mine import MinedTask
 
+MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", ".github/copilot-instructions.md", "GEMINI.md", ".cursorrules")
 SKILL_FOLDERS = (".claude/skills", ".agents/skills", ".cursor/skills", ".devin/skills")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """One skill with the tasks that are to make it better. `before` is the file as it is, None where there is none yet."""
+    """One skill, or our block of a memory file, with the tasks that are to make it better.
+
+    `before` is the file as it is, None where there is none yet.
+    """
 
     name: str
+    kind: Literal["skill", "memory"]
     path: Path
     before: str | None
     seed: str
-    """What training starts from: the file's text, or a page with nothing but a name and a purpose."""
+    """What training starts from: the file's text, or a page with nothing but a name and a purpose; of a memory file our block."""
     tasks: tuple[MinedTask, ...]
 
 
@@ -40,6 +47,8 @@ class Ground:
     roots: tuple[Path, ...]
     new: Path
     """Where a skill goes that is not there yet."""
+    memory: Path | None
+    """The first memory file the project has."""
 
 
 def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> Ground:
@@ -59,6 +68,7 @@ def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> G
         skills=tuple(dict.fromkeys(path for path in (*own, *further) if path.is_dir())),
         roots=tuple(dict.fromkeys(root for root in roots if root.is_dir())),
         new=next((path for path in own if path.is_dir()), own[0]),
+        memory=next((path for name in MEMORY_FILES if (path := project / name).is_file()), None),
     )
 
 
@@ -96,6 +106,8 @@ def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[s
     if settings.target_skill_path is not None:
         return settings.target_skill_path.absolute()
     managed = where.new / settings.managed_skill_name / SKILL_FILE
+    if settings.evolve_memory and where.memory is not None:
+        managed = where.memory
     if settings.multi_skill_fanout is False or len(task.skills) != 1:
         return managed
     name = task.skills[0]
@@ -105,20 +117,22 @@ def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[s
     if len(held) == 1:
         return next(iter(held.values()))
     if held:
-        notes.append(f"Several skills are called {name!r} ({', '.join(map(str, held.values()))}); its tasks go to {managed.parent.name}.")
+        notes.append(f"Several skills are called {name!r} ({', '.join(map(str, held.values()))}); its tasks go to {_name(managed)}.")
     return managed
 
 
 def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
     before = live_text(path, roots)
     name = _name(path)
+    if is_memory_file(path):
+        return Aim(name=name, kind="memory", path=path, before=before, seed=block(before or "") or "", tasks=tuple(tasks))
     seed = before if before is not None and before.strip() else _scaffold(name)
     Document(seed)  # a text that cannot be trained is refused before anything is paid
-    return Aim(name=name, path=path, before=before, seed=seed, tasks=tuple(tasks))
+    return Aim(name=name, kind="skill", path=path, before=before, seed=seed, tasks=tuple(tasks))
 
 
 def _name(path: Path) -> str:
-    return path.parent.name if path.name == SKILL_FILE else path.stem
+    return path.name if is_memory_file(path) else path.parent.name if path.name == SKILL_FILE else path.stem
 
 
 def _scaffold(name: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -46,7 +46,7 @@ class PinnedTask(_Record):
 
 
 class Change(_Record):
-    """An accepted edit: the text after it, and where it comes from."""
+    """An accepted edit: the text after it (of a memory file what then stands in our block), and where it comes from."""
 
     text: str
     evidence: Evidence
@@ -62,9 +62,10 @@ class Outcome(_Record):
 
 
 class Group(_Record):
-    """One skill of the night."""
+    """One skill or memory file of the night."""
 
     name: str
+    kind: Literal["skill", "memory"] = "skill"
     path: str
     before: str | None
     seed: str
@@ -75,7 +76,7 @@ class Group(_Record):
     def of(cls, aim: Aim) -> Group:
         """A skill as it was found."""
         tasks = tuple(PinnedTask.of(task) for task in aim.tasks)
-        return cls(name=aim.name, path=str(aim.path), before=aim.before, seed=aim.seed, tasks=tasks)
+        return cls(name=aim.name, kind=aim.kind, path=str(aim.path), before=aim.before, seed=aim.seed, tasks=tasks)
 
     def of_split(self, split: Split) -> tuple[Task, ...]:
         """Its tasks of a split, in their fixed order."""
