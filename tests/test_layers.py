@@ -28,8 +28,8 @@ LAYERS = [
     "__main__ run",
 ]
 LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
-# Neighbours that may be imported all the same: everything may raise, one module starts processes, assembly goes from config over build to the rest,
-# and the command line offers the public doubles, which nothing else of ours may stand on.
+# Neighbours that may be imported all the same: everything may raise, one module starts processes, assembly goes from config over build
+# to the rest, and the command line offers the public doubles, which nothing else of ours may stand on.
 GROUND = {(name, "errors") for name in LAYERS[0].split()} | {("sandbox", "process")}
 ASSEMBLY = {("build", "config")} | {(name, lower) for name in LAYERS[9].split()[2:] for lower in ("config", "build")}
 NEIGHBOURS = GROUND | ASSEMBLY | {("cli", "testing"), ("nights", "api"), ("nights", "estimate")}

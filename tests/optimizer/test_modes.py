@@ -243,7 +243,9 @@ async def test_a_lapse_becomes_a_note_in_the_protected_appendix():
 
 
 def test_notes_are_kept_in_order_and_the_same_note_is_not_kept_twice():
-    found = with_notes(["Check the unit."], ["check  the UNIT", "long " * 200, "Count again;", "Count again", "", "holds <!-- APPENDIX_END -->"])
+    found = with_notes(
+        ["Check the unit."], ["check  the UNIT", "long " * 200, "Count again;", "Count again", "", "holds <!-- APPENDIX_END -->"]
+    )
     assert found.notes == ("Check the unit.", "Count again;") and found.added == 1
 
 
