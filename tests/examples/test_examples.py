@@ -68,7 +68,7 @@ async def test_house_formats_trains_with_its_own_prompt_for_the_analyst(tmp_path
         async with Engine(job, tmp_path / "run") as engine:
             result = await api.train(engine)
     assert result.test is not None
-    assert (result.test.before, result.test.after, result.test.n) == (0.0, 0.2, 50)
+    assert (result.test.before, result.test.after, result.test.n) == (0.0, 0.2, 80)
 
 
 def test_the_tasks_of_house_formats_are_what_its_script_makes() -> None:
@@ -80,5 +80,5 @@ def test_the_tasks_of_house_formats_are_what_its_script_makes() -> None:
     for split, rows in splits.items():
         assert [json.loads(line) for line in (folder / "tasks" / split / "tasks.jsonl").read_text().splitlines()] == rows
     prompts = [row["prompt"] for rows in splits.values() for row in rows]
-    assert len(prompts) == len(set(prompts)) == 100
+    assert len(prompts) == len(set(prompts)) == 130
     assert all(row["answer"] not in row["prompt"] or row["kind"] == "question" for rows in splits.values() for row in rows)

@@ -238,6 +238,16 @@ async def test_an_open_night_about_a_text_that_is_gone_is_left_and_a_new_one_beg
     assert ended.proposal is not None and ended.proposal.targets[0].before == SKILL + "- Be kind.\n"
 
 
+async def test_an_open_night_goes_on_with_a_larger_allowance_and_not_with_other_settings(person: Person) -> None:
+    async with LoopbackProvider(scripted(RULE)) as provider:
+        for events in (1, 3):
+            with pytest.raises(Interrupted):
+                await night(person, provider, Ear(stop_after=events), max_tokens_per_night=300_000 + events)
+        assert person.around().home.project(person.project).load().open == 1
+        ended = await night(person, provider, edit_budget=2)
+    assert (ended.resumed, ended.record.number) == (False, 2) and ended.proposal is not None
+
+
 async def test_of_four_nights_at_once_one_runs_and_no_record_is_lost(person: Person) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         ends = await asyncio.gather(*(night(person, provider) for _ in range(4)), return_exceptions=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -100,6 +101,13 @@ def allowance(settings: SleepSettings, roles: Roles) -> SleepSettings:
     if not by_hand or "max_tokens_per_night" in settings.model_fields_set:
         return settings
     return settings.model_copy(update={"max_tokens_per_night": 0})
+
+
+def terms_of(settings: SleepSettings, roles: Roles) -> str:
+    """A hash of all that a night's result depends on, beside its tasks and texts; what it may spend is no part of it."""
+    spending = {"max_tokens_per_night", "max_dollars_per_night", "max_minutes_per_night"}
+    said = [roles.target, roles.optimizer, settings.model_dump(mode="json", exclude=spending)]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def is_spent(settings: SleepSettings, spent: Cost) -> str:

@@ -18,7 +18,7 @@ from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
 from skillopt.nights import tonight as pinned
 from skillopt.nights.gather import Around, gather, since_of
-from skillopt.nights.job import advice_of, allowance, is_spent, job_of
+from skillopt.nights.job import advice_of, allowance, is_spent, job_of, terms_of
 from skillopt.nights.proof import outcome_of
 from skillopt.nights.recall import earlier_groups, recalled
 from skillopt.nights.roles import Roles
@@ -79,12 +79,13 @@ async def run_night(
     watcher = watcher or Nobody()
     around = replace(around, settings=allowance(around.settings, roles))
     kept = around.home.project(around.project)
+    terms = terms_of(around.settings, roles)
     with kept.alone():
         state = kept.load()
-        night = None if restart or state.open is None else _reopened(around, kept, state.open)
+        night = None if restart or state.open is None else _reopened(around, kept, state.open, terms)
         resumed = night is not None
         if night is None:
-            night = await _begin(around, kept, state, now())
+            night = await _begin(around, kept, state, now(), terms)
             state = state.model_copy(update={"night": night.number, "open": night.number})
             kept.save(state)
         for place, group in enumerate(night.groups):
@@ -99,7 +100,7 @@ async def run_night(
     return Ended(record=record, tonight=night, proposal=proposal, resumed=resumed)
 
 
-async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: datetime) -> Tonight:
+async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: datetime, terms: str) -> Tonight:
     """Read, mine and pin what the night works on."""
     gathered = await gather(around, since_of(around.settings, now, state.next_since))
     groups = [Group.of(aim) for aim in gathered.aims]
@@ -111,6 +112,7 @@ async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: da
         started=now,
         sessions=len(gathered.sessions),
         next_since=gathered.harvest.next_since,
+        terms=terms,
         advice=advice_of(around.settings, decisions(around.home.store, str(around.project))),
         groups=tuple(groups),
         notes=(gathered.mined.note, *gathered.notes, *gathered.harvest.notes),
@@ -120,9 +122,14 @@ async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: da
     return night
 
 
-def _reopened(around: Around, kept: ProjectHome, number: int) -> Tonight | None:
-    """The open night; None when a skill it works on was edited meanwhile: what it would prove is about a text that is gone."""
+def _reopened(around: Around, kept: ProjectHome, number: int, terms: str) -> Tonight | None:
+    """The open night; None when it was begun with other models or settings, or a skill it works on was edited meanwhile.
+
+    What it would prove then is about a run or a text that is gone.
+    """
     night = pinned.load(kept.night(number))
+    if night.terms != terms:
+        return None
     roots = around.ground.roots
     return night if all(live_text(Path(group.path), roots) == group.before for group in night.groups) else None
 

@@ -91,6 +91,8 @@ class Tonight(_Record):
     started: datetime
     sessions: int
     next_since: datetime | None
+    terms: str
+    """Hash of the models and settings it was begun with; under others it would be another run."""
     advice: str
     """What the person said and decided, for the optimizer."""
     groups: tuple[Group, ...]
