@@ -95,7 +95,10 @@ def noting() -> Job:
     return make_job((*in_world("world:seed=3,harm=0.9", *SMALL, *aware), "model.optimizer=world:seed=3,harm=0.9"))
 
 
-MODES = pytest.mark.parametrize("world", [healthy, partly_broken, rewriting, noting])
+MODES = pytest.mark.parametrize(
+    "world", [healthy, partly_broken, *(pytest.param(world, marks=pytest.mark.real) for world in (rewriting, noting))]
+)
+"""The other modes take a minute and are among the slower tests."""
 WORLDS = pytest.mark.parametrize("world", [healthy, partly_broken])
 
 
