@@ -38,7 +38,7 @@ $(GAMES): $(READY)
 
 # pytest ends with 5 when a marker selects nothing; that is no failure.
 test-real: $(READY) $(GAMES) ## the slower tests on real components
-	@$(PYTEST) -m "real and not model" || [ $$? -eq 5 ]
+	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadfile || [ $$? -eq 5 ]
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]

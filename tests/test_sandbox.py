@@ -122,7 +122,8 @@ async def test_a_program_gets_its_files_and_hands_files_back() -> None:
 async def test_every_program_starts_in_an_empty_box() -> None:
     sandbox = shut()
     await python("open('left', 'w'); open('/tmp/left', 'w')", sandbox)
-    assert (await python("import os; print(os.listdir('.'), os.listdir('/tmp'))", sandbox)).stdout == b"[] []\n"
+    seen = (await python("import os; print(os.listdir('.'), 'left' in os.listdir('/tmp'))", sandbox)).stdout
+    assert seen == b"[] False\n"  # the way to an interpreter that lies below /tmp may be there
 
 
 @needs_bubblewrap

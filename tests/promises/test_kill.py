@@ -171,7 +171,8 @@ def ends_before_the_moment(process: subprocess.Popen[str], trap: Trap, seconds: 
 
 
 @pytest.mark.timeout(300)  # some thirty processes are started; on a busy machine that takes its time
-@pytest.mark.parametrize("seed", [10, pytest.param(8, marks=pytest.mark.real)])
+@pytest.mark.real  # a minute each
+@pytest.mark.parametrize("seed", [10, 8])
 def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trap = Trap(seed)
     landed: Counter[str] = Counter()

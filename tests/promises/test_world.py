@@ -13,6 +13,7 @@ from _world import NOISE, SEEDS, VAL_CASES, run_all, share_through
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.real  # half a minute
 def test_over_ten_seeds_the_gate_improves_each_and_beats_taking_everything(capsys):
     rows = run_all(SEEDS)
     gated = [row for row in rows if row.use_gate]
