@@ -1,4 +1,4 @@
-"""Writes `docs/configuration.md` from the code, so that the tables cannot lag: `python docs/generate.py`."""
+"""Writes `docs/configuration.md` and the tables of `docs/agents.md` from the code, so that they cannot lag: `python docs/generate.py`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from skillopt.config.provider_keys import PROVIDER_KEYS, SECOND_VARIABLES
 from skillopt.config.public import PUBLIC, WHY, differs, public_default
 from skillopt.config.show import Described
 from skillopt.config.values import MODES
+from skillopt.harnesses._support import with_tables
 
 HEAD = """# Configuration
 
@@ -141,5 +142,12 @@ def plain(value: Any) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
+def agents(text: str) -> str:
+    """The page on agents with its tables as the code has them."""
+    return with_tables(text, {name: benchmarks.get(name) for name in benchmarks.names()})
+
+
 if __name__ == "__main__":
-    Path(__file__).with_name("configuration.md").write_text(page(), encoding="utf-8")
+    here = Path(__file__).parent
+    (here / "configuration.md").write_text(page(), encoding="utf-8")
+    (here / "agents.md").write_text(agents((here / "agents.md").read_text(encoding="utf-8")), encoding="utf-8")
