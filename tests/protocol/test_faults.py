@@ -1,7 +1,8 @@
 """Faults of the public system that must not occur here (section 8.A), one by one under the number they have there.
 
 Tested with the benchmark they are about: A10 to A12, and of A14 the DocVQA split. The SearchQA review turn of A14 does not exist here, and
-an agent's answer is read from its events, never from a raw trace. What is about configuration (of A8, A13, A14, and A16) is tested there; the list in README.md names every test of a fault.
+an agent's answer is read from its events, never from a raw trace. What is about configuration (of A8, A13, A14, and A16) is tested there;
+the list in README.md names every test of a fault.
 """
 
 from __future__ import annotations
