@@ -261,3 +261,20 @@ def test_patience_ends_a_run_that_gets_nowhere(tmp_path):
     assert "train.patience" in stuck.json("summary.json")["stopped_because"]
     again = train(tmp_path / "run", model__optimizer="world:harm=1", train__patience=2, train__num_epochs=8, optimizer__learning_rate=1)
     assert again.json("history.json") == history
+
+
+def test_the_public_files_hold_what_the_optimizer_said_and_figures_by_task_type(trained):
+    kinds = trained.json("test_eval/summary.json")["task_types"]
+    assert sum(one["total"] for one in kinds.values()) == 60 and len(kinds) > 3
+    mean = sum(one["total"] * one["hard"] for one in kinds.values()) / 60
+    assert mean == pytest.approx(trained.json("summary.json")["test_hard"])
+    digest = trained.json("steps/step_0001/trajectory_digest.json")
+    assert digest["n_fail"] <= digest["n_total"] == 20 and digest["failure_patterns"][0]["task_ids"]
+    ranked = [json.loads(path.read_text()) for path in sorted((trained.folder / "steps").glob("*/ranked_edits.json"))]
+    assert any(one["ranking_details"] for one in ranked)
+    assert all((one["ranking_details"] is not None) == one["ranked"] for one in ranked)
+    slow = trained.json("slow_update/epoch_02/slow_result.json")
+    assert {"reasoning", "prev_hard", "curr_hard"} <= set(slow)
+    summary = trained.json("summary.json")
+    assert summary["final_selection_hard"] == trained.json("history.json")[-1]["current_score"]
+    assert summary["config"]["env"]["name"] == "world"
