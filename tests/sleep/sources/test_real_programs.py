@@ -13,6 +13,7 @@ from real._npm import cli
 from skillopt.agents import agent as driver_of
 from skillopt.agents._agent import Access, Place, Work
 from skillopt.agents._run import Driver
+from skillopt.sleep.session import Harvest
 from skillopt.sleep.sources import Homes, harvest, present
 from skillopt.testing import LoopbackProvider
 
@@ -26,14 +27,11 @@ SKILL = "---\nname: skillopt-target\ndescription: House rules.\n---\n\nHOUSE-RUL
 SOURCES = {"claude_code": "claude_code", "codex": "codex", "copilot": "copilot_cli", "opencode": "opencode"}
 
 
-@pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)])
-async def test_a_session_of_the_real_program_is_harvested_with_its_skill_and_its_tools(
-    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
-) -> None:
-    program = cli(agent.package, agent.version, agent.binary, env=machine_env)
-    place = Place(root=tmp_path, home=tmp_path / "home", workspace=tmp_path / "workspace", temp=tmp_path / "tmp")
+async def worked(agent: RealAgent, program: Path, root: Path) -> tuple[Place, Harvest]:
+    """One session of the program in a home of its own, and what is harvested there."""
+    place = Place(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
     for folder in (place.home, place.temp, place.workspace):
-        folder.mkdir()
+        folder.mkdir(parents=True)
     one = driver_of(agent.harness)
     skill = place.workspace / one.skills / "skillopt-target"
     skill.mkdir(parents=True)
@@ -45,8 +43,18 @@ async def test_a_session_of_the_real_program_is_harvested_with_its_skill_and_its
         work = Work(access=access, place=place, settings=driver.settings, prompt=PROMPT, skill="skillopt-target")
         report = await driver.run(place, one.work(work), skill="skillopt-target")
     assert report.answer == "Paris"
+    return place, harvest(present(Homes(home=place.home, platform="linux")))
 
-    found = harvest(present(Homes(home=place.home, platform="linux")))
+
+@pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)])
+async def test_a_session_of_the_real_program_is_harvested_with_its_skill_and_its_tools(
+    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
+) -> None:
+    program = cli(agent.package, agent.version, agent.binary, env=machine_env)
+    for attempt in range(3):  # under load a program may end before it has written its session down; then there is nothing to harvest
+        place, found = await worked(agent, program, tmp_path / str(attempt))
+        if found.sessions:
+            break
     (session,) = found.sessions
     assert session.source == SOURCES[agent.harness]
     assert Path(session.project).resolve() == place.workspace.resolve()
