@@ -20,7 +20,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
             if task.done():
                 task.result()
         return [task.result() for task in tasks]
-    except BaseException:
+    except BaseException:  # also when whoever waits is cancelled: that must reach all of them
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

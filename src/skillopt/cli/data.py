@@ -65,7 +65,7 @@ def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchm
             write_text(folder / split / FILE, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
         plugin = benchmarks.get(benchmark)
         plugin(plugin.Settings(split_dir=folder))
-    except BaseException:
+    except BaseException:  # also on Ctrl-C: half of the splits would be taken for all of them
         for split in splits:
             shutil.rmtree(folder / split, ignore_errors=True)
         if made:

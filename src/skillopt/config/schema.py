@@ -39,7 +39,7 @@ class TrainConfig(Section):
     batch_size: int = Field(default=40, ge=1, description="Train tasks per step.")
     accumulation: int = Field(default=1, ge=1, description="Multiplies the batch of a step.")
     seed: int = Field(default=42, ge=0, description="Seed of every shuffle of the plan.")
-    patience: int = Field(default=0, ge=0, description="Steps without an accepted change after which training stops; 0 is never.")
+    patience: int = Field(default=0, ge=0, description="Steps without a new best skill after which training stops; 0 is never.")
 
 
 class GradientConfig(Section):

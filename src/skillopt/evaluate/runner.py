@@ -249,7 +249,7 @@ class Evaluation:
             outcomes = tuple([future.result() for future in self._futures])
             self._breaker.close()
             check(outcomes)
-        except BaseException:
+        except BaseException:  # whatever ends the stage, also Ctrl-C: its other rows must not go on spending
             self.cancel()
             raise
         self._evaluator.close_invalid(self._skill, f"{self.place}/{self.stage}", zip(self.rows, outcomes, strict=True))

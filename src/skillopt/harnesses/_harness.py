@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
@@ -114,6 +114,41 @@ def failure_of(reply: Reply) -> str | None:
     if reply.finish == "length":
         return "length"
     return "empty" if not reply.text.strip() else None
+
+
+async def converse(
+    task: Task,
+    environment: Environment | None,
+    skill: str,
+    prompts: Mapping[str, str],
+    session: Session,
+    *,
+    observe: Callable[[Reply], Awaitable[tuple[Message, ...]]],
+    failed: Callable[[Reply], str | None],
+    tools: tuple[Tool, ...] = (),
+    sent: Callable[[Message], Message] = lambda message: message,
+) -> Trajectory:
+    """Ask turn by turn until there is nothing to observe, the environment is over, or its turns are: that failure is `turns`.
+
+    `observe` says what the target is shown after a reply, `failed` how a reply ends the rollout, `sent` how a turn is shown to the model.
+    """
+    system = Message(role="system", content=system_prompt(prompts["rollout"], skill))
+    asked = (system, Message(role="user", content=task.prompt, images=task.images))
+    said: tuple[Message, ...] = ()
+    for _ in range(1 if environment is None else environment.max_turns):
+        reply = await session.ask(asked + tuple(map(sent, said)), tools)
+        said = (*said, Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
+        failure = failed(reply)
+        observed = () if failure else await observe(reply)
+        if not observed:
+            break
+        said = (*said, *observed)
+        if is_over(environment):
+            failure = environment.failure
+            break
+    else:
+        failure = "turns"
+    return Trajectory(messages=said, answer=reply.text, calls=session.calls, usage=session.usage, failure=failure)
 
 
 def is_over(environment: Environment | None) -> TypeGuard[Episode]:

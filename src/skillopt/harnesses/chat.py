@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skillopt.errors import Fault
-from skillopt.harnesses._harness import Session, Setup, failure_of, is_over, system_prompt
-from skillopt.messages import Message
+from skillopt.harnesses._harness import Session, Setup, converse, failure_of
+from skillopt.messages import Message, Reply
 from skillopt.tasks.benchmark import Conversation, Environment
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
@@ -27,23 +27,12 @@ class Chat:
     ) -> Trajectory:
         if environment is not None and not isinstance(environment, Conversation):
             raise Fault("contract", f"task {task.id!r} can only be worked on with tools, which chat has none of: choose tool_loop/...")
-        system = Message(role="system", content=system_prompt(prompts["rollout"], skill))
-        asked = (system, Message(role="user", content=task.prompt, images=task.images))
-        said: tuple[Message, ...] = ()
-        for _ in range(1 if environment is None else environment.max_turns):
-            reply = await session.ask(asked + said)
-            said = (*said, Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
-            failure = failure_of(reply)
-            observed = None if environment is None or failure else await environment.hear(reply.text)
-            if observed is None:
-                break
-            said = (*said, Message(role="user", content=observed))
-            if is_over(environment):
-                failure = environment.failure
-                break
-        else:
-            failure = "turns"
-        return Trajectory(messages=said, answer=reply.text, calls=session.calls, usage=session.usage, failure=failure)
+
+        async def observe(reply: Reply) -> tuple[Message, ...]:
+            heard = None if environment is None else await environment.hear(reply.text)
+            return () if heard is None else (Message(role="user", content=heard),)
+
+        return await converse(task, environment, skill, prompts, session, observe=observe, failed=failure_of)
 
 
 PLUGIN = Chat

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from skillopt.harnesses._harness import Session, Setup, failure_of, is_over, system_prompt
+from skillopt.harnesses._harness import Session, Setup, converse, failure_of, is_over
 from skillopt.messages import Message, Reply, ToolCall
 from skillopt.tasks.benchmark import Conversation, Environment
 from skillopt.tasks.rollout import Trajectory
@@ -28,24 +29,9 @@ class ToolLoop:
         self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
     ) -> Trajectory:
         """Without an environment there is one turn. Out of turns, also right after a tool call, is the failure `turns`."""
-        system = Message(role="system", content=system_prompt(prompts["rollout"], skill))
-        asked = (system, Message(role="user", content=task.prompt, images=task.images))
         tools = () if environment is None else tuple(environment.tools)
-        said: tuple[Message, ...] = ()
-        for _ in range(1 if environment is None else environment.max_turns):
-            reply = await session.ask(asked + tuple(map(_sendable, said)), tools)
-            said = (*said, Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
-            failure = _failure(reply)
-            observed = () if failure else await _observe(environment, reply)
-            if not observed:
-                break
-            said = (*said, *observed)
-            if is_over(environment):
-                failure = environment.failure
-                break
-        else:
-            failure = "turns"
-        return Trajectory(messages=said, answer=reply.text, calls=session.calls, usage=session.usage, failure=failure)
+        observe = partial(_observe, environment)
+        return await converse(task, environment, skill, prompts, session, observe=observe, failed=_failure, tools=tools, sent=_sendable)
 
 
 PLUGIN = ToolLoop

@@ -131,10 +131,7 @@ class ChatModel:
             wire["content"] = [*text, *images]
         if message.tool_calls:
             wire["content"] = message.content or None
-            wire["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in message.tool_calls
-            ]
+            wire["tool_calls"] = calls_made(message)
         if message.tool_call_id is not None:
             wire["tool_call_id"] = message.tool_call_id
         return wire
@@ -161,6 +158,13 @@ class ChatModel:
                 arguments = json.dumps(arguments)
             calls.append(ToolCall(id=call["id"], name=function["name"], arguments=clean_text(arguments)))
         return tuple(calls)
+
+
+def calls_made(message: Message) -> list[dict[str, Any]]:
+    """The tool calls of a turn as Chat Completions writes them."""
+    return [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in message.tool_calls
+    ]
 
 
 def _image_url(image: Image) -> dict[str, str]:

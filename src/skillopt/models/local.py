@@ -10,6 +10,7 @@ from typing import Any
 
 from skillopt.errors import ConfigError, Kind, ModelError, suggest
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
+from skillopt.models._chat import calls_made
 from skillopt.models._llama import Build, Llama, digest, require_gguf, require_xllamacpp
 from skillopt.models._model import Model, ModelSpec
 from skillopt.models._wire import clean_text, count, require_known_options
@@ -114,10 +115,7 @@ class LocalModel:
             raise self._error("contract", "local models are asked in text only; this request carries an image", refused=True)
         wire: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.tool_calls:
-            wire["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in message.tool_calls
-            ]
+            wire["tool_calls"] = calls_made(message)
         if message.tool_call_id is not None:
             wire["tool_call_id"] = message.tool_call_id
         return wire

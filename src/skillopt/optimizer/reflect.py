@@ -125,7 +125,7 @@ class Reflector:
             if chunk:
                 study()
             return await together(*analysts)
-        except BaseException:
+        except BaseException:  # whatever ends the walk, also Ctrl-C: its analysts must not go on spending
             for analyst in analysts:
                 analyst.cancel()
             await asyncio.gather(*analysts, return_exceptions=True)

@@ -45,7 +45,7 @@ class Run:
                 self._remember(event)
             self._check_log()
             self._log = self._stack.enter_context((folder / EVENTS).open("a", encoding="utf-8", newline="\n"))
-        except BaseException:
+        except BaseException:  # whatever fails, the folder's lock must not stay
             self._stack.close()
             raise
 
