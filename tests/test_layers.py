@@ -23,7 +23,7 @@ LAYERS = [
     "gate optimizer",
     "train",
     "sleep",
-    "config build api estimate doctor report export nights __init__",
+    "config build api estimate doctor report export nights watch __init__",
     "cli dashboard mcp_server trackers plugins testing",
     "__main__ run",
 ]
@@ -32,7 +32,7 @@ LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.
 # to the rest, and the command line offers the public doubles, which nothing else of ours may stand on.
 GROUND = {(name, "errors") for name in LAYERS[0].split()} | {("sandbox", "process")}
 ASSEMBLY = {("build", "config")} | {(name, lower) for name in LAYERS[9].split()[2:] for lower in ("config", "build")}
-NEIGHBOURS = GROUND | ASSEMBLY | {("cli", "testing"), ("nights", "api"), ("nights", "estimate")}
+NEIGHBOURS = GROUND | ASSEMBLY | {("cli", "testing"), ("nights", "api"), ("nights", "estimate"), ("watch", "api"), ("watch", "report")}
 PLUGIN_FOLDERS = ("models", "benchmarks", "harnesses")
 
 

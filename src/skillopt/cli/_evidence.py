@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from skillopt.cli._folder import RunView
+from skillopt.watch.folder import RunView
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
 from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value

@@ -21,7 +21,7 @@ from skillopt.store.database import Database
 from skillopt.store.run import DATABASE
 
 if TYPE_CHECKING:
-    from skillopt.cli._folder import RunView
+    from skillopt.watch.folder import RunView
     from skillopt.report import Facts
 
 _OWN = frozenset({"env.out_root", "output.predictions"})

@@ -51,7 +51,7 @@ def demo(
 
 def _free_folder(*, quiet: bool) -> Path:
     """The demo's folder, or the first numbered one beside it that holds no finished run; an unfinished one is gone on with."""
-    from skillopt.cli._folder import is_finished
+    from skillopt.watch.folder import is_finished
 
     folder, number = Path("outputs/demo"), 1
     while is_finished(folder):

@@ -26,7 +26,7 @@ def diff(
     """Show the difference of two skills. A run folder stands for its best skill; alone, for its seed against its best."""
     from rich.console import Console
 
-    from skillopt.cli._folder import is_run
+    from skillopt.watch.folder import is_run
     from skillopt.cli._text import print_diff
 
     if b is None:
@@ -39,7 +39,7 @@ def diff(
 
 
 def _text(path: Path) -> tuple[str, str]:
-    from skillopt.cli._folder import is_run
+    from skillopt.watch.folder import is_run
     from skillopt.skill.folder import load_skill
 
     if is_run(path):
@@ -48,7 +48,7 @@ def _text(path: Path) -> tuple[str, str]:
 
 
 def _of_run(folder: Path, which: str) -> tuple[str, str]:
-    from skillopt.cli._folder import open_run
+    from skillopt.watch.folder import open_run
     from skillopt.skill.document import Document
 
     state = open_run(folder).state

@@ -122,7 +122,7 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, D
 
 
 def _load(name: str) -> Document:
-    from skillopt.cli._folder import is_run
+    from skillopt.watch.folder import is_run
     from skillopt.skill.document import Document
     from skillopt.skill.folder import load_skill
 
@@ -138,7 +138,7 @@ def _load(name: str) -> Document:
 
 def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
     """The training runs that this may look into: those that are named, and those in whose folder a skill lies."""
-    from skillopt.cli._folder import is_run, open_run
+    from skillopt.watch.folder import is_run, open_run
 
     for run in named:
         if open_run(run).started is None:

@@ -33,7 +33,7 @@ def explain(
     """Recompute the gate's verdict on a step from the stored rows and show the evidence. Ends with 1 if it differs from the record."""
     from skillopt.cli import _report
     from skillopt.cli._evidence import gather
-    from skillopt.cli._folder import open_run
+    from skillopt.watch.folder import open_run
 
     evidence = gather(open_run(run), step)
     if json:

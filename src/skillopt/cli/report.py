@@ -11,7 +11,7 @@ from skillopt.cli._options import Json
 from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from skillopt.cli._folder import RunView
+    from skillopt.watch.folder import RunView
     from skillopt.report import Facts
 
 PANEL, PLACE = "Look at runs", 3
@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Write a run as one HTML page that works offline, and a Markdown summary beside it. A run at work is not disturbed."""
     from skillopt.cli import _report
-    from skillopt.cli._folder import open_run
+    from skillopt.watch.folder import open_run
     from skillopt.report import page, summary
 
     view = open_run(run)

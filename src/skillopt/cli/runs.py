@@ -12,7 +12,7 @@ from skillopt.cli._options import Json
 from skillopt.errors import SkillOptError, UsageError
 
 if TYPE_CHECKING:
-    from skillopt.cli._folder import RunView
+    from skillopt.watch.folder import RunView
 
 PANEL, PLACE = "Look at runs", 0
 
@@ -54,7 +54,7 @@ def runs(
 
 def _below(places: Sequence[Path]) -> list[RunView]:
     """The runs in and below some folders, each once."""
-    from skillopt.cli._folder import is_run, open_run
+    from skillopt.watch.folder import is_run, open_run
 
     found: dict[Path, RunView] = {}
     for place in places:

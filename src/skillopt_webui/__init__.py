@@ -1,0 +1,1 @@
+"""A door to the dashboard; the dashboard itself is `skillopt.dashboard`."""
