@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from skillopt.watch.folder import RunView
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
 from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
@@ -16,6 +15,7 @@ from skillopt.gate.policies import decide
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 from skillopt.train.trainer import LEAK_GUARD
+from skillopt.watch.folder import RunView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,8 @@ from skillopt.store.database import Database
 from skillopt.store.run import DATABASE
 
 if TYPE_CHECKING:
-    from skillopt.watch.folder import RunView
     from skillopt.report import Facts
+    from skillopt.watch.folder import RunView
 
 _OWN = frozenset({"env.out_root", "output.predictions"})
 """Settings that say where a run lies and what it exports."""

@@ -122,9 +122,9 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, D
 
 
 def _load(name: str) -> Document:
-    from skillopt.watch.folder import is_run
     from skillopt.skill.document import Document
     from skillopt.skill.folder import load_skill
+    from skillopt.watch.folder import is_run
 
     if name == "none":
         return Document("")

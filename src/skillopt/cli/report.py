@@ -11,8 +11,8 @@ from skillopt.cli._options import Json
 from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from skillopt.watch.folder import RunView
     from skillopt.report import Facts
+    from skillopt.watch.folder import RunView
 
 PANEL, PLACE = "Look at runs", 3
 _OURS = "SkillOpt report"
@@ -34,8 +34,8 @@ def report(
 ) -> None:
     """Write a run as one HTML page that works offline, and a Markdown summary beside it. A run at work is not disturbed."""
     from skillopt.cli import _report
-    from skillopt.watch.folder import open_run
     from skillopt.report import page, summary
+    from skillopt.watch.folder import open_run
 
     view = open_run(run)
     target = run / "report.html" if out is None else out
