@@ -35,6 +35,10 @@ class RowFact(BaseModel):
     detail: str = ""
     rollout: str | None = None
     """Key of the stored trajectory."""
+    tokens: int | None = None
+    """Of the target, in and out; None is unknown."""
+    seconds: float | None = None
+    """Of the target's calls together; None is unknown."""
 
 
 class RunStarted(_Event):
@@ -72,6 +76,8 @@ class PatchFact(BaseModel):
     summary: list[Any] = []
     notes: list[str] = []
     dropped: str | None = None
+    contrasted: list[str] = []
+    """Tasks whose tries went differently and were shown best against worst."""
 
 
 class Reflected(_Event):
@@ -210,6 +216,25 @@ class Spending(_Event):
     in_flight: int
 
 
+class Called(_Event):
+    """A call to a model settled; told only where somebody wants to know."""
+
+    type: Literal["called"] = "called"
+    role: str
+    stage: str
+    place: str
+    provider: str
+    model: str
+    outcome: str
+    """settled, refused, or unreported: sent, and never answered in full."""
+    seconds: float
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    usd: float | None = None
+
+
 Event: TypeAlias = Annotated[
     RunStarted
     | StageClosed
@@ -224,7 +249,8 @@ Event: TypeAlias = Annotated[
     | Notice
     | StageOpened
     | Arrived
-    | Spending,
+    | Spending
+    | Called,
     Field(discriminator="type"),
 ]
 Sink: TypeAlias = Callable[[Event], None]

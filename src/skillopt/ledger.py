@@ -94,6 +94,8 @@ class Entry:
     reserved: int
     """Tokens set aside for it before it was sent."""
     usage: Usage | None = None
+    opened: float | None = None
+    """The run's seconds when it was opened; unknown for what an earlier session wrote."""
 
 
 class Journal(Protocol):
@@ -199,7 +201,9 @@ class Ledger:
 
     def _open(self, role: Role, stage: str, place: str, need: Amount) -> Entry:
         number = self._journal.open(role, stage, place, need)
-        entry = Entry(id=number, role=role, stage=stage, place=place, state="open", charged=need, reserved=need.tokens)
+        entry = Entry(
+            id=number, role=role, stage=stage, place=place, state="open", charged=need, reserved=need.tokens, opened=self.elapsed()
+        )
         self._outstanding[number] = entry
         self._under_way += need
         self._count(entry)

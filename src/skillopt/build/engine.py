@@ -8,12 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from skillopt.agents import agents
 from skillopt.build.job import Job
 from skillopt.build.lab import Lab
+from skillopt.build.tracking import deliveries, kinds_of
 from skillopt.config.schema import OptimizerConfig
 from skillopt.evaluate.leaks import LeakGuard
 from skillopt.evaluate.runner import rows_of
 from skillopt.events import Notice, RunStarted, Sink
+from skillopt.gate.constraints import Constraints
 from skillopt.gate.gate import Gate
 from skillopt.ledger import Budget
 from skillopt.models._limits import Retry
@@ -37,6 +40,7 @@ class Engine(Lab):
     def _open(self, identity: Mapping[str, Any], budget: Budget, sinks: Sequence[Sink]) -> None:
         super()._open(identity, budget, sinks)
         self._export()
+        self._track()
         self.trainer = self._trainer(self.model("optimizer", self.job.optimizer, self.optimizer_price), self._rewriter())
 
     def _rewriter(self) -> Model | None:
@@ -73,6 +77,9 @@ class Engine(Lab):
             max_chars=config.gate.max_chars,
             confirm_draws=config.gate.confirm_draws,
             seed_chars=len(job.skill.rendered),
+            constraints=Constraints(
+                tokens=config.gate.max_tokens_increase, latency=config.gate.max_latency_increase, unknown=config.gate.unknown_effort
+            ),
         )
         plan = Plan(
             train=job.splits.train,
@@ -84,6 +91,8 @@ class Engine(Lab):
             smallest_limit=config.optimizer.min_learning_rate,
             slow_samples=config.optimizer.slow_update_samples,
             patience=config.train.patience,
+            draws=config.gradient.rollouts_per_task,
+            past=() if job.look_back is None else job.look_back.tasks,
         )
         return Trainer(
             evaluator=self.evaluator,
@@ -96,6 +105,7 @@ class Engine(Lab):
                 merge_batch_size=config.gradient.merge_batch_size,
                 limit=config.optimizer.learning_rate,
                 failure_only=config.gradient.failure_only,
+                contrasts=config.gradient.rollouts_per_task > 1,
                 emit=emit,
                 mode=config.optimizer.skill_update_mode,
                 control=config.optimizer.lr_control_mode,
@@ -113,6 +123,7 @@ class Engine(Lab):
                 max_tokens=job.target.max_tokens,
                 gate=gate,
                 skills=2 if gate.is_on and config.optimizer.slow_update_gate_with_selection else 3,
+                allowance=self.allowance if job.target.harness in agents.names() else None,
             ),
             log=self.run,
             use_slow_update=config.optimizer.use_slow_update,
@@ -120,6 +131,7 @@ class Engine(Lab):
             gates_slow_update=config.optimizer.slow_update_gate_with_selection,
             pair_policy=config.optimizer.longitudinal_pair_policy,
             salvages=config.optimizer.salvage,
+            look_back=job.look_back,
             guard=LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered) if config.gate.leak_guard else None,
         )
 
@@ -133,6 +145,16 @@ class Engine(Lab):
         exports = Exports(self.folder, scrubber=self.job.scrubber, trajectory=trajectory if self.job.config.output.predictions else None)
         exports.replay(self.run.history)
         self.run.watch(exports)
+
+    def _track(self) -> None:
+        """Tell the trackers, first what they missed: they follow facts, so a stop or a late start loses nothing."""
+        tracking = self.job.config.tracking
+        settings = self.job.scrubber.scrub_json(self.job.settings)
+        for delivery in deliveries(tracking, self.folder, identity=self.run.identity, settings=settings, warn=self.run.emit):
+            delivery.start(self.run.history)
+            self._folder_stack.callback(delivery.close)
+            self.run.watch(delivery)
+        self._tells_calls = any(kind.wants_calls for kind in kinds_of(tracking).values())
 
     def _announce(self) -> None:
         job, plan = self.job, self.trainer.plan

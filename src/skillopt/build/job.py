@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skillopt.agents import agents
 from skillopt.benchmarks import benchmarks
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
+from skillopt.harnesses._workspace import carried_digest
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
+from skillopt.train.hindsight import LookBack
 
 ROWS_WANTED = 24
 """Rows the gate should read at least; small val sets are drawn several times until they give as many."""
@@ -38,6 +41,8 @@ class Job:
     """The resolved configuration without secrets, for `config.json`."""
     judge: RoleSpec | None = None
     """The model that scores, where the benchmark wants one."""
+    look_back: LookBack | None = None
+    """What the run goes on from, where it is not the first of its skill."""
 
     @property
     def skill(self) -> Document:
@@ -57,12 +62,16 @@ class Job:
     def identity(self) -> dict[str, Any]:
         """What can change a result; a folder belongs to one identity."""
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
+        # Only agents get the files that a skill carries beside its text.
+        carried = carried_digest(self.seed) if self.target.harness in agents.names() else ""
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
             "tasks": tasks,
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
+            **({"skill_files": carried} if carried else {}),
+            **({} if self.look_back is None else {"look_back": [self.look_back.older.digest, tasks_digest(self.look_back.tasks)]}),
         }
 
     def folder(self, cwd: Path) -> Path:

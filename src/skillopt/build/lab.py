@@ -19,7 +19,7 @@ from skillopt.config import RoleSpec
 from skillopt.errors import ConfigError, Stopped
 from skillopt.evaluate.judge import ModelJudge
 from skillopt.evaluate.runner import Evaluator, Rollouts
-from skillopt.events import Checkpoint, Event, Sink, Spending
+from skillopt.events import Called, Checkpoint, Event, Sink, Spending
 from skillopt.executor import ProcessPool
 from skillopt.files import write_json
 from skillopt.harnesses import harnesses
@@ -36,6 +36,7 @@ from skillopt.models._recorded import Recorded
 from skillopt.models._rounds import Attended, ByHand, Handed, Rounds
 from skillopt.models._scrubbed import Scrubbed
 from skillopt.models._structured import AskedAgain
+from skillopt.skill.folder import Skill
 from skillopt.store.cache import SharedRollouts
 from skillopt.store.run import Run
 from skillopt.tasks.benchmark import UsesExecutor
@@ -68,6 +69,7 @@ class Lab:
         self._evaluators: list[Evaluator] = []
         self._rounds = Rounds()
         self._opened = time.monotonic()
+        self._tells_calls = False
         config = job.config
         budget = budget_of(config)
         self.target_price = self._price("target", job.target, budget)
@@ -86,6 +88,7 @@ class Lab:
         self._earlier = float(self.run.database.noted("seconds") or 0.0)
         self.run.watch(self._keep_time)
         write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
+        self.run.database.begin_session()
         self.ledger = Ledger(budget, self.run.database, on_settled=self._spent, elapsed=lambda: self.seconds)
         self._kept = self._rollouts()
         if isinstance(job.benchmark, UsesExecutor):
@@ -126,9 +129,18 @@ class Lab:
         self._rounds.watch(lambda: recorded.in_flight)
         return Attended(recorded, self._rounds, most)
 
-    def further_target(self, spec: RoleSpec) -> Evaluator:
-        """An evaluator of another target beside the job's own: the same folder, ledger, rollouts and number of workers for all."""
-        evaluator = self._evaluator(spec, self._price("target", spec, self.ledger.budget))
+    @property
+    def allowance(self) -> Allowance:
+        """What one rollout may use, where an agent makes the calls itself."""
+        allowed = self.job.config.budget.per_rollout
+        return Allowance(tokens=allowed.tokens, usd=None if allowed.usd is None else Fraction(str(allowed.usd)))
+
+    def further_target(self, spec: RoleSpec, carrier: Skill | None = None) -> Evaluator:
+        """An evaluator of another target beside the job's own: the same folder, ledger, rollouts and number of workers for all.
+
+        `carrier` is the skill whose other files a target installs along with the text; unset is the one that training starts from.
+        """
+        evaluator = self._evaluator(spec, self._price("target", spec, self.ledger.budget), carrier)
         if evaluator.workers == self.evaluator.workers:  # one that is asked by hand has no limit, and takes no slot from the others
             evaluator.slots = self.evaluator.slots
         return evaluator
@@ -174,12 +186,10 @@ class Lab:
             "more_than_reserved": list(self.ledger.overruns),
         }
 
-    def _evaluator(self, spec: RoleSpec, price: Price | None) -> Evaluator:
+    def _evaluator(self, spec: RoleSpec, price: Price | None, carrier: Skill | None = None) -> Evaluator:
         job = self.job
-        allowed = job.config.budget.per_rollout
-        usd = None if allowed.usd is None else Fraction(str(allowed.usd))
-        purse = Purse(self.ledger, price, Allowance(tokens=allowed.tokens, usd=usd))
-        setup = Setup(model=spec.model, agent=spec.agent, skill=job.seed, purse=purse, scrub=job.scrubber.scrub)
+        purse = Purse(self.ledger, price, self.allowance)
+        setup = Setup(model=spec.model, agent=spec.agent, skill=carrier or job.seed, purse=purse, scrub=job.scrubber.scrub)
         harness: Harness = harnesses.get(spec.harness)(setup)
         model = self.model("target", spec, price) if harness.asks_model else Unasked(spec.model)
         evaluator = Evaluator(
@@ -226,6 +236,26 @@ class Lab:
         spent = self.ledger.settled
         usd = None if spent.usd is None else float(spent.usd)
         self.run.emit(Spending(calls=spent.calls, tokens=spent.tokens, usd=usd, in_flight=self.ledger.in_flight))
+        if self._tells_calls and entry.opened is not None:
+            self.run.emit(self._called(entry, self.seconds - entry.opened))
+
+    def _called(self, entry: Entry, seconds: float) -> Called:
+        specs = {"target": self.job.target, "optimizer": self.job.optimizer, "judge": self.job.judge or self.job.optimizer}
+        model, usage = specs[entry.role].model, entry.usage
+        return Called(
+            role=entry.role,
+            stage=entry.stage,
+            place=entry.place,
+            provider=model.provider,
+            model=model.name,
+            outcome=entry.state,
+            seconds=seconds,
+            input_tokens=None if usage is None else usage.input_tokens,
+            output_tokens=None if usage is None else usage.output_tokens,
+            cached_tokens=None if usage is None else usage.cached_tokens,
+            reasoning_tokens=None if usage is None else usage.reasoning_tokens,
+            usd=None if entry.charged.usd is None else float(entry.charged.usd),
+        )
 
     def _keep_time(self, event: Event) -> None:
         if isinstance(event, Checkpoint):

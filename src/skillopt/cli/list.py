@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skillopt.registry import Registry
 
 PANEL, PLACE = "Look things up", 1
-KINDS = ("benchmarks", "models", "harnesses", "configs")
+KINDS = ("benchmarks", "models", "harnesses", "trackers", "configs")
 
 
 def add(app: typer.Typer, *, full: bool) -> None:
@@ -28,7 +28,7 @@ def list_plugins(
     kind: Annotated[str | None, typer.Argument(metavar="[" + "|".join(KINDS) + "]", help="One kind only.", show_default=False)] = None,
     json: Json = False,
 ) -> None:
-    """List benchmarks, model providers, harnesses and packaged configs."""
+    """List benchmarks, model providers, harnesses, trackers and packaged configs."""
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind of thing to list", kind, KINDS)
     found = {name: _listed(name) for name in KINDS if kind in (None, name)}
@@ -48,10 +48,11 @@ def _listed(kind: str) -> dict[str, str]:
     from skillopt.benchmarks import benchmarks
     from skillopt.harnesses import harnesses
     from skillopt.models import providers
+    from skillopt.trackers import trackers
 
     if kind == "configs":
         return _configs()
-    registry: Registry = {"benchmarks": benchmarks, "models": providers, "harnesses": harnesses}[kind]
+    registry: Registry = {"benchmarks": benchmarks, "models": providers, "harnesses": harnesses, "trackers": trackers}[kind]
     return {name: _sentence(registry, name) for name in registry.names()}
 
 

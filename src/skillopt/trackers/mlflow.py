@@ -1,0 +1,56 @@
+"""MLflow: one MLflow run for a run of ours, over all its sessions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from skillopt.events import Checkpoint, Event
+from skillopt.trackers._points import Figures, texts
+from skillopt.trackers._tracker import Kind, Opening
+
+_PARAMS_AT_ONCE = 100
+_LONGEST_PARAM = 500
+
+
+class MLflow:
+    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow_uri`, else MLflow's own variables."""
+
+    def __init__(self, opening: Opening) -> None:
+        from mlflow.entities import Param
+        from mlflow.tracking import MlflowClient
+
+        self._figures = Figures()
+        self._texts = opening.texts
+        self._finished = False
+        self._client: Any = MlflowClient(tracking_uri=opening.uri)
+        if opening.earlier is not None:
+            self.reference = opening.earlier
+            self._client.update_run(self.reference, status="RUNNING")
+            return
+        experiment = self._client.get_experiment_by_name(opening.project)
+        number = experiment.experiment_id if experiment is not None else self._client.create_experiment(opening.project)
+        run = self._client.create_run(number, run_name=opening.name, tags={"skillopt.identity": opening.identity})
+        self.reference = str(run.info.run_id)
+        params = [Param(key, str(value)[:_LONGEST_PARAM]) for key, value in opening.settings.items() if value is not None]
+        for start in range(0, len(params), _PARAMS_AT_ONCE):
+            self._client.log_batch(self.reference, params=params[start : start + _PARAMS_AT_ONCE])
+
+    def tell(self, event: Event) -> None:
+        from mlflow.entities import Metric
+
+        when = round(datetime.fromisoformat(event.time).timestamp() * 1000)
+        metrics = [Metric(point.name, point.value, when, point.step) for point in self._figures.of(event)]
+        if metrics:
+            self._client.log_batch(self.reference, metrics=metrics)
+        if self._texts:
+            for text in texts(event, self._figures.step):
+                self._client.log_text(self.reference, text.text, f"{text.name}/step_{text.step:04d}.md")
+        if isinstance(event, Checkpoint):
+            self._finished = event.kind == "finish" and bool(event.state["finished"])
+
+    def close(self) -> None:
+        self._client.set_terminated(self.reference, status="FINISHED" if self._finished else "KILLED")
+
+
+PLUGIN = Kind(open=MLflow, module="mlflow", extra="mlflow")

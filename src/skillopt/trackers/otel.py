@@ -1,0 +1,129 @@
+"""OpenTelemetry: a trace of each session, with a span for every step and, below it, one for every call to a model.
+
+Spans of calls use the GenAI semantic conventions (`gen_ai.*`), so that any viewer of traces knows models, tokens and durations.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from skillopt.events import Called, Checkpoint, Event, Judged
+from skillopt.trackers._tracker import Kind, Opening
+
+_AT_ONCE = 256
+_TIMEOUT_SECONDS = 10
+
+
+class OpenTelemetry:
+    """Sends spans by OTLP over HTTP to `tracking.otel_endpoint`, else to where OpenTelemetry's own variables say."""
+
+    reference = None
+
+    def __init__(self, opening: Opening) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+
+        endpoint = None if opening.uri is None else opening.uri.rstrip("/").removesuffix("/v1/traces") + "/v1/traces"
+        self._exporter: Any = OTLPSpanExporter(endpoint=endpoint, timeout=_TIMEOUT_SECONDS)
+        # No processor: theirs log what could not be sent and go on, and a person would never learn that nothing arrives.
+        provider = TracerProvider(resource=Resource.create({"service.name": opening.project}))
+        self._tracer: Any = provider.get_tracer("skillopt")
+        self._ended: list[Any] = []
+        self._attributes = {"skillopt.run": opening.name, "skillopt.identity": opening.identity}
+        self._session: Any = None
+        self._step: Any = None
+        self._last = 0
+
+    def tell(self, event: Event) -> None:
+        now = _nanoseconds(event.time)
+        if self._session is None:
+            self._session = self._tracer.start_span("skillopt session", start_time=now, attributes=self._attributes)
+        self._last = max(self._last, now)
+        if isinstance(event, Called):
+            self._called(event, now)
+        elif isinstance(event, Judged):
+            self._open_step(now).add_event("verdict", {"place": event.place, "action": event.action, "why": event.why}, timestamp=now)
+        elif isinstance(event, Checkpoint):
+            self._close_step(event, now)
+            self._send()
+        elif event.id is not None:
+            self._open_step(now)
+        if len(self._ended) >= _AT_ONCE:
+            self._send()
+
+    def close(self) -> None:
+        if self._step is not None:  # left open by a stop; the next session has a span of its own for it
+            self._end(self._step, self._last)
+        if self._session is not None:
+            self._end(self._session, self._last)
+        self._send()
+        self._exporter.shutdown()
+
+    def _called(self, call: Called, now: int) -> None:
+        from opentelemetry.trace import SpanKind, Status, StatusCode
+
+        figures = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": call.provider,
+            "gen_ai.request.model": call.model,
+            "gen_ai.usage.input_tokens": call.input_tokens,
+            "gen_ai.usage.output_tokens": call.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": call.cached_tokens,
+            "skillopt.role": call.role,
+            "skillopt.stage": call.stage,
+            "skillopt.place": call.place,
+            "skillopt.outcome": call.outcome,
+            "skillopt.usd": call.usd,
+        }
+        began = now - int(call.seconds * 1e9)
+        span = self._tracer.start_span(
+            f"chat {call.model}",
+            context=_inside(self._open_step(began)),
+            kind=SpanKind.CLIENT,
+            start_time=began,
+            attributes={name: value for name, value in figures.items() if value is not None},
+        )
+        if call.outcome != "settled":
+            span.set_status(Status(StatusCode.ERROR, call.outcome))
+        self._end(span, now)
+
+    def _open_step(self, now: int) -> Any:
+        if self._step is None:
+            self._step = self._tracer.start_span("skillopt step", context=_inside(self._session), start_time=now)
+        return self._step
+
+    def _close_step(self, event: Checkpoint, now: int) -> None:
+        span = self._open_step(now)
+        number = event.state.get("step", 0)
+        span.update_name(event.kind if event.kind != "step" else f"step {number}")
+        for name in ("action", "rollout_hard", "candidate_gate_score", "best_score"):
+            if event.record.get(name) is not None:
+                span.set_attribute(f"skillopt.{name}", event.record[name])
+        self._end(span, now)
+        self._step = None
+
+    def _end(self, span: Any, now: int) -> None:
+        span.end(end_time=now)
+        self._ended.append(span)
+
+    def _send(self) -> None:
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        spans, self._ended = self._ended, []
+        if spans and self._exporter.export(spans) is not SpanExportResult.SUCCESS:
+            raise ConnectionError(f"the collector did not take {len(spans)} spans")
+
+
+def _inside(span: Any) -> Any:
+    from opentelemetry.trace import set_span_in_context
+
+    return set_span_in_context(span)
+
+
+def _nanoseconds(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp() * 1e9)
+
+
+PLUGIN = Kind(open=OpenTelemetry, module="opentelemetry.exporter.otlp", extra="otel", wants_calls=True)

@@ -1,0 +1,38 @@
+"""TensorBoard: event files in the run folder, for `tensorboard --logdir`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillopt.events import Event
+from skillopt.trackers._points import Figures, texts
+from skillopt.trackers._tracker import Kind, Opening
+
+
+class TensorBoard:
+    """Writes every figure as a scalar; a later session of the run adds a further file beside the first."""
+
+    reference = None
+
+    def __init__(self, opening: Opening) -> None:
+        from tensorboardX import SummaryWriter
+
+        self._figures = Figures()
+        self._texts = opening.texts
+        # Files are named by the second; two short sessions would share one, and the second would overwrite the first.
+        session = len(list(opening.folder.iterdir())) if opening.folder.is_dir() else 0
+        self._writer: Any = SummaryWriter(str(opening.folder), filename_suffix=f".{session}")
+
+    def tell(self, event: Event) -> None:
+        for point in self._figures.of(event):
+            self._writer.add_scalar(point.name, point.value, point.step)
+        if self._texts:
+            for text in texts(event, self._figures.step):
+                self._writer.add_text(text.name, f"```\n{text.text}\n```", text.step)
+        self._writer.flush()  # what was told is on disk before it counts as told
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+PLUGIN = Kind(open=TensorBoard, module="tensorboardX", extra="tensorboard")

@@ -1,0 +1,57 @@
+"""Weights & Biases: one W&B run for a run of ours, over all its sessions; offline if told so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillopt.events import Event
+from skillopt.trackers._points import Figures, texts
+from skillopt.trackers._tracker import Kind, Opening
+
+_QUIET: dict[str, Any] = {
+    "console": "off",
+    "silent": True,
+    "save_code": False,
+    "disable_git": True,
+    "x_disable_stats": True,
+    "x_disable_meta": True,
+}
+"""Figures and settings only: nothing of the machine, its terminal or its repository is sent along."""
+
+
+class WandB:
+    """Logs figures by step. `tracking.wandb_mode: offline` keeps everything below the run folder, for `wandb sync`."""
+
+    def __init__(self, opening: Opening) -> None:
+        import wandb
+
+        self._figures = Figures()
+        self._texts = opening.texts
+        self.reference = opening.earlier or opening.identity[:16]
+        opening.folder.mkdir(parents=True, exist_ok=True)
+        self._run: Any = wandb.init(
+            project=opening.project,
+            id=self.reference,
+            name=opening.name,
+            resume="allow",
+            dir=str(opening.folder),
+            mode=opening.mode,
+            config={key: value for key, value in opening.settings.items() if value is not None},
+            settings=wandb.Settings(**_QUIET),
+        )
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+
+    def tell(self, event: Event) -> None:
+        points = list(self._figures.of(event))
+        if points:
+            self._run.log({"step": points[0].step, **{point.name: point.value for point in points}})
+        if self._texts:
+            for text in texts(event, self._figures.step):
+                self._run.log({"step": text.step, f"text/{text.name}": text.text})
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+PLUGIN = Kind(open=WandB, module="wandb", extra="wandb")
