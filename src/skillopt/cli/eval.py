@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skillopt.build import Job
     from skillopt.cli._progress import View
     from skillopt.config import Resolved
-    from skillopt.skill.document import Document
+    from skillopt.skill.folder import Skill
 
 PANEL, PLACE = "Train and measure", 2
 LOOK = "This is a look at the test split: choose nothing by it that you will report on it."
@@ -85,7 +85,7 @@ def evaluate(
         view.say(LOOK)
     with _run.scrubbed(job.scrubber):
         work = api.matrix(job, skills, splits, folder, targets=targets, against=against, repeats=repeats, runs=runs, sinks=[view])
-        found = _run.watched(_session(work, folder, view), view)
+        found = _run.watched(session(work, folder, view), view)
         if not found.evaluations:
             found.whole()
         compared = api.comparisons(found.evaluations, against, graded=job.benchmark.graded) if against is not None else []
@@ -108,7 +108,7 @@ def evaluate(
         found.whole()
 
 
-def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, Document]:
+def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, Skill]:
     """The skills by the name they were given, the one to compare with among them; `none` is an empty one."""
     if not names:
         raise ConfigError("No skill is named: --skill PATH takes a folder with SKILL.md or a .md file, --skill none measures without one.")
@@ -121,19 +121,22 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, D
     return {name: _load(name) for name in wanted}
 
 
-def _load(name: str) -> Document:
+def _load(name: str) -> Skill:
+    """A skill with the files of its own folder; the best one of a run with those that its seed had."""
     from skillopt.skill.document import Document
-    from skillopt.skill.folder import load_skill
+    from skillopt.skill.folder import Skill, load_skill
     from skillopt.watch.folder import is_run
 
     if name == "none":
-        return Document("")
+        return Skill(path=None, name=name, document=Document(""))
     if not is_run(Path(name)):
-        return load_skill(name).document
+        return load_skill(name)
     best = Path(name) / "best_skill.md"
     if not best.is_file():
         raise ConfigError(f"{name} is a run without a best skill: there is no {best.name} in it. Train first, or name a skill.")
-    return load_skill(best).document
+    # As for an export: a seed folder that was renamed between two sessions leaves two, and the later one belongs to the text.
+    whole = [path for path in (Path(name) / "best_skill").glob("*") if path.is_dir()]
+    return replace(load_skill(best), folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None))
 
 
 def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
@@ -213,7 +216,8 @@ def folder_of(job: Job, resolved: Resolved) -> Path:
     return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"
 
 
-async def _session(evaluation: Coroutine[Any, Any, Matrix], folder: Path, view: View) -> Matrix:
+async def session(evaluation: Coroutine[Any, Any, Matrix], folder: Path, view: View) -> Matrix:
+    """One evaluation under the view; a signal stops it between decisions."""
     from skillopt.cli import _run
 
     work = asyncio.ensure_future(evaluation)

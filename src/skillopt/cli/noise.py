@@ -1,0 +1,101 @@
+"""`skillopt noise`: how much of a score is luck, before anybody believes a gain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skillopt.cli import EXIT_CODES, _options
+from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet
+from skillopt.errors import UsageError
+
+if TYPE_CHECKING:
+    from skillopt.build import Job
+    from skillopt.evaluate.noise import Noise
+    from skillopt.events import RowFact
+
+PANEL, PLACE = "Train and measure", 4
+_KEYS = ("model.", "env.", "budget", "evaluation.", "train.seed")
+
+
+def add(app: typer.Typer, *, full: bool) -> None:
+    """Add the command."""
+    _options.register(app, "noise", noise, panel=PANEL, full=full, epilog=EXIT_CODES, wanted=lambda key: key.startswith(_KEYS))
+
+
+def noise(
+    flags: Mapping[str, str],
+    config_argument: ConfigArgument = None,
+    config: ConfigOption = None,
+    skill: Annotated[
+        str | None,
+        typer.Option(
+            "--skill", metavar="PATH", help="Skill to measure again and again; unset is the one to start from.", show_default=False
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option("--draws", metavar="N", min=2, help="How often each task is tried.")] = 3,
+    gain: Annotated[float, typer.Option("--gain", metavar="SHARE", min=0.001, max=1.0, help="The gain you would like to see.")] = 0.05,
+    cfg_options: CfgOptions = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    plain: Plain = False,
+) -> None:
+    """Measure one skill several times on val: how often would it beat itself, which gain can this gate see, how many draws would it take?
+
+    Nothing is trained. Draws are kept in the folder of `eval`, and not paid again.
+    """
+    from skillopt import api
+    from skillopt.build import prepare
+    from skillopt.cli import _report, _run
+    from skillopt.cli import eval as measuring
+    from skillopt.evaluate.noise import noise as noise_of
+
+    resolved = _run.configure(_options.config_name(config_argument, config), flags, cfg_options)
+    job = prepare(measuring.target_only(resolved))
+    name = skill or "seed"
+    skills = measuring.load_skills([skill]) if skill is not None else {name: job.seed}
+    folder = measuring.folder_of(job, resolved)
+    view = _run.choose_view(job, quiet=quiet, plain=plain)
+    with _run.scrubbed(job.scrubber):
+        work = api.matrix(job, skills, ["val"], folder, repeats=draws, sinks=[view])
+        (measured,) = _run.watched(measuring.session(work, folder, view), view).whole()
+        scores, left_out = _scores(measured.rows, draws, job)
+        if not scores:
+            raise UsageError(f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}.")
+        found = noise_of(scores)
+        told = {**asdict(found), "gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out, "simulated": job.simulated}
+        if json:
+            _report.print_json(job.scrubber.scrub_json({"skill": name, "folder": str(folder), **told}))
+        else:
+            _show(found, gain, left_out, simulated=job.simulated)
+
+
+def _scores(rows: Sequence[RowFact], draws: int, job: Job) -> tuple[dict[str, list[float]], list[str]]:
+    """What the gate would read of each draw, by task; and the tasks of which a draw is missing."""
+    evaluation = job.config.evaluation
+    metric = evaluation.gate_metric or ("soft" if job.benchmark.graded else "hard")
+    soft_share = {"hard": 0.0, "soft": 1.0, "mixed": evaluation.gate_mixed_weight}[metric]
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        values = found.setdefault(row.task, [])
+        if row.hard is not None and row.soft is not None:
+            values.append((1 - soft_share) * row.hard + soft_share * row.soft)
+    whole = {task: values for task, values in found.items() if len(values) == draws}
+    return whole, sorted(set(found) - set(whole))
+
+
+def _show(found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool) -> None:
+    lines: list[Any] = [
+        f"{'Simulated: ' if simulated else ''}{found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}",
+        f"  {len(found.moved)} of {found.n} tasks did not score alike every time; one pass varies by {found.sd:.4f} (standard deviation)",
+        f"  an unchanged skill would beat itself in {found.lucky:.0%} of the gates with one draw",
+        f"  a true gain of {found.seen:.4f} shows as a gain 4 times in 5, one of {found.sure:.4f} stands out from luck (1 in 20)",
+        f"  to be sure of a gain of {gain:g}: evaluation.repeats={found.repeats_for(gain)}, or as many times more val tasks",
+    ]
+    if left_out:
+        lines.append(f"  left out, as a draw could not be measured: {', '.join(left_out)}")
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,35 @@
+"""`skillopt noise`: an A/A measurement as people and programs read it."""
+
+from __future__ import annotations
+
+import json
+
+from cli._commands import SMALL, Command
+
+WORDS = ("noise", "quickstart", "--quiet", "--cfg-options", *SMALL)
+
+
+def test_a_noisy_target_is_told_how_much_is_luck(skillopt: Command) -> None:
+    data = json.loads(skillopt(*WORDS, "model.target=world:noise=0.3", "--draws", "4", "--json").out)
+    assert (data["n"], data["draws"], data["simulated"]) == (20, 4, True)
+    assert 0 < data["sd"] < 0.2 and 0 < data["lucky"] < 0.5
+    assert data["moved"] and data["repeats"] > 1
+
+
+def test_without_noise_one_draw_is_enough(skillopt: Command) -> None:
+    ran = skillopt(*WORDS, "model.target=world:noise=0")
+    assert "Simulated: 20 val tasks, 3 draws each" in ran.out
+    assert "would beat itself in 0% of the gates" in ran.out and "evaluation.repeats=1" in ran.out
+
+
+def test_draws_are_not_paid_twice(skillopt: Command) -> None:
+    first = json.loads(skillopt(*WORDS, "model.target=world:noise=0.3", "--json").out)
+    again = json.loads(skillopt(*WORDS, "model.target=world:noise=0.3", "--json").out)
+    assert first == again
+    ran = skillopt("eval", "quickstart", "--skill", "none", "--split", "val", "--quiet", "--json", "--cfg-options", *SMALL, "model.target=world:noise=0.3")
+    assert json.loads(ran.out)["folder"] == first["folder"]
+
+
+def test_fewer_than_two_draws_are_refused(skillopt: Command) -> None:
+    ran = skillopt(*WORDS, "--draws", "1")
+    assert ran.code == 2 and "--draws" in ran.err
