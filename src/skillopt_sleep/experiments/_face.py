@@ -1,0 +1,105 @@
+"""What the experiments' command lines share: the options for models, where runs lie, and how an error becomes a sentence and a code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import SkillOptError, Stopped
+from skillopt.nights import SleepSettings, read_settings
+from skillopt_sleep.experiments._nights import Night
+
+
+def add_common(parser: argparse.ArgumentParser, *, nights: int) -> None:
+    """How many nights and edits, which models, what they may spend, where runs lie, and `--json`."""
+    parser.add_argument(
+        "--nights", type=count, default=nights, metavar="N", help=f"most nights (default: {nights}); a perfect score ends them"
+    )
+    parser.add_argument("--edit-budget", type=count, default=4, metavar="N", help="most edits of a step (default: 4)")
+    parser.add_argument("--budget-tokens", type=count, default=400_000, metavar="N", help="tokens of all nights together (default: 400000)")
+    parser.add_argument("--model", metavar="MODEL", help="model string of both roles, such as openai:gpt-5.4-mini; unset: simulated ones")
+    parser.add_argument("--target", metavar="MODEL", help="model that works with the skill")
+    parser.add_argument("--optimizer", metavar="MODEL", help="model that writes the edits")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the run folders here; the same command goes on with them")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def named(options: argparse.Namespace) -> tuple[str | None, str | None]:
+    """Target and optimizer as they were named; None is a simulated one."""
+    return options.target or options.model, options.optimizer or options.model
+
+
+def settings(**flags: Any) -> SleepSettings:
+    """The settings of the nights; what cannot be is refused in a sentence. No file of the person's is read."""
+    return read_settings(None, flags).settings
+
+
+def says(target: str | None, optimizer: str | None) -> str:
+    """Which roles are simulated, in a sentence; empty where none is."""
+    doubles = [role for role, name in (("target", target), ("optimizer", optimizer)) if name is None]
+    if not doubles:
+        return ""
+    return f"Simulated: {' and '.join(doubles)} {'are doubles' if len(doubles) > 1 else 'is a double'} of this program, not a model."
+
+
+@contextmanager
+def place(options: argparse.Namespace, name: str) -> Iterator[Path]:
+    """Where runs lie: as told; a folder that goes away where nothing was paid for; else one below `outputs/`, for going on."""
+    if options.out is not None:
+        yield options.out
+    elif named(options) == (None, None):
+        with tempfile.TemporaryDirectory(prefix="skillopt-experiment-") as folder:
+            yield Path(folder)
+    else:
+        yield Path.cwd() / "outputs" / "sleep-experiments" / name
+
+
+def line_of(night: Night) -> str:
+    """A night in one line, and each of its steps in another."""
+    marks = "" if night.summary["verified"] else "   (unverified: fewer than 5 tasks decide)"
+    marks += "   (the allowance ended it)" if night.is_cut_short else ""
+    lines = [f"night {night.number}   val {span(*night.val)}   held-out {span(*night.holdout)}{marks}"]
+    lines += [f"  step {step['step']}  {step['action']:<16} {step['why']}" for step in night.steps]
+    return "\n".join(lines)
+
+
+def span(before: float | None, after: float | None) -> str:
+    """Two figures; what was not measured is said to be so."""
+    return " -> ".join("not measured" if one is None else f"{one:.3f}" for one in (before, after))
+
+
+def lift(before: float | None, after: float | None) -> float | None:
+    """How much it rose; None where either was not measured."""
+    return None if before is None or after is None else after - before
+
+
+def print_json(value: Any) -> None:
+    """The one object of `--json`."""
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def run(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """The program's exit code; an error on purpose is one sentence on stderr, with the codes of `skillopt`."""
+    try:
+        return asyncio.run(work())
+    except SkillOptError as error:
+        print(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("stopped: Interrupted. With --out, or with a real model, the same command goes on.", file=sys.stderr)
+        return 130
+
+
+def count(text: str) -> int:
+    """A whole number above zero, for options."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("a whole number from 1 on is needed")
+    return number

@@ -1,0 +1,123 @@
+"""The *simulated* models of the experiments: what the doubles of a persona and of the gbrain seeds answer, and how they stand in.
+
+They answer over HTTP on this machine, so that every call passes the same wire, store and budget as a real model's. Nothing is parsed:
+requests and rules are looked up whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from skillopt.nights import Roles
+from skillopt.testing import Call, LoopbackProvider
+from skillopt_sleep.experiments._persona import Persona
+
+Answers: TypeAlias = Callable[[Call], str]
+TARGET, OPTIMIZER, TWIN, STUBBORN = "simulated-target", "simulated-optimizer", "simulated-twin", "simulated-stubborn"
+"""Names of simulated models. The twin does as the target does; the stubborn one reads no skill."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What a seed's scripted optimizer proposes, and what its simulated target writes with that rule in the skill and without it."""
+
+    rule: str
+    good: str
+    bad: str
+
+
+SCRIPTS = {
+    "seed-missing-structure": Script(
+        rule="Close every brief with a section Key Risks and a line that states your confidence.",
+        good="Yes, in a small way first.\n\n## Key Risks\n\n- It costs more than it brings.\n\nConfidence: medium",
+        bad="Yes, in a small way first.",
+    ),
+    "seed-verbose": Script(
+        rule="Keep the whole analysis below a thousand characters, however many angles there are.",
+        good="Yes, in a small way first: it is cheap to try and easy to take back.",
+        bad="On the one hand it may pay, and on the other hand it may not, which leads to a further angle. " * 20,
+    ),
+}
+
+
+def is_simulated(roles: Roles) -> bool:
+    """Whether a double plays a role, which everything that is said of its runs then says too."""
+    return any(name.startswith("compatible:simulated-") for name in (roles.target, roles.optimizer))
+
+
+def of_persona(persona: Persona) -> Answers:
+    """The simulated target and optimizer of a persona.
+
+    The target follows a rule where the skill or the request states it. The optimizer is tempted by the harmful edit until it stands in
+    what it is shown - in the skill, or among the edits that were tried - and then proposes the rules that failed requests lack.
+    """
+
+    def target(call: Call) -> str:
+        wish = next(wish for wish in persona.wishes if wish.prompt in call.text)
+        skill = "" if call.body["model"] == STUBBORN else call.text
+        follows = {name for name, rule in persona.rules.items() if name not in wish.missing or rule in skill}
+        return persona.write(wish.facts, frozenset(follows), persona.harmful in skill)
+
+    def propose(call: Call) -> Sequence[str]:
+        if persona.tempted and persona.harmful not in call.text:
+            return [persona.harmful]
+        lacking = {name for wish in persona.wishes if wish.prompt in call.text for name in wish.missing}
+        return [rule for name, rule in persona.rules.items() if name in lacking and rule not in call.text]
+
+    return _answers(target, propose)
+
+
+def of_script(script: Script) -> Answers:
+    """The simulated target and the scripted optimizer of a gbrain seed."""
+
+    def target(call: Call) -> str:
+        return script.good if script.rule in call.text and call.body["model"] != STUBBORN else script.bad
+
+    return _answers(target, lambda call: [] if script.rule in call.text else [script.rule])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """Who plays which role, and where the doubles are asked."""
+
+    roles: Roles
+    address: str
+
+    def double(self, name: str) -> str:
+        """The model string of a simulated model."""
+        return _string(name, self.address)
+
+
+@asynccontextmanager
+async def standing_in(answers: Answers | None, *, target: str | None, optimizer: str | None) -> AsyncIterator[Cast]:
+    """The roles: models as they were named, and simulated ones for those that were not."""
+    if answers is None:
+        assert target is not None and optimizer is not None, "without doubles both roles are named"
+        yield Cast(roles=Roles(target=target, optimizer=optimizer), address="")
+        return
+    async with LoopbackProvider(answers) as provider:
+        address = provider.base_url
+        roles = Roles(target=target or _string(TARGET, address), optimizer=optimizer or _string(OPTIMIZER, address))
+        yield Cast(roles=roles, address=address)
+
+
+def _string(name: str, address: str) -> str:
+    return f"compatible:{name}@{address}"
+
+
+def _answers(target: Answers, propose: Callable[[Call], Sequence[str]]) -> Answers:
+    def answer(call: Call) -> str:
+        place = call.place or ""
+        if place.startswith("rollout/"):
+            return target(call)
+        rules = propose(call) if "/analyst_failure/" in place else ()
+        edits = [{"op": "append", "content": rule, "rationale": "simulated"} for rule in rules]
+        return json.dumps(
+            {"batch_size": 1, "failure_summary": [], "success_patterns": [], "patch": {"reasoning": "simulated", "edits": edits}}
+        )
+
+    return answer

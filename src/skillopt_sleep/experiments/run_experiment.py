@@ -1,0 +1,188 @@
+"""`python -m skillopt_sleep.experiments.run_experiment --persona researcher`: whether nights learn what a person wants, and keep out harm.
+
+A made-up person's requests are learned from night after night. The optimizer is tempted by an edit that sounds right and does harm; the
+gate must measure it and say no. With `--gate off` the same edit gets in, and the held-out score shows what that costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from skillopt.nights import Roles
+from skillopt.nights.tonight import PinnedTask, total
+from skillopt_sleep.experiments import _face as face
+from skillopt_sleep.experiments._nights import Night, Work, run_nights
+from skillopt_sleep.experiments._persona import PERSONAS, Persona
+from skillopt_sleep.experiments._simulated import of_persona, standing_in
+from skillopt_sleep.experiments._trail import Trail, trails
+
+_EXCERPT = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What the nights showed, read from their logs."""
+
+    persona: Persona
+    work: Work
+    nights: Sequence[Night]
+    trails: Sequence[Trail]
+    gate_on: bool
+
+    @property
+    def holdout(self) -> tuple[float | None, float | None]:
+        """The sealed tasks with the first skill and with the last."""
+        return self.nights[0].holdout[0], self.nights[-1].holdout[1]
+
+    @property
+    def lift(self) -> float | None:
+        """How much the held-out score rose."""
+        return face.lift(*self.holdout)
+
+    @property
+    def is_blocked(self) -> bool:
+        """The harmful edit was proposed, and each time it was measured and rejected."""
+        return bool(self.trails) and all(trail.is_rejected for trail in self.trails)
+
+    def troubles(self) -> list[str]:
+        """What speaks against the experiment's claim; none where it holds."""
+        found = []
+        if self.lift is None or self.lift <= 0:
+            found.append(f"the held-out score did not rise: {face.span(*self.holdout)}")
+        if self.gate_on and not self.trails:
+            found.append("the harmful edit was never proposed, so nothing shows that the gate would keep it out")
+        for trail in self.trails if self.gate_on else ():
+            if not trail.is_measured:
+                found.append(f"the harmful edit of night {trail.night}, {trail.place}, was not measured")
+            elif not trail.is_rejected:
+                found.append(f"the harmful edit of night {trail.night}, {trail.place}, was not rejected")
+        return found
+
+
+def work_of(persona: Persona) -> Work:
+    """The persona's requests as tasks of a night."""
+    tasks = (
+        PinnedTask(
+            id=wish.id,
+            kind=persona.name,
+            prompt=wish.prompt,
+            split=wish.split,
+            reference={"checks": [dict(check) for check in wish.checks]},
+            sessions=(),
+        )
+        for wish in persona.wishes
+    )
+    return Work(name=persona.name, skill=persona.skill, tasks=tuple(tasks))
+
+
+async def experiment(persona: Persona, options: argparse.Namespace) -> int:
+    """Run the nights, print what they showed, and say whether it is what was claimed."""
+    target, optimizer = face.named(options)
+    settings = face.settings(
+        gate_mode=options.gate,
+        edit_budget=options.edit_budget,
+        max_tokens_per_night=options.budget_tokens,
+        options={"train.batch_size": persona.batch_size},
+    )
+    most = options.limit_tasks
+    work = work_of(persona).limited(train=most, val=most, test=most)
+    answers = None if target and optimizer else of_persona(persona)
+    if not options.json:
+        print(_opening(persona, work, options))
+    with face.place(options, f"experiment-{persona.name}-gate-{options.gate}") as out:
+        async with standing_in(answers, target=target, optimizer=optimizer) as cast:
+            nights = await run_nights(
+                work,
+                settings,
+                cast.roles,
+                nights=options.nights,
+                out=out,
+                told=lambda night: None if options.json else print(face.line_of(night)),
+            )
+    followed = [trail for night in nights for trail in trails(night.events, persona.harmful, night.number)]
+    finding = Finding(persona=persona, work=work, nights=nights, trails=followed, gate_on=options.gate == "on")
+    if options.json:
+        face.print_json(_as_json(finding, cast.roles, simulated=face.says(target, optimizer)))
+    else:
+        print("\n".join(_lines(finding)))
+    troubles = finding.troubles()
+    if not options.assert_improves:
+        return 0
+    for trouble in troubles:
+        print(f"FAIL: {trouble}", file=sys.stderr)
+    if not troubles and not options.json:
+        print("PASS: the held-out score rose, and the harmful edit was proposed, measured and rejected.")
+    return 1 if troubles else 0
+
+
+def main(arguments: Sequence[str] | None = None, personas: Mapping[str, Persona] = PERSONAS) -> int:
+    """The program."""
+    parser = argparse.ArgumentParser(prog="run_experiment", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False)
+    parser.add_argument("--persona", choices=sorted(personas), default="researcher", help="whose requests (default: researcher)")
+    parser.add_argument("--gate", choices=("on", "off"), default="on", help="off takes every change unproven (default: on)")
+    parser.add_argument("--limit-tasks", type=face.count, metavar="N", help="no more tasks of each split")
+    parser.add_argument("--assert-improves", action="store_true", help="end with 1 unless the claim holds")
+    face.add_common(parser, nights=4)
+    options = parser.parse_args(arguments)
+    return face.run(lambda: experiment(personas[options.persona], options))
+
+
+def _opening(persona: Persona, work: Work, options: argparse.Namespace) -> str:
+    train, val, test = (len(work.of_split(split)) for split in ("train", "val", "test"))
+    lines = [face.says(*face.named(options))]
+    lines.append(f"{persona.name}: {train} tasks to learn from, {val} that decide, {test} held out; gate {options.gate}")
+    return "\n".join(filter(None, lines))
+
+
+def _lines(finding: Finding) -> list[str]:
+    lines = ["", f'The harmful edit, "{finding.persona.harmful.removeprefix("- ")}"']
+    if not finding.trails:
+        lines.append("  was never proposed")
+    for trail in finding.trails:
+        most = "at most " if trail.is_bound else ""
+        scores = f"{trail.metric} score {most}{_figure(trail.candidate)} against {_figure(trail.incumbent)}"
+        read = f"on {trail.rows} of {trail.rows_total} val rows, {trail.passed} of them passed; {scores}" if trail.is_measured else "never"
+        lines.append(f"  proposed   in night {trail.night}, step {trail.step} ({trail.place})")
+        lines.append(f"  measured   {read}")
+        unproven = "taken      unproven" if finding.gate_on else "taken      as the gate was off; it would have said:"
+        lines.append(f"  {'rejected  ' if trail.is_rejected else unproven if trail.taken else 'not taken '} {trail.why}")
+    rise = "" if finding.lift is None else f" ({finding.lift:+.3f} on {len(finding.work.of_split('test'))} tasks)"
+    return [*lines, "", f"nights: {len(finding.nights)}, held-out {face.span(*finding.holdout)}{rise}"]
+
+
+def _as_json(finding: Finding, roles: Roles, *, simulated: str) -> dict[str, Any]:
+    before, after = finding.holdout
+    tasks = {split: len(finding.work.of_split(split)) for split in ("train", "val", "test")}
+    return {
+        "persona": finding.persona.name,
+        "backend": roles.target.partition(":")[0] if "target" not in simulated else "simulated",
+        "model": roles.target.partition("@")[0],
+        "optimizer": roles.optimizer.partition("@")[0],
+        "simulated": simulated,
+        "gate": "on" if finding.gate_on else "off",
+        "n_tasks": tasks["train"] + tasks["val"],
+        "n_holdout": tasks["test"],
+        "nights_run": len(finding.nights),
+        "baseline_holdout": before,
+        "after_holdout": after,
+        "lift": finding.lift,
+        "improved": finding.lift is not None and finding.lift > 0,
+        "gate_blocks_harmful": finding.gate_on and finding.is_blocked,
+        "harmful": {"text": finding.persona.harmful, "steps": [asdict(trail) for trail in finding.trails]},
+        "troubles": finding.troubles(),
+        "tokens_used": total(night.cost for night in finding.nights).tokens,
+        "final_skill_excerpt": finding.nights[-1].after[-_EXCERPT:],
+        "trace": [night.as_json() for night in finding.nights],
+    }
+
+
+def _figure(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.3f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
