@@ -1,0 +1,79 @@
+"""`skillopt mcp`: serve the commands as tools to an agent."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillopt.errors import ConfigError, UnknownName, UsageError
+
+PANEL, PLACE = "Look things up", 6
+
+
+def add(app: typer.Typer, *, full: bool) -> None:
+    """Add the command."""
+    app.command("mcp", rich_help_panel=PANEL)(mcp)
+
+
+def mcp(
+    project: Annotated[
+        Path | None,
+        typer.Option(
+            "--project",
+            metavar="DIR",
+            help="Where to work for a client that names neither a project nor a root; unset: the working directory.",
+            show_default=False,
+        ),
+    ] = None,
+    allow: Annotated[
+        str,
+        typer.Option(
+            "--allow",
+            metavar="WORD,...",
+            help="What a model may do that is otherwise left to you: adopt (also discard), undo, schedule (also unschedule).",
+            show_default=False,
+        ),
+    ] = "",
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP on 127.0.0.1 in place of stdin and stdout.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="With --http; 0 takes a free one.")] = 8765,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="With --http: the token clients must send, in a file only you can read; unset: a new one, told once on stderr.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Serve SkillOpt to an agent over MCP: its commands as tools, its runs and skills as resources.
+
+    An agent starts it by itself, over stdin and stdout, as its own MCP settings say. No tool changes a live skill unless --allow says so.
+    """
+    if importlib.util.find_spec("mcp") is None:
+        raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt[mcp]'")
+    from skillopt.mcp_server import SWITCHES
+    from skillopt.mcp_server.transport import new_token, read_token, serve_http, serve_stdio
+
+    words = [word.strip() for word in allow.split(",") if word.strip()]
+    for word in words:
+        if word not in SWITCHES:
+            raise UnknownName("switch of --allow", word, SWITCHES)
+    folder = (Path.cwd() if project is None else project).absolute()
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder}. Name the project's: --project.")
+    if not http:
+        if token_file is not None:
+            raise UsageError("--token-file is for --http; over stdin and stdout there is no token.")
+        if sys.stdin.isatty():
+            typer.echo("Waiting for an MCP client on stdin; an agent starts this by itself. Ctrl-C ends it.", err=True)
+        serve_stdio(folder, words)
+        return
+    token = new_token() if token_file is None else read_token(token_file)
+    if token_file is None:
+        typer.echo(f"Token, told this once: {token}", err=True)
+    serve_http(folder, words, port=port, token=token, say=lambda text: typer.echo(text, err=True))

@@ -1,0 +1,63 @@
+"""A real client of the official SDK, talking over stdio to the server as a program of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from cli._commands import SRC
+
+SMALL = ["env.train_cases=24", "env.val_cases=20", "env.test_cases=20"]
+TRAIN = {"config": "quickstart", "num_epochs": 1, "batch_size": 12, "out_root": "run", "cfg_options": SMALL}
+ERAS = ("legacy", "auto")
+"""The handshake of 2025, and requests that carry all they need (2026-07-28)."""
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What the server is started with; its home is the tests' own."""
+    return {**os.environ, "PYTHONPATH": str(SRC), **more}
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    project: Path, *arguments: str, env: Mapping[str, str] | None = None, mode: str = "auto", roots: Sequence[Path] | None = None
+) -> AsyncIterator[Client]:
+    """A client whose server was started in the project's folder."""
+
+    async def list_roots(context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri=root.as_uri()) for root in roots or ()])
+
+    command = StdioServerParameters(
+        command=sys.executable, args=["-m", "skillopt", "mcp", *arguments], cwd=str(project), env=dict(env or environment())
+    )
+    with tempfile.TemporaryFile("w+") as errors:
+        client = Client(
+            stdio_client(command, errlog=errors),
+            mode=mode,
+            read_timeout_seconds=100,
+            list_roots_callback=None if roots is None else list_roots,
+        )
+        async with client:
+            yield client
+
+
+async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
+    """The structured result of a call, which must not have failed."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+def text_of(result: types.CallToolResult) -> str:
+    """All that a client without structured results would see."""
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
