@@ -1,0 +1,36 @@
+"""Codex: the skill where it and many others look for skills, and the MCP server in our block of its settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from skillopt.plugins._actions import Block, Own
+from skillopt.plugins._agent import Agent, Place
+from skillopt.plugins._kit import SKILL, Kit
+
+_TAKEN = (
+    rf"(?m)^[ \t]*(?:\[+[ \t]*[\"']?mcp_servers[\"']?[ \t]*\.[ \t]*[\"']?{SKILL}[\"']?[ \t]*[\].].*|[\"']?mcp_servers[\"']?[ \t]*[.=].*)$"
+)
+"""A server of our name, or servers written in a way that a further table cannot be added to."""
+
+
+def _actions(place: Place, kit: Kit) -> Sequence[Own | Block]:
+    skill = kit.skill(place.root / ".agents" / "skills")
+    if place.project is not None:  # Codex reads settings of a project only where it is trusted
+        return skill
+    # A JSON string is a TOML string.
+    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in kit.server.items())
+    content = "\n".join([f"[mcp_servers.{SKILL}]", *lines])
+    settings = place.folder("CODEX_HOME", ".codex") / "config.toml"
+    return [Block(path=str(settings), content=content, style="hash", unless=_TAKEN), *skill]
+
+
+PLUGIN = Agent(
+    title="Codex",
+    gets="the skill, MCP server",
+    scopes=("user", "project"),
+    actions=_actions,
+    seen="Codex 0.166.0",
+    then="Start Codex anew; `codex mcp list` shows skillopt, and $skillopt in a prompt loads the skill.",
+)

@@ -1,0 +1,35 @@
+"""Cursor: a local plugin with command and skill, or the same as files of a project; and the MCP server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from skillopt.plugins._actions import Entry, Own
+from skillopt.plugins._agent import Agent, Place
+from skillopt.plugins._kit import SKILL, Kit
+
+COMMANDS = ("skillopt-sleep", "skillopt-train")
+
+
+def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry]:
+    cursor = place.root / ".cursor"
+    kit = replace(kit, own={"arguments": "what the person wrote after the command"})
+    folder = cursor if place.project is not None else cursor / "plugins" / "local" / SKILL
+    files = [
+        *(kit.file(folder / "commands" / f"{name}.md", f"commands/{name}.md") for name in COMMANDS),
+        *kit.skill(folder / "skills"),
+    ]
+    if place.project is None:
+        files.append(kit.file(folder / ".cursor-plugin" / "plugin.json", "cursor/.cursor-plugin/plugin.json"))
+    return [Entry(path=str(cursor / "mcp.json"), keys=("mcpServers", SKILL), value=kit.server), *files]
+
+
+PLUGIN = Agent(
+    title="Cursor",
+    gets="a local plugin (commands, skill), MCP server",
+    scopes=("user", "project"),
+    actions=_actions,
+    seen="",
+    then="Reload Cursor's window; Settings lists the plugin and the MCP server.",
+)

@@ -1,0 +1,23 @@
+"""Any agent that reads AGENTS.md: a few lines in our block of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skillopt.plugins._actions import Block
+from skillopt.plugins._agent import Agent, Place
+from skillopt.plugins._kit import Kit
+
+
+def _actions(place: Place, kit: Kit) -> Sequence[Block]:
+    return [Block(path=str(place.root / "AGENTS.md"), content=kit.text("snippet.md").strip("\n"), style="markdown")]
+
+
+PLUGIN = Agent(
+    title="Agents that read AGENTS.md",
+    gets="a block in AGENTS.md",
+    scopes=("project",),
+    actions=_actions,
+    seen="",
+    then="Agents read it at their next start in that project.",
+)

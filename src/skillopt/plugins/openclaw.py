@@ -1,0 +1,23 @@
+"""OpenClaw: the skill, for all its agents or in one workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skillopt.plugins._actions import Own
+from skillopt.plugins._agent import Agent, Place
+from skillopt.plugins._kit import Kit
+
+
+def _actions(place: Place, kit: Kit) -> Sequence[Own]:
+    return kit.skill((place.home / ".openclaw" if place.project is None else place.project) / "skills")
+
+
+PLUGIN = Agent(
+    title="OpenClaw",
+    gets="the skill",
+    scopes=("user", "project"),
+    actions=_actions,
+    seen="",
+    then="Start a new OpenClaw session; a project is an agent's workspace.",
+)
