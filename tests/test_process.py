@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from skillopt.agents._place import remove
 from skillopt.errors import Fault
-from skillopt.process import minimal_env, run_process
+from skillopt.process import _reaper, minimal_env, run_process
 
 
 def python(code: str) -> list[str]:
@@ -134,3 +139,23 @@ async def test_a_program_that_is_withdrawn_while_it_starts_neither_hangs_nor_liv
     assert running.cancelled()
     await asyncio.sleep(0.1)
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"withdrawn-{ticks}-5741".encode() in path.read_bytes()]
+
+
+@pytest.mark.skipif(sys.platform == "win32" or not Path("/usr/bin/python3").exists(), reason="needs a Python that everybody may start")
+def test_the_guard_of_a_dead_trainer_also_removes_read_only_folders() -> None:
+    nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}  # root minds no permission
+    folder = Path(tempfile.mkdtemp(prefix="guarded-"))
+    try:
+        (folder / "documents").mkdir()
+        (folder / "documents" / "one.txt").write_text("text")
+        ended = subprocess.Popen(["/usr/bin/true"])
+        ended.wait(10)
+        for path in (folder, folder / "documents", folder / "documents" / "one.txt"):
+            os.chown(path, nobody.get("user", -1), -1)
+        (folder / "documents").chmod(0o555)
+        program = Path(_reaper.__file__).read_text()
+        told = f"+{json.dumps([ended.pid, None, str(folder)])}\n"
+        subprocess.run(["/usr/bin/python3", "-IS", "-c", program], input=told.encode(), timeout=30, check=True, cwd="/", **nobody)
+        assert not folder.exists()
+    finally:
+        remove(folder)

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from skillopt.errors import Fault
 from skillopt.executor._port import Handle, Result
-from skillopt.process import minimal_env
+from skillopt.process import minimal_env, own_program
 
 LENGTH = 8
 _LONGEST = 300.0
@@ -151,7 +151,7 @@ class _Worker:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text, as the others are
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "skillopt.executor._worker"),
+                *own_program("skillopt.executor._worker", name="skillopt worker"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

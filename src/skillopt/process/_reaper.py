@@ -66,7 +66,17 @@ def main() -> None:
         pid, mark, folder = json.loads(child)
         end_tree(pid, mark)
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """Remove a tree, also the folders in it that are read-only."""
+    for above, names, _ in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # a link that leads nowhere
+                if not os.path.islink(os.path.join(above, name)):  # noqa: PTH114, PTH118 - as os.walk has them
+                    os.chmod(os.path.join(above, name), 0o700)  # noqa: PTH101, PTH118
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -57,19 +59,23 @@ async def run_process(
     max_output: int = 1 << 20,
     guarded: bool = False,
     belongings: Path | None = None,
+    grace: float = 0,
+    heard: Callable[[bytes], None] | None = None,
 ) -> Finished:
     """Run a program to its end and return what it printed, each stream up to `max_output` bytes.
 
     Raises `Fault("spawn")` when it cannot be started and `TimedOut` when it has not ended in `timeout` seconds. After a timeout, a
     cancellation, or an end that left children holding its output, every process of its group is killed. A `guarded` program is one that
     starts programs itself: whatever it started ends with it, also what left its group (where there is a /proc), and also when this
-    process is killed; `belongings` is a folder that is removed in that last case, when nobody else is left to do it.
+    process is killed; `belongings` is a folder that is removed in that last case, when nobody else is left to do it. With `grace` a
+    cancelled program is first asked to stop (SIGINT; not on Windows) and has so many seconds to do so; a second cancellation ends it at
+    once. `heard` is told what arrives on stderr.
     """
     loop = asyncio.get_running_loop()
     mark = uuid.uuid4().hex if guarded else None
     starting = asyncio.ensure_future(
         loop.subprocess_exec(
-            lambda: _Pipes(loop, max_output),
+            lambda: _Pipes(loop, max_output, heard),
             *argv,
             stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -101,6 +107,11 @@ async def run_process(
         if not pipes.exited.done():
             raise TimedOut(f"{argv[0]} did not end within {timeout:g} s", pipes.so_far(-1))
         await asyncio.wait([pipes.closed], timeout=_LEFTOVER_GRACE)
+    except asyncio.CancelledError:
+        if grace > 0 and sys.platform != "win32":
+            _ask_to_stop(transport)
+            await asyncio.wait([pipes.exited], timeout=grace)
+        raise
     finally:
         if mark is not None or not pipes.closed.done():
             await _end(pid, mark)
@@ -128,15 +139,18 @@ def ask_process(argv: Sequence[str], *, env: Mapping[str, str], timeout: float) 
 class _Pipes(asyncio.SubprocessProtocol):
     """Collects output up to a limit and drops the rest, so a chatty child neither blocks nor fills our memory."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, heard: Callable[[bytes], None] | None = None) -> None:
         self.streams = {1: bytearray(), 2: bytearray()}
         self.cut = False
         self.exited: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
         """Exited, and nobody holds its pipes any more."""
         self._limit = limit
+        self._heard = heard
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 2 and self._heard is not None:
+            self._heard(data)
         room = self._limit - len(self.streams[fd])
         self.streams[fd] += data[:room]
         self.cut = self.cut or len(data) > room
@@ -199,6 +213,11 @@ def _own_group() -> dict[str, Any]:
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
+
+
+def _ask_to_stop(transport: asyncio.SubprocessTransport) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+        transport.send_signal(signal.SIGINT)
 
 
 def _end_unwanted(starting: asyncio.Future[tuple[asyncio.SubprocessTransport, Any]]) -> None:

@@ -1,0 +1,40 @@
+"""Starts a program that outlives us: it has a session of its own, writes to a file, and no signal meant for us reaches it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from skillopt.errors import UsageError
+
+
+def start_detached(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: Path) -> subprocess.Popen[bytes]:
+    """Start a program and return at once; both its streams are appended to `output`, which only the user can read.
+
+    Raises `UsageError` when it cannot be started. The handle tells how it ended, should we live to see it.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        output.touch(mode=0o600)
+        with output.open("ab") as file:
+            return subprocess.Popen(
+                list(argv),
+                env=dict(env),
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                creationflags=_alone(),
+            )
+    except OSError as error:
+        raise UsageError(f"{argv[0]} could not be started in {cwd}: {error.strerror or error}.") from error
+
+
+def _alone() -> int:
+    """What `start_new_session` is on Windows, where it does nothing."""
+    if sys.platform == "win32":
+        return subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.DETACHED_PROCESS
+    return 0
