@@ -94,3 +94,5 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = field(default=())
     model: str = ""
     """The model name the provider says answered."""
+    seconds: float | None = None
+    """How long the attempt that answered took, once it was sent; None where nobody measured, as for answers by hand."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillopt.config import resolve_role
-from skillopt.config.environment import read_dotenv
+from skillopt.config.environment import DEAD_VARIABLES, read_dotenv
 
 OPENAI, ANTHROPIC, AZURE, COMPATIBLE = "sk-openai-key", "sk-ant-key", "azure-key-1", "compat-key-1"
 ALL = {
@@ -149,3 +149,15 @@ def test_a_compatible_backend_takes_its_model_from_its_variable_unless_one_is_na
     config = run(environ=environ, flags={"optimizer_model": "named"}).config
     assert config.model.target.name == "compatible:served"
     assert config.model.optimizer.name == "compatible:named"
+
+
+@pytest.mark.parametrize(("name", "why"), [(name, why) for name, (why, _) in DEAD_VARIABLES.items()])
+def test_a_public_variable_that_does_nothing_here_is_said_once_with_the_reason(name, why, run, tmp_path):
+    (tmp_path / ".env").write_text(f"{name}=7\n")
+    warnings = run(environ={name: "9"}, flags={"target_model": "world"}).warnings
+    assert [warning for warning in warnings if name in warning] == [f"The variable {name} has no effect here: {why}."]
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, (_, values) in DEAD_VARIABLES.items() for value in ("", *values)])
+def test_a_variable_that_asks_for_what_happens_anyway_is_not_news(name, value, run):
+    assert not [warning for warning in run(environ={name: value}, flags={"target_model": "world"}).warnings if name in warning]

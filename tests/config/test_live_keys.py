@@ -92,7 +92,7 @@ def files_for(folder: Path) -> None:
 
 def answer(call: Call) -> Answer:
     text = judgement(call) if (call.place or "").startswith("judge/") else world_answers()(call)
-    return Answer(text=text, cached=min(10, len(call.text) // 8))
+    return Answer(text=text, cached=min(10, len(call.text) // 8), reports_usage=call.body.get("model") != "silent")
 
 
 def judgement(call: Call) -> str:
@@ -218,6 +218,7 @@ CASES = [
     case("gradient.merge_batch_size", 3, "requests", **{"gradient__minibatch_size": 1}),
     case("gradient.analyst_workers", 1, "in_flight", env__workers=1, gradient__minibatch_size=1, latency=0.03),
     case("gradient.failure_only", True, "requests"),
+    case("gradient.rollouts_per_task", 2, "requests"),
     case("optimizer.learning_rate", 2, "requests"),
     case("optimizer.min_learning_rate", 4, "events"),
     case("optimizer.lr_scheduler", "constant", "events"),
@@ -238,6 +239,9 @@ CASES = [
     case("gate.alpha", 0.9, "events", {**BASE, "gate.policy": "paired"}),
     case("gate.max_chars", 5, "events", {**BASE, "gate.policy": "size_capped"}),
     case("gate.confirm_draws", 3, "events", {**BASE, "gate.policy": "confirm"}),
+    case("gate.max_tokens_increase", 0, "events", LONGER),
+    case("gate.max_latency_increase", 0, "events", LONGER),
+    case("gate.unknown_effort", "allow", "events", {**BASE, "model.target.name": "compatible:silent@URL", "gate.max_tokens_increase": 5}),
     case("gate.leak_guard", False, "events", {**OWN, "env.prompt": "{prompt}. {note}"}),
     case("evaluation.use_gate", False, "events"),
     case("evaluation.gate_metric", "soft", "events"),
@@ -279,6 +283,7 @@ CASES = [
     case("env.kind_field", "topic", "requests", OWN),
     case("env.system", "Short. {skill}", "requests", OWN),
     case("env.prompts", "prompts", "requests", OWN),
+    case("tracking.use", "tensorboard", "files"),
 ]
 
 
@@ -307,5 +312,6 @@ def test_the_key_changes_something_outside(key, value, channel, base, latency, t
 def test_no_key_is_left_out():
     told = {row.key for name in (None, "world", "own", "searchqa") for row in describe(name)}
     agents_only = {"budget.per_rollout.usd", "budget.per_rollout.tokens"}  # followed in tests/harnesses/test_per_rollout.py
+    trackers_only = {f"tracking.{key}" for key in ("project", "mlflow_uri", "wandb_mode", "otel_endpoint", "texts")}  # in tests/trackers
     # Those of SPEC_KEYS are followed in test_provider_keys.py.
-    assert told == {parameter.id for parameter in CASES} | set(SPEC_KEYS) | agents_only
+    assert told == {parameter.id for parameter in CASES} | set(SPEC_KEYS) | agents_only | trackers_only

@@ -26,6 +26,8 @@ def scripted(*rules: str, hard: Sequence[str] = SUBJECTS) -> Callable[[Call], st
 
     def answer(call: Call) -> str:
         place = call.place or ""
+        if place.startswith("mine/"):
+            return json.dumps({"title": "Briefs", "self_contained": True})
         if not place.startswith("rollout/"):
             edits = [{"op": "append", "content": rule, "rationale": "the section was missed"} for rule in rules]
             return json.dumps({**REPLY, "patch": {"reasoning": "", "edits": edits if "analyst_failure" in place else []}})

@@ -43,7 +43,7 @@ def test_a_file_with_every_public_key_loads_and_says_what_does_not_happen(tmp_pa
     read = read_settings(written(tmp_path, **PUBLIC))
     assert read.settings.claude_home == Path("~/.claude").expanduser()
     assert read.settings.state_dir is None and read.settings.max_tokens_per_night == 400_000
-    assert [warning.split(": ")[1].split()[0] for warning in read.warnings] == ["llm_mine"]
+    assert read.warnings == () and read.settings.llm_mine
 
 
 def test_every_public_key_is_known() -> None:
@@ -60,7 +60,9 @@ def test_an_unknown_key_is_an_error_that_names_the_near_miss(tmp_path: Path) -> 
     [
         ({"auto_adopt": True}, "only by `skillopt sleep adopt`"),
         ({"redact_secrets": False}, "always redacted"),
-        ({"dream_factor": 2}, "not supported yet"),
+        ({"dream_factor": 99}, "dream_factor: Input should be less than or equal to 10"),
+        ({"w_tok": 0.3}, "lets a worse answer win by being short; set max_tokens_increase"),
+        ({"multi_objective_reward": {"w_acc": 1}}, "set max_tokens_increase or max_latency_increase"),
         ({"edit_budget": "four"}, "edit_budget: Input should be a valid integer"),
         ({"gate_mode": "of"}, "gate_mode: Input should be 'on' or 'off'"),
         ({"lookback_hours": -1}, "greater than or equal to 0"),

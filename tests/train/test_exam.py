@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from gate._tables import Memory
 from skillopt.errors import Fault
 from skillopt.evaluate.runner import Evaluator, rows_of
 from skillopt.events import Event, StageOpened
+from skillopt.harnesses._purse import Allowance
 from skillopt.ledger import Amount, Budget, Ledger
 from skillopt.messages import Usage
 from skillopt.skill.document import Document
@@ -132,6 +134,30 @@ def test_without_usage_reports_what_the_baseline_was_charged_is_set_aside():
     set_aside = opened.estimate([rollout(None)] * 4)
     assert set_aside["calls"] == 27
     assert set_aside["tokens"] >= 20 * 90
+
+
+def test_where_a_rollout_is_paid_as_a_whole_the_full_reservation_is_its_allowance_and_not_the_output_cap():
+    used = [rollout(Usage(input_tokens=100, output_tokens=20)), rollout(Usage(input_tokens=300, output_tokens=20))]
+    rows = cells([(1, 1)] * 10, [(1, 1)] * 10)
+    said, _, _ = exam(rows, allowance=Allowance(tokens=5000, usd=Fraction(1, 2)))
+    told = said.estimate(used)
+    assert told["tokens"] == 20 * 220 * 13 // 10 + 5000
+    assert Fraction(told["usd"]) == 20 * Fraction(1, 2) * Fraction(13, 10) + Fraction(1, 2), "nothing is known but the allowance"
+    unsaid, _, _ = exam(rows, allowance=Allowance())
+    assert unsaid.estimate(used)["tokens"] == 20 * 220 * 13 // 10 + 320 * 13 // 10, "the dearest seen, as the purse would reserve"
+
+
+def test_dollars_that_an_agent_reports_itself_are_what_its_test_is_taken_to_cost():
+    opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), allowance=Allowance(usd=Fraction(2)))
+    opened._ledger.totals["target", "selection"] = Amount(calls=8, tokens=400, usd=Fraction(1, 5))
+    told = opened.estimate([rollout(Usage(input_tokens=80, output_tokens=20))] * 4)
+    assert Fraction(told["usd"]) == 20 * Fraction(1, 20) * Fraction(13, 10) + 2
+
+
+def test_an_agent_that_reports_nothing_is_taken_to_use_what_it_was_charged():
+    opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), allowance=Allowance(tokens=900))
+    opened._ledger.totals["target", "selection"] = Amount(calls=4, tokens=4 * 900)
+    assert opened.estimate([rollout(None)] * 4)["tokens"] == 20 * 900 * 13 // 10 + 900
 
 
 def test_a_test_that_would_take_more_than_half_is_refused_before_training_with_the_budget_it_needs():

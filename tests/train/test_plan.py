@@ -48,3 +48,16 @@ def test_the_slow_sample_is_seeded_by_epoch_and_no_longer_than_asked():
     samples = list(plan(slow_samples=3).slow_samples_of(2))
     assert samples[0] == order[:3]
     assert [task for sample in samples for task in sample] == order
+
+
+def test_a_step_runs_each_task_as_often_as_told():
+    (batch, *_) = plan(draws=3).batches_left(1, at())
+    assert [row.draw for row in batch.rows] == [0, 1, 2] * 4
+    assert len({row.task.id for row in batch.rows}) == 4
+
+
+def test_the_first_look_back_of_a_run_that_goes_on_is_on_tasks_of_the_earlier_ones():
+    past = [Task(id=f"p{number}", prompt=f"earlier {number}") for number in range(3)]
+    going_on = plan(past=past, slow_samples=2)
+    assert {task.id for sample in going_on.slow_samples_of(1) for task in sample} == {"p0", "p1", "p2"}
+    assert list(going_on.slow_samples_of(2)) == list(plan(slow_samples=2).slow_samples_of(2))

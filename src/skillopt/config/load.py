@@ -14,7 +14,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.config import complain
 from skillopt.config.backends import CHAT
 from skillopt.config.connect import connect
-from skillopt.config.environment import Variables, read_dotenv
+from skillopt.config.environment import Variables, about_dead, read_dotenv
 from skillopt.config.fields import OUTPUT_KEYS, file_in
 from skillopt.config.files import read_chain, resolve_path
 from skillopt.config.layers import (
@@ -76,7 +76,7 @@ def load(
     variables: Variables = {".env": read_dotenv(cwd / ".env") if dotenv else {}, "environment": environ}
     documents = read_chain(config, cwd) if config is not None else []
     problems: list[str] = []
-    warnings: list[str] = []
+    warnings = about_dead(variables)
     files = [file_layer(document, problems) for document in documents]
     plugin, name = _benchmark([*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems)
     settings = plugin.Settings if plugin is not None else None

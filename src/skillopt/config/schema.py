@@ -49,6 +49,9 @@ class GradientConfig(Section):
     merge_batch_size: int = Field(default=8, ge=2, description="Patches one merge call joins.")
     analyst_workers: int = Field(default=16, ge=1, description="Optimizer calls in flight; changes speed, never the result.")
     failure_only: bool = Field(default=False, description="Reflect on failures only.")
+    rollouts_per_task: int = Field(
+        default=1, ge=1, description="Draws per train task of a step; where they differ, analysts read the best against the worst."
+    )
 
 
 class OptimizerConfig(Section):
@@ -128,6 +131,15 @@ class GateConfig(Section):
     confirm_draws: int = Field(
         default=0, ge=0, description="Further draws per val task that `confirm` takes; 0 is as many as the first time."
     )
+    max_tokens_increase: float | None = Field(
+        default=None, ge=0, description="Largest share of further target tokens on the val rows that a better skill may take; 0.2 is 20 %."
+    )
+    max_latency_increase: float | None = Field(
+        default=None, ge=0, description="Largest share of further seconds of the target's calls that a better skill may take; 0.2 is 20 %."
+    )
+    unknown_effort: Literal["reject", "allow"] = Field(
+        default="reject", description="What happens to a candidate whose tokens or seconds are limited and unknown."
+    )
     leak_guard: bool = Field(
         default=True, description="Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the scorer."
     )
@@ -164,6 +176,21 @@ class OutputConfig(Section):
     predictions: bool = Field(default=False, description="Also write predictions/ with one folder per task.")
 
 
+class TrackingConfig(Section):
+    """Where else the facts of a run go. Nothing here changes a result."""
+
+    use: str | None = Field(default=None, description="Trackers, with commas: tensorboard, mlflow, wandb, otel, or your own.")
+    project: str = Field(default="skillopt", min_length=1, description="Name of the experiment, project or service at the tracker.")
+    mlflow_uri: str | None = Field(default=None, description="MLflow server or store; unset leaves it to MLflow's own variables.")
+    wandb_mode: Literal["online", "offline"] | None = Field(
+        default=None, description="Whether Weights & Biases sends; unset leaves it to its own variables."
+    )
+    otel_endpoint: str | None = Field(
+        default=None, description="OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables."
+    )
+    texts: bool = Field(default=False, description="Send skill texts and verdicts in words too, not only figures.")
+
+
 class Config(Section):
     """The whole tree."""
 
@@ -177,6 +204,7 @@ class Config(Section):
     budget: BudgetConfig = Field(default_factory=BudgetConfig, description="Spending.")
     cache: CacheConfig = Field(default_factory=CacheConfig, description="Sharing.")
     output: OutputConfig = Field(default_factory=OutputConfig, description="Writing.")
+    tracking: TrackingConfig = Field(default_factory=TrackingConfig, description="Tracking.")
 
     def role(self, role: RoleName) -> RoleConfig:
         """The settings of one role; where no judge is named, the optimizer judges."""
@@ -196,10 +224,10 @@ class Config(Section):
                 **self.model.model_dump(mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}),
             },
             "train": self.train.model_dump(mode="json"),
-            "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
+            "gradient": _named(self.gradient, {"rollouts_per_task"}, exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json"),
-            "gate": self.gate.model_dump(mode="json"),
+            "gate": _named(self.gate, {"max_tokens_increase", "max_latency_increase", "unknown_effort"}),
             "env": {"name": self.env.name, **self._settings_identity()},
         }
 
@@ -221,6 +249,12 @@ class Config(Section):
         paths = {name for name, field in type(settings).model_fields.items() if is_path(f"env.{name}", field.annotation)}
         kept = settings.model_dump(mode="json", exclude=paths)
         return {name: _without_folder(f"env.{name}", value) for name, value in kept.items()}
+
+
+def _named(section: Section, later: set[str], exclude: set[str] | None = None) -> dict[str, Any]:
+    """The keys of a section; those that came `later` only where they are used, so that a run begun before them is still the same run."""
+    unused = {name for name in later if getattr(section, name) == type(section).model_fields[name].default}
+    return section.model_dump(mode="json", exclude={*unused, *(exclude or ())})
 
 
 def _without_gguf_folder(name: str) -> str:

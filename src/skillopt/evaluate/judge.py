@@ -63,7 +63,7 @@ class ModelJudge:
         self._max_tokens = max_tokens
         self._stage = stage
         self._background = background
-        parts = [dict(model.fingerprint), max_tokens, _prompt("judge"), _prompt("judge_pair"), _REVISION]
+        parts = [dict(model.fingerprint), max_tokens, judge_prompt("judge"), judge_prompt("judge_pair"), _REVISION]
         self.version = f"judge {hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}"
         """Changes whenever the same answer could be judged otherwise: another model, another prompt."""
 
@@ -109,10 +109,10 @@ class ModelJudge:
 
     async def _ask(self, prompt: str, task: Task, user: str, shape: type[R], accept: Callable[[R], None]) -> R:
         messages: tuple[Message, ...] = (
-            Message(role="system", content=_prompt(prompt)),
+            Message(role="system", content=judge_prompt(prompt)),
             Message(role="user", content=user, images=task.images),
         )
-        asked = hashlib.sha256("\0".join([_prompt(prompt), user, *(image.data for image in task.images)]).encode()).hexdigest()[:40]
+        asked = hashlib.sha256("\0".join([judge_prompt(prompt), user, *(image.data for image in task.images)]).encode()).hexdigest()[:40]
         trouble = ""
         for attempt in range(ATTEMPTS):
             request = Request(
@@ -188,5 +188,6 @@ def _text(value: object) -> str:
 
 
 @cache
-def _prompt(name: str) -> str:
+def judge_prompt(name: str = "judge") -> str:
+    """What a judge is told before it is shown anything: `judge` for criteria, `judge_pair` for two answers."""
     return files("skillopt.evaluate").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from skillopt.errors import SYSTEMIC_KINDS, Fault, Kind, ProviderDown, Stopped
 from skillopt.evaluate.judge import ModelJudge
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
-from skillopt.harnesses._harness import Harness, Session
+from skillopt.harnesses._harness import Harness, Session, Unasked, rollout_prompt
 from skillopt.ledger import TEST_STAGE
 from skillopt.models._limits import Slots
 from skillopt.models._model import Model
@@ -93,7 +93,8 @@ class Evaluator:
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         self._hashed: dict[str, tuple[str, str]] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
-        settings = [dict(model.fingerprint), harness.name, harness.version, benchmark.prompts["rollout"], max_tokens]
+        prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, Unasked))
+        settings = [dict(model.fingerprint), harness.name, harness.version, prompt, max_tokens]
         self._settings = json.dumps(settings, sort_keys=True)
 
     def key(self, skill: str, row: Row) -> str:
@@ -330,6 +331,8 @@ def fact(outcome: Rollout) -> RowFact:
         soft=outcome.score.soft,
         failure=outcome.trajectory.failure,
         rollout=outcome.key,
+        tokens=None if outcome.trajectory.usage is None else outcome.trajectory.usage.total,
+        seconds=outcome.trajectory.seconds,
     )
 
 

@@ -13,8 +13,10 @@ Metric = Literal["hard", "soft", "mixed"]
 RowId: TypeAlias = tuple[str, int]
 """Task id and draw."""
 Ruling = Literal["accept", "reject", "inconclusive"]
-Clause = Literal["score", "regression", "chance", "length", "confirmation", "lost rows", "indecisive"]
-"""The part of a policy that fixed its ruling; an accept names what the policy asks for beyond a better score."""
+Clause = Literal["score", "regression", "chance", "length", "confirmation", "lost rows", "indecisive", "tokens", "latency"]
+"""The part of a policy that fixed its ruling, or the constraint that overruled it; an accept names what the policy asks for beyond a
+better score.
+"""
 
 SHORTEST_CAP = 4_000
 """Characters that `size_capped` leaves to every skill, however short its seed."""

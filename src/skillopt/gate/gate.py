@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice
 from typing import Literal
@@ -14,6 +14,7 @@ from typing import Literal
 from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluate.runner import MOST_LOST, Breaker, Evaluator, Row, stage_closed
 from skillopt.events import Judged, StageOpened
+from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of
 from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
 from skillopt.gate.policies import policy as policy_named
 from skillopt.gate.strict import Strict
@@ -35,6 +36,8 @@ class Measured:
     """All its draws, also those that only a confirmation reads: its score is the mean of them all."""
     hard: float
     soft: float
+    effort: Mapping[RowId, Effort] = field(default_factory=dict)
+    """What each row took, where constraints want to know."""
 
     @property
     def total(self) -> Fraction:
@@ -88,8 +91,10 @@ class Gate:
         max_chars: int = 0,
         confirm_draws: int = 0,
         seed_chars: int = 0,
+        constraints: Constraints | None = None,
     ) -> None:
         self.evaluator = evaluator
+        self.constraints = constraints or Constraints()
         self.is_on = is_on
         self.policy = policy if is_on else "strict"
         self.limits = Limits(alpha=alpha, max_chars=max_chars, confirm_draws=confirm_draws, seed_chars=seed_chars)
@@ -115,7 +120,8 @@ class Gate:
         """The gate's view of a complete set of rows; every one must be scored."""
         values = {(row.task_id, row.draw): value(row.score, self.metric, self.weight) for row in outcomes if isinstance(row, Scored)}
         mean = means(outcomes)
-        return Measured(skill=skill, values=values, hard=mean.hard or 0.0, soft=mean.soft or 0.0)
+        effort = {(row.task_id, row.draw): effort_of(row) for row in outcomes if isinstance(row, Scored)}
+        return Measured(skill=skill, values=values, hard=mean.hard or 0.0, soft=mean.soft or 0.0, effort=effort)
 
     def remembered(self, skill: str) -> Measured:
         """An incumbent again, from stored rows alone; it was measured in full when it was accepted."""
@@ -166,7 +172,9 @@ class Gate:
         """Why no candidate, however good and short, could be accepted against that incumbent; empty where one could."""
         case = Case.of(incumbent.values, further=self._further, limits=self.limits)
         reader = self._reader(case)
-        return "" if reader.ruling is None else f"gate.policy {self.policy}: {reader.why}"
+        if reader.ruling is not None:
+            return f"gate.policy {self.policy}: {reader.why}"
+        return self.constraints.objection_to_all(incumbent.effort)
 
     async def judge(self, skill: str, incumbent: Measured, place: str, *, in_full: bool = False) -> Verdict:
         """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the verdict is fixed.
@@ -217,14 +225,17 @@ class Gate:
         lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
         complete = len(outcomes) == len(incumbent.values) and not lost
         candidate = self.measured(skill, outcomes) if complete else None
-        bound, why = None, reader.why
-        if reader.ruling == "reject" and reader.decided_by != "length":
+        ruled = Ruled(ruling=reader.ruling or "inconclusive", why=reader.why, by=reader.decided_by)
+        if candidate is not None and self.is_on:  # while the gate is off no constraint decides either
+            ruled = self.constraints.apply(ruled, incumbent.effort, candidate.effort)
+        bound, why = None, ruled.why
+        if ruled.ruling == "reject" and ruled.by != "length":
             bound = float(reader.upper / reader.total) if candidate is None else candidate.score
-        elif reader.ruling == "inconclusive":
-            why = f"{reader.why}: {', '.join(lost)}"
+        elif ruled.ruling == "inconclusive":
+            why = f"{ruled.why}: {', '.join(lost)}"
         self.evaluator.emit(stage_closed(place, STAGE, outcomes))
         verdict = Verdict(
-            action=reader.ruling or "inconclusive",
+            action=ruled.ruling,
             why=why,
             incumbent=incumbent.score,
             candidate=candidate,
@@ -232,7 +243,7 @@ class Gate:
             rows=outcomes,
             rows_total=max(reader.total, len(outcomes)),
             verified=self.verified,
-            decided_by=reader.decided_by or "",
+            decided_by=ruled.by or "",
             skill=digest(skill),
         )
         self.evaluator.emit(self.event(place, verdict))

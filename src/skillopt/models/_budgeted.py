@@ -1,10 +1,12 @@
-"""Decides what an attempt reserves and what it cost; a call that was sent is always settled, whoever stopped waiting for it."""
+"""Decides what an attempt reserves and what it cost in money and time; what was sent is always settled, whoever stopped waiting for it."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -42,8 +44,9 @@ class Budgeted:
         await self._inner.close()
 
     async def _send(self, request: Request, entry: Entry, size: int) -> Reply:
+        began = time.monotonic()
         try:
-            reply = await self._inner.complete(request)
+            reply = replace(await self._inner.complete(request), seconds=round(time.monotonic() - began, 3))
         except ModelError as error:
             if error.refused:
                 self._ledger.refuse(entry)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from skillopt.nights.gather import Around, read_sessions, since_of
-from skillopt.nights.night import Ended, Nobody, Watcher, run_night
+from skillopt.nights.cleaning import Cleaned, clean
+from skillopt.nights.gather import Around, gather, read_sessions, since_of, with_tasks
+from skillopt.nights.night import Ended, run_night
 from skillopt.nights.preview import Preview, preview
 from skillopt.nights.roles import REMEDY, Roles, roles_of
 from skillopt.nights.settings import SleepSettings, find_settings, read_settings
-from skillopt.nights.state import Home, NightRecord, ProjectState
+from skillopt.nights.state import Home, NightRecord, ProjectState, SkillRow
+from skillopt.nights.work import Nobody, Watcher
 
 __all__ = [
     "REMEDY",
     "Around",
+    "Cleaned",
     "Ended",
     "Home",
     "NightRecord",
@@ -19,13 +22,17 @@ __all__ = [
     "Preview",
     "ProjectState",
     "Roles",
+    "SkillRow",
     "SleepSettings",
     "Watcher",
+    "clean",
     "find_settings",
+    "gather",
     "preview",
     "read_sessions",
     "read_settings",
     "roles_of",
     "run_night",
     "since_of",
+    "with_tasks",
 ]

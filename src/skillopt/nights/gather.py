@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from skillopt.errors import UsageError
+from skillopt.nights import pin
+from skillopt.nights.mining import mined_by_model
+from skillopt.nights.roles import Roles
 from skillopt.nights.settings import SleepSettings
 from skillopt.nights.state import Home
 from skillopt.nights.targets import Aim, Ground, aims, ground
 from skillopt.redact import redact_transcript
-from skillopt.sleep.mine import Mined, MineSettings, mine
+from skillopt.sleep.mine import Mined, MineSettings, mine, standing_of
+from skillopt.sleep.proposal import Cost
 from skillopt.sleep.session import Harvest, Session, is_within
 from skillopt.sleep.sources import Homes, harvest, pick
 from skillopt.sleep.sources._harvest import MOST_SESSIONS
+from skillopt.sleep.tasks_file import TasksFile, read_tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +32,8 @@ class Around:
     project: Path
     homes: Homes
     home: Home
+    tasks: TasksFile | None = None
+    """Tasks that a person gave instead of sessions."""
 
     @property
     def ground(self) -> Ground:
@@ -50,6 +59,19 @@ class Gathered:
     mined: Mined
     aims: tuple[Aim, ...]
     notes: tuple[str, ...]
+    cost: Cost | None = None
+    """What asking a model took; None where none was asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMiner:
+    """Who is asked about the sessions of a night, and where the replies are kept. `fresh` forgets what was read before a stop."""
+
+    roles: Roles
+    folder: Path
+    terms: str
+    environ: Mapping[str, str]
+    fresh: bool = False
 
 
 def since_of(settings: SleepSettings, now: datetime, next_since: datetime | None) -> datetime | None:
@@ -68,18 +90,64 @@ def read_sessions(around: Around, since: datetime | None) -> tuple[Harvest, tupl
     return found, tuple(session for session in found.sessions if settings.projects == "all" or _belongs(session.project, around.project))
 
 
-async def gather(around: Around, since: datetime | None) -> Gathered:
-    """Read, mine and sort; no model is asked and nothing is written."""
+async def gather(around: Around, since: datetime | None, miner: ModelMiner | None = None) -> Gathered:
+    """Read, mine and sort. Without a miner no model is asked and nothing is written; tasks from a file are taken as they are."""
     settings = around.settings
-    found, sessions = read_sessions(around, since)
-    mined = await mine(
-        sessions,
-        settings=MineSettings(
-            max_tasks=settings.max_tasks_per_night, val_fraction=settings.val, test_fraction=settings.test_fraction, seed=settings.seed
-        ),
+    if around.tasks is not None:
+        return _from_file(around, around.tasks)
+    begun = None if miner is None or miner.fresh else pin.load(miner.folder, miner.terms)
+    found, sessions = read_sessions(around, since if begun is None else begun.since)
+    if begun is not None:
+        found, sessions = begun.of(found, sessions)
+    plan, cost = mine_settings(settings), None
+    mined = await mine(sessions, settings=plan)
+    aimed, notes = aims(mined.tasks, settings, around.ground)  # a skill that cannot be worked on is refused before anything is paid
+    if miner is not None and sessions:
+        if begun is None:
+            pin.save(miner.folder, miner.terms, since, found, sessions)
+        mined, cost = await mined_by_model(
+            sessions,
+            plan,
+            settings=settings,
+            roles=miner.roles,
+            folder=miner.folder,
+            rollouts=around.home.project(around.project).rollouts,
+            environ=miner.environ,
+            cwd=around.project,
+        )
+        aimed, notes = aims(mined.tasks, settings, around.ground)
+    return Gathered(harvest=found, sessions=sessions, mined=mined, aims=tuple(aimed), notes=tuple(notes), cost=cost)
+
+
+def with_tasks(around: Around, path: Path) -> Around:
+    """The same place, with the tasks of a file instead of sessions.
+
+    The file may name the skill they are for, where nobody else did and it lies in the project: it may come from anywhere.
+    """
+    settings = around.settings
+    read = read_tasks(path, project=str(around.project), settings=mine_settings(settings))
+    if read.target_skill_path and settings.target_skill_path is None:
+        named = Path(os.path.realpath(around.project / Path(read.target_skill_path).expanduser()))
+        if not is_within(str(named), around.project):
+            raise UsageError(f"{path} is for the skill {named}, outside the project. If that is meant, name it: --target-skill-path.")
+        settings = settings.model_copy(update={"target_skill_path": named})
+    return replace(around, settings=settings, tasks=read)
+
+
+def _from_file(around: Around, file: TasksFile) -> Gathered:
+    standing, note = standing_of(file.tasks, 0, MineSettings().min_val)
+    aimed, notes = aims(file.tasks, around.settings, around.ground)
+    if file.project and file.project != str(around.project):
+        notes.append(f"{file.path} was written for {file.project}; its tasks are used for {around.project}.")
+    mined = Mined(tasks=file.tasks, suggestions=(), standing=standing, note=f"{note} They are those of {file.path}.")
+    return Gathered(harvest=Harvest(sessions=(), read=0), sessions=(), mined=mined, aims=tuple(aimed), notes=tuple(notes))
+
+
+def mine_settings(settings: SleepSettings) -> MineSettings:
+    """How much a night mines and how it splits."""
+    return MineSettings(
+        max_tasks=settings.max_tasks_per_night, val_fraction=settings.val, test_fraction=settings.test_fraction, seed=settings.seed
     )
-    aimed, notes = aims(mined.tasks, settings, around.ground)
-    return Gathered(harvest=found, sessions=sessions, mined=mined, aims=tuple(aimed), notes=tuple(notes))
 
 
 def _belongs(folder: str, project: Path) -> bool:

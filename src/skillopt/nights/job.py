@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,25 @@ from typing import Any
 from skillopt.benchmarks._data import QuestionBenchmark
 from skillopt.build import Job, prepare
 from skillopt.config import load
-from skillopt.errors import ConfigError
+from skillopt.errors import ConfigError, TaskError
 from skillopt.nights.roles import Roles
 from skillopt.nights.settings import SleepSettings
+from skillopt.nights.targets import without_frontmatter
 from skillopt.nights.tonight import Group
 from skillopt.optimizer._ask import packaged
+from skillopt.skill.document import Document
 from skillopt.sleep._block import with_block
 from skillopt.sleep._status import Decision
 from skillopt.sleep.proposal import Cost
-from skillopt.sleep.scoring import MinedScorer
+from skillopt.sleep.scoring import MinedScorer, has_rubric
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
+from skillopt.train.hindsight import LookBack
 
 BATCH = 10
+SAMPLES = 10
+"""Past tasks on which a slow update across nights compares two texts."""
 _ANALYSTS = ("analyst_failure", "analyst_success")
 _SHOWN = 300
 _DECISIONS = 20
@@ -44,21 +50,33 @@ class SleepBenchmark(QuestionBenchmark):
 
 
 def benchmark_of(group: Group, advice: str) -> SleepBenchmark:
-    """The tasks of a skill; the optimizer's prompts end with what the person wants."""
-    return SleepBenchmark(
+    """The tasks of a skill; the optimizer's prompts end with what the person wants. A judge is only wanted where a task has a rubric."""
+    made = SleepBenchmark(
         name="sleep",
         splits=Splits(train=group.of_split("train"), val=group.of_split("val"), test=group.of_split("test")),
         scorer=MinedScorer(),
         system=_system(group),
         seed_skill=group.seed,
-        prompts={stage: packaged(stage) + prompt_text("person") + advice for stage in _ANALYSTS} if advice else {},
+        prompts=_prompts(group, advice),
     )
+    past = () if group.past is None else group.past.tasks
+    made.wants_judge = any(has_rubric(task.as_task()) for task in (*group.tasks, *past))
+    return made
 
 
 def job_of(
-    group: Group, settings: SleepSettings, roles: Roles, *, advice: str, spent: Cost, rollouts: Path, environ: Mapping[str, str], cwd: Path
+    group: Group,
+    settings: SleepSettings,
+    roles: Roles,
+    *,
+    advice: str,
+    spent: Cost,
+    rollouts: Path,
+    environ: Mapping[str, str],
+    cwd: Path,
+    share: int = 1,
 ) -> Job:
-    """Everything the training run of a skill works on; nothing is paid yet.
+    """Everything the training run of a skill works on; nothing is paid yet. It may use one part in `share` of what is left.
 
     The `.env` of the working directory is not read: a night runs in whatever repository it is pointed at.
     """
@@ -69,19 +87,25 @@ def job_of(
         "optimizer.learning_rate": settings.edit_budget,
         "evaluation.gate_metric": settings.gate_metric,
         "evaluation.gate_mixed_weight": settings.gate_mixed_weight,
+        "optimizer.slow_update_samples": SAMPLES,
     }
-    # One epoch has nothing to look back to, and a slow update's region would put its markers into a live skill.
     fixed: dict[str, Any] = {
         "model.target": roles.target,
         "model.optimizer": roles.optimizer,
+        **({"model.judge": roles.judge} if roles.judge is not None else {}),
         "evaluation.use_gate": settings.gate_mode == "on",
-        "optimizer.use_slow_update": False,
+        "gradient.rollouts_per_task": settings.dream_rollouts,
+        # One epoch has nothing to look back to but earlier nights, and no later epoch whose analysts a meta skill could advise.
+        "optimizer.use_slow_update": group.past is not None,
         "optimizer.use_meta_skill": False,
         "cache.path": str(rollouts),
-        **_left(settings, spent),
+        **_left(settings, spent, share),
     }
     if settings.gate_no_regression:
         fixed["gate.policy"] = "no_regression"
+    for key in ("max_tokens_increase", "max_latency_increase"):
+        if (most := getattr(settings, key)) is not None:
+            fixed[f"gate.{key}"] = most
     for key in settings.options:
         if key in fixed or key.startswith(("budget.", "env.skill_init", "env.out_root", "env.name")):
             raise ConfigError(f"options: {key} is decided by the night itself; use its own key (docs/sleep.md).")
@@ -90,7 +114,30 @@ def job_of(
     job = prepare(load(None, flags={}, options=options, environ=environ, cwd=cwd, dotenv=False), benchmark=benchmark_of(group, advice))
     if job.simulated:
         raise ConfigError("The simulated world cannot learn from real sessions, so it is no model of a night. Name a real one.")
-    return job
+    return replace(job, look_back=_look_back(group))
+
+
+def _prompts(group: Group, advice: str) -> dict[str, str]:
+    """The optimizer's prompts that are not the generic ones: what the person wants stands above all that writes into the skill."""
+    said = prompt_text("person") + advice if advice else ""
+    prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
+    return prompts if group.past is None else {**prompts, "slow_update": prompt_text("slow_update") + said}
+
+
+def _look_back(group: Group) -> LookBack | None:
+    """What the slow update compares with, without tasks whose measure of that time cannot be read any more."""
+    if group.past is None:
+        return None
+    tasks = []
+    for task in group.past.tasks:
+        try:
+            MinedScorer().check_task(task.as_task())
+        except TaskError:
+            continue
+        tasks.append(task.as_task())
+    nights = group.past.nights_ago
+    ago = f"{nights} night{'s' if nights > 1 else ''} ago"
+    return LookBack(older=Document(group.past.text), tasks=tuple(tasks), ago=ago) if tasks else None
 
 
 def allowance(settings: SleepSettings, roles: Roles) -> SleepSettings:
@@ -138,19 +185,19 @@ def prompt_text(name: str) -> str:
 
 def _system(group: Group) -> str:
     """What the target is told: of a memory file also the person's own text around our block, as an agent would read it."""
-    around = with_block(group.before or "", "").strip() if group.kind == "memory" else ""
+    around = without_frontmatter(with_block(group.before or "", "")).strip() if group.kind == "memory" else ""
     # Braces of the person's own are no placeholder of ours.
     notes = f"## The person's own notes\n\n{around.replace('{skill}', '{ skill }')}\n\n" if around else ""
     return prompt_text("rollout").replace("## Skill\n", f"{notes}## Skill\n")
 
 
-def _left(settings: SleepSettings, spent: Cost) -> dict[str, Any]:
-    """What is left of the allowance. The run's own spending is in its folder, so `spent` is what the night's other skills took."""
+def _left(settings: SleepSettings, spent: Cost, share: int) -> dict[str, Any]:
+    """What is left of the allowance. The run's own spending is in its folder, so `spent` is what the rest of the night took."""
     left: dict[str, Any] = {}
     if settings.max_tokens_per_night:
-        left["budget.tokens"] = settings.max_tokens_per_night - (spent.tokens or 0)
+        left["budget.tokens"] = max(1, (settings.max_tokens_per_night - (spent.tokens or 0)) // share)
     if settings.max_dollars_per_night:
-        left["budget.usd"] = settings.max_dollars_per_night - (spent.dollars or 0.0)
+        left["budget.usd"] = (settings.max_dollars_per_night - (spent.dollars or 0.0)) / share
     if settings.max_minutes_per_night:
-        left["budget.minutes"] = settings.max_minutes_per_night - (spent.minutes or 0.0)
+        left["budget.minutes"] = (settings.max_minutes_per_night - (spent.minutes or 0.0)) / share
     return left

@@ -5,52 +5,25 @@ A night that was stopped - by a signal, an outage, a crash, or questions that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
-from skillopt import api
-from skillopt.build import Engine, Job
-from skillopt.errors import BudgetSpent, UsageError
-from skillopt.events import Sink
+from skillopt.errors import UsageError
 from skillopt.nights import tonight as pinned
-from skillopt.nights.gather import Around, gather, since_of
-from skillopt.nights.job import advice_of, allowance, is_spent, job_of, terms_of
-from skillopt.nights.proof import outcome_of
-from skillopt.nights.recall import earlier_groups, recalled
+from skillopt.nights.gather import Around, ModelMiner, gather, since_of
+from skillopt.nights.job import advice_of, allowance, terms_of
+from skillopt.nights.past import with_past
+from skillopt.nights.recall import earlier_nights, recalled
 from skillopt.nights.roles import Roles
-from skillopt.nights.state import NightRecord, ProjectHome, ProjectState
+from skillopt.nights.state import NightRecord, ProjectHome, ProjectState, SkillRow
 from skillopt.nights.targets import live_text
-from skillopt.nights.tonight import Group, Outcome, Tonight
+from skillopt.nights.tonight import Group, Tonight
+from skillopt.nights.variants import with_accepted
+from skillopt.nights.work import Nobody, Watcher, Work
 from skillopt.sleep._status import decisions
-from skillopt.sleep.proposal import Cost, Draft, Judgement, Proposal, Step
-
-
-class Watcher(Protocol):
-    """Somebody who looks on while a night trains."""
-
-    def sinks(self, job: Job) -> Sequence[Sink]:
-        """Who hears the events of a run."""
-        ...
-
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
-        """Held while a run trains; a signal may stop the engine from here."""
-        ...
-
-
-class Nobody:
-    """A night that nobody looks at."""
-
-    def sinks(self, job: Job) -> Sequence[Sink]:
-        """None."""
-        return ()
-
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
-        """Nothing is held."""
-        return nullcontext()
+from skillopt.sleep.proposal import Draft, Proposal, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,23 +49,21 @@ async def run_night(
 
     Raises `RunConflict` while another night of the project runs, and what stops a training run; the night then stays open.
     """
-    watcher = watcher or Nobody()
     around = replace(around, settings=allowance(around.settings, roles))
     kept = around.home.project(around.project)
-    terms = terms_of(around.settings, roles)
+    terms = terms_of(around.settings, roles) + ("" if around.tasks is None else f" {around.tasks.digest}")
     with kept.alone():
         state = kept.load()
         night = None if restart or state.open is None else _reopened(around, kept, state.open, terms)
         resumed = night is not None
         if night is None:
-            night = await _begin(around, kept, state, now(), terms)
+            miner = ModelMiner(roles=roles, folder=kept.night(state.night + 1), terms=terms, environ=environ, fresh=restart)
+            night = await _begin(around, kept, state, now(), terms, miner if around.settings.llm_mine else None)
             state = state.model_copy(update={"night": night.number, "open": night.number})
             kept.save(state)
-        for place, group in enumerate(night.groups):
-            if group.outcome is None:
-                outcome = await _train(night, place, group, around, roles, kept, environ, watcher)
-                night = night.with_outcome(place, outcome)
-                pinned.save(night, kept.night(night.number))
+        work = Work(around=around, roles=roles, kept=kept, environ=environ, watcher=watcher or Nobody())
+        for place in range(len(night.groups)):
+            night = await work.train(await work.dream(night, place), place)
         proposal = _stage(night, around, now())
         record = _record(night, proposal, now())
         nights = (*state.nights, record)
@@ -100,23 +71,33 @@ async def run_night(
     return Ended(record=record, tonight=night, proposal=proposal, resumed=resumed)
 
 
-async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: datetime, terms: str) -> Tonight:
+async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: datetime, terms: str, miner: ModelMiner | None) -> Tonight:
     """Read, mine and pin what the night works on."""
-    gathered = await gather(around, since_of(around.settings, now, state.next_since))
-    groups = [Group.of(aim) for aim in gathered.aims]
-    if around.settings.recall_k:
-        earlier = earlier_groups(kept, state.night + 1)
-        groups = [recalled(group, earlier, around.settings.recall_k) for group in groups]
+    gathered = await gather(around, since_of(around.settings, now, state.next_since), miner)
+    settings, number = around.settings, state.night + 1
+    earlier, decided = earlier_nights(kept, number), decisions(around.home.store, str(around.project))
+    groups, notes = [Group.of(aim) for aim in gathered.aims], []
+    if settings.recall_k:
+        past = [group for one in earlier for group in one.groups]
+        groups = [recalled(group, past, settings.recall_k) for group in groups]
+    if settings.dream_factor:
+        groups = [await with_accepted(group, gathered.sessions) for group in groups]
+    if settings.slow_update_nights:
+        for place, group in enumerate(groups):
+            window = settings.slow_update_nights
+            groups[place], why = with_past(group, earlier, state.nights, decided, tonight=number, window=window)
+            notes += [f"{group.name}: {why}"] if why else []
     night = Tonight(
-        number=state.night + 1,
+        number=number,
         started=now,
         sessions=len(gathered.sessions),
         next_since=gathered.harvest.next_since,
         terms=terms,
-        advice=advice_of(around.settings, decisions(around.home.store, str(around.project))),
+        advice=advice_of(settings, decided),
         groups=tuple(groups),
-        notes=(gathered.mined.note, *gathered.notes, *gathered.harvest.notes),
+        notes=(gathered.mined.note, *gathered.mined.notes, *gathered.notes, *gathered.harvest.notes, *notes),
         suggestions=len(gathered.mined.suggestions),
+        mining=gathered.cost,
     )
     pinned.save(night, kept.night(night.number))
     return night
@@ -132,46 +113,6 @@ def _reopened(around: Around, kept: ProjectHome, number: int, terms: str) -> Ton
         return None
     roots = around.ground.roots
     return night if all(live_text(Path(group.path), roots) == group.before for group in night.groups) else None
-
-
-async def _train(
-    night: Tonight,
-    place: int,
-    group: Group,
-    around: Around,
-    roles: Roles,
-    kept: ProjectHome,
-    environ: Mapping[str, str],
-    watcher: Watcher,
-) -> Outcome:
-    spent = pinned.total(other.outcome.cost for other in night.groups if other.outcome is not None)
-    if used_up := is_spent(around.settings, spent):
-        return _unmeasured(f"Tonight's {used_up} were spent before it was this skill's turn.")
-    job = job_of(
-        group,
-        around.settings,
-        roles,
-        advice=night.advice,
-        spent=spent,
-        rollouts=kept.rollouts,
-        environ=environ,
-        cwd=around.project,
-    )
-    async with Engine(job, kept.night(night.number) / f"{place + 1:02d}-{group.name}", sinks=watcher.sinks(job)) as engine:
-        try:
-            with watcher.during(engine):
-                result = await api.train(engine)
-        except BudgetSpent as error:
-            # Its rollouts are in the project's shared cache, so that another night goes on from them.
-            paid = engine.spending()
-            cost = Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2))
-            return _unmeasured(f"Tonight's allowance did not pay for measuring the skill as it is. {error}", cost)
-        return outcome_of(engine, result, group)
-
-
-def _unmeasured(why: str, cost: Cost | None = None) -> Outcome:
-    nothing = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
-    return Outcome(claim=why, judgement=Judgement(action="not measured", verified=False, why=why), cost=cost or nothing)
 
 
 def _stage(night: Tonight, around: Around, now: datetime) -> Proposal | None:
@@ -198,13 +139,19 @@ def _stage(night: Tonight, around: Around, now: datetime) -> Proposal | None:
         )
         for group, outcome in done
     ]
-    notes = [*(f"{group.name}: {outcome.claim}" for group, outcome in done), *night.notes]
-    cost = pinned.total(group.outcome.cost for group in night.groups if group.outcome is not None)
-    return store.stage(drafts, roots=around.ground.roots, project=str(around.project), night=name, now=now, cost=cost, notes=notes)
+    notes = [*map(_line, night.groups), *night.notes]
+    return store.stage(drafts, roots=around.ground.roots, project=str(around.project), night=name, now=now, cost=night.spent, notes=notes)
+
+
+def _line(group: Group) -> str:
+    """A skill of the night in one line, also one that nothing is proposed for."""
+    outcome = group.outcome
+    assert outcome is not None, "a night that is staged has an outcome for every skill"
+    return f"{group.name}: {outcome.claim if outcome.changes else f'nothing is proposed ({outcome.judgement.why})'}"
 
 
 def _record(night: Tonight, proposal: Proposal | None, now: datetime) -> NightRecord:
-    cost = pinned.total(group.outcome.cost for group in night.groups if group.outcome is not None)
+    cost = night.spent
     if not night.groups:
         outcome = f"nothing to learn from: {night.notes[0]}"
     elif proposal is None:
@@ -221,6 +168,27 @@ def _record(night: Tonight, proposal: Proposal | None, now: datetime) -> NightRe
         proposal=None if proposal is None else proposal.id,
         tokens=cost.tokens,
         dollars=cost.dollars,
+        skills=tuple(map(_row, night.groups)),
+    )
+
+
+def _row(group: Group) -> SkillRow:
+    outcome = group.outcome
+    assert outcome is not None, "a night that ended has an outcome for every skill"
+    judged = outcome.judgement
+    return SkillRow(
+        name=group.name,
+        path=group.path,
+        action=judged.action,
+        accepted=bool(outcome.changes),
+        verified=judged.verified,
+        baseline=judged.before,
+        candidate=judged.after,
+        tasks=sum(task.origin == "real" for task in group.tasks),
+        dreams=0 if group.dreams is None else group.dreams.kept,
+        edits=len(outcome.changes),
+        rejected=outcome.rejected,
+        why=judged.why,
     )
 
 

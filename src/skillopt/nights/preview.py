@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from skillopt.errors import ConfigError
@@ -33,6 +33,9 @@ async def preview(around: Around, roles: Roles | None, *, environ: Mapping[str, 
     """Look; nothing is sent, nothing is written and no night is begun."""
     kept = around.home.project(around.project)
     gathered = await gather(around, since_of(around.settings, now, kept.load().next_since))
+    if roles is not None and around.settings.llm_mine and around.tasks is None:
+        told = "Found without a model: a night also asks its optimizer, which may find more and is not in the cost."
+        gathered = replace(gathered, notes=(*gathered.notes, told))
     remedy = REMEDY if roles is None else ""
     asked = roles or _UNASKED
     calls, tokens, usd = NOTHING, NOTHING, NOTHING if roles is not None else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from skillopt.api import Result
 from skillopt.build import Engine
-from skillopt.events import Checkpoint, Event, Judged, StageClosed, Updated
+from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
 from skillopt.gate.gate import Measured
 from skillopt.nights.tonight import Change, Group, Outcome
 from skillopt.skill.document import Document
@@ -17,6 +17,7 @@ from skillopt.skill.edits import apply, parse_edit
 from skillopt.sleep.proposal import Cost, Evidence, Judgement, Pair
 from skillopt.train.state import State
 
+_TAKEN = ("accept", "accept_new_best", "force_accept")
 _TASKS = 8
 """Failed tasks that are named with an edit."""
 
@@ -43,8 +44,30 @@ def outcome_of(engine: Engine, result: Result, group: Group) -> Outcome:
     )
     paid = summary["spending"]
     cost = Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2))
-    changes = tuple(_changes(engine.run.history, state, group)) if changed else ()
-    return Outcome(claim=result.claim, judgement=judgement, cost=cost, changes=changes)
+    history = engine.run.history
+    changes = tuple(_changes(history, state, group)) if changed else ()
+    notes = tuple(_longer_view(history, group))
+    return Outcome(claim=result.claim, judgement=judgement, cost=cost, changes=changes, rejected=_rejected(history), notes=notes)
+
+
+def _rejected(history: Sequence[Event]) -> int:
+    """Edits that were applied to a candidate and are not in the skill."""
+    records = [event.record for event in history if isinstance(event, Checkpoint) and event.kind == "step"]
+    tried: int = sum(record["edit_states"].get("applied", 0) for record in records)
+    kept: int = sum(record["edit_apply_summary"]["applied"] for record in records if record["action"] in _TAKEN)
+    return tried - kept
+
+
+def _longer_view(history: Sequence[Event], group: Group) -> Iterator[str]:
+    """What became of the slow update, where there was something to look back to."""
+    if group.past is None:
+        return
+    ended = [event.slow_update for event in history if isinstance(event, EpochEnded)]
+    if not ended:
+        yield "no slow update: training ended before it."
+    for one in ended[:1]:
+        compared = f"slow update, compared with the text before night {group.past.night}"
+        yield f"{compared}: {one['action']}" + (f" ({one['why']})." if one.get("why") else ".")
 
 
 def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[Change]:
@@ -52,15 +75,23 @@ def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[C
     current = final.seed
     updates: dict[str, Updated] = {}
     failed: dict[str, list[str]] = {}
+    longer: Mapping[str, Any] = {}
     for event in history:
         if isinstance(event, Updated):
             updates[event.place] = event
         elif isinstance(event, StageClosed) and event.stage == "rollout":
             failed[event.place] = [row.task for row in event.rows if row.hard is not None and row.hard < 1]
-        elif isinstance(event, Checkpoint) and event.kind == "step":
+        elif isinstance(event, EpochEnded):
+            longer = event.slow_update
+        elif isinstance(event, Checkpoint) and event.kind in ("step", "epoch"):
             place = event.id.rpartition("/")[0] if event.id else ""
             after = Document(event.state["skill"])
-            if after.text != current.text:
+            if event.kind == "epoch" and after.text != current.text:
+                edit = {"op": "slow_update", "content": longer["slow_update_content"]}
+                why = str(longer.get("reasoning") or "")[:500]
+                yield Change(text=after.text, evidence=Evidence(edit=edit, place=place, why=why))
+                current = after
+            elif after.text != current.text:
                 yield from _step(current, after, place, updates.get(place), event.record, _about(place, failed.get(place, ()), group))
                 current = after
             if current.text == final.best.text:

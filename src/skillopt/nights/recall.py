@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from skillopt.errors import UsageError
 from skillopt.nights import tonight as pinned
 from skillopt.nights.state import ProjectHome
-from skillopt.nights.tonight import Group, PinnedTask
+from skillopt.nights.tonight import Group, PinnedTask, Tonight
+from skillopt.sleep._kinds import normal
 
 _WORD = re.compile(r"[a-z0-9]{3,}")
 
@@ -18,27 +19,43 @@ def recalled(group: Group, earlier: Iterable[Group], count: int) -> Group:
 
     What was held out in any night, or is asked tonight already, is left alone.
     """
-    past = [task for other in earlier if other.path == group.path for task in other.tasks]
-    known = {task.id for task in (*group.tasks, *(task for task in past if task.split != "train"))}
+    tonight = {task.id for task in group.tasks}
     texts = {task.prompt for task in group.tasks}
     mine = [_words(task.prompt) for task in group.tasks if task.split == "train"]
     found: dict[str, tuple[float, PinnedTask]] = {}
-    for task in past:
-        if task.split == "train" and task.id not in known and task.prompt not in texts:
+    for task in lessons(group, list(earlier)):
+        if task.id not in tonight and task.prompt not in texts:
             found[task.id] = max(_alike(_words(task.prompt), words) for words in mine), task
     best = sorted((pair for pair in found.values() if pair[0] > 0), key=lambda pair: (-pair[0], pair[1].id))[:count]
     return group.model_copy(update={"tasks": (*group.tasks, *(task for _, task in best))})
 
 
+def lessons(group: Group, earlier: Sequence[Group]) -> list[PinnedTask]:
+    """The tasks the same skill was trained on in earlier nights, the oldest first: asked by the person, and never held out, in no night."""
+    held_out = held_out_forms([group, *earlier])
+    same = (task for other in earlier if other.path == group.path for task in other.tasks)
+    return [task for task in same if task.split == "train" and task.origin == "real" and normal(task.prompt) not in held_out]
+
+
+def held_out_forms(groups: Iterable[Group]) -> frozenset[str]:
+    """The normal forms of all requests that decide or are sealed, for whichever skill."""
+    return frozenset(normal(task.prompt) for group in groups for task in group.tasks if task.split != "train")
+
+
 def earlier_groups(kept: ProjectHome, before: int) -> list[Group]:
     """The skills of all earlier nights of the project, as far as they can be read, the oldest first."""
-    groups: list[Group] = []
+    return [group for night in earlier_nights(kept, before) for group in night.groups]
+
+
+def earlier_nights(kept: ProjectHome, before: int) -> list[Tonight]:
+    """All earlier nights of the project, as far as they can be read, the oldest first."""
+    nights: list[Tonight] = []
     for number in range(1, before):
         try:
-            groups += pinned.load(kept.night(number)).groups
+            nights.append(pinned.load(kept.night(number)))
         except UsageError:  # a night that somebody cleared away teaches nothing, and hinders nothing
             continue
-    return groups
+    return nights
 
 
 def _words(text: str) -> frozenset[str]:

@@ -27,10 +27,15 @@ _SIMULATED = ("mock", "world")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """The two models of a night as model strings."""
+    """The models of a night as model strings. Where no judge is named, the optimizer judges by rubrics."""
 
     target: str
     optimizer: str
+    judge: str | None = None
+
+    def named(self) -> tuple[str, ...]:
+        """Each model once."""
+        return tuple(dict.fromkeys(one for one in (self.target, self.optimizer, self.judge) if one is not None))
 
 
 def roles_of(settings: SleepSettings) -> Roles | None:
@@ -43,7 +48,7 @@ def roles_of(settings: SleepSettings) -> Roles | None:
     if target is None or optimizer is None:
         missing, other = ("target", "optimizer") if target is None else ("optimizer", "target")
         raise ConfigError(f"The {other} of a night is named and its {missing} is not. Set {missing}_model, or `model` for both.")
-    return Roles(target=target, optimizer=optimizer)
+    return Roles(target=target, optimizer=optimizer, judge=_string("", settings.judge_model, "judge_model"))
 
 
 def _string(backend: str, model: str, key: str) -> str | None:

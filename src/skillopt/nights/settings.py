@@ -16,10 +16,9 @@ from skillopt.errors import ConfigError, suggest
 NAMES = ("config.yaml", "config.yml", "config.json")
 DEAD: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "evolve_skill": ("a night always works on skills", (True,)),
-    "llm_mine": ("requests are mined by what the person wrote, without a model", (False,)),
     "target_task_filter": ("a task goes to the skill its sessions used", (True,)),
     "progress": ("progress is always shown; --quiet hides it", (False, True)),
-    "evidence_log": ("a night's evidence is its run folder", (True, False)),
+    "evidence_log": ("a night's evidence is its run folder", (True,)),
     "evidence_max_chars": ("a night's evidence is its run folder", (4000,)),
     "multi_skill_report": ("multi_skill_fanout is the key", (False,)),
     "replay_mode": ("what is replayed is said by the models", ("mock", "")),
@@ -32,9 +31,19 @@ DEAD: Mapping[str, tuple[str, tuple[Any, ...]]] = {
 REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "auto_adopt": ("a live skill changes only by `skillopt sleep adopt`", (False,)),
     "redact_secrets": ("transcripts are always redacted", (True,)),
-    "dream_rollouts": ("it is known but not supported yet", (1,)),
-    "dream_factor": ("it is known but not supported yet", (0,)),
-    "opencode_tool_replay": ("it is known but not supported yet", (False,)),
+    **{
+        key: (f"one sum of quality and thrift lets a worse answer win by being short; {instead}", harmless)
+        for key, instead, harmless in (
+            ("multi_objective_reward", "set max_tokens_increase or max_latency_increase", (False, None, "", {})),
+            ("w_acc", "quality always decides, leave it out", (1, 1.0)),
+            ("w_tok", "set max_tokens_increase", (0, 0.0)),
+            ("w_lat", "set max_latency_increase", (0, 0.0)),
+        )
+    },
+    "opencode_tool_replay": (
+        "what needs tools is never replayed as text; target_model opencode/... replays with OpenCode itself",
+        (False,),
+    ),
     "azure_endpoint": ("name the endpoint in AZURE_OPENAI_ENDPOINT, or as an entry of `options`", ("",)),
 }
 """Public keys whose other values would promise what does not happen: why, and the values that ask for nothing."""
@@ -81,6 +90,8 @@ class SleepSettings(BaseModel):
     optimizer_model: str = Field(default="", description="Model that writes the edits.")
     target_backend: str = Field(default="", description="Provider of the target.")
     target_model: str = Field(default="", description="Model that works with the skill: the one you use by day.")
+    judge_model: str = Field(default="", description="Model that judges by rubrics; unset: the optimizer.")
+    llm_mine: bool = Field(default=True, description="Ask the optimizer about requests that come back; off: mine by your own words alone.")
     gate_mode: Literal["on", "off"] = Field(default="on", description="Off takes every change unproven, and every report says so.")
     gate_metric: Literal["hard", "soft", "mixed"] = Field(default="mixed", description="Number the gate reads.")
     gate_mixed_weight: float = Field(default=0.5, ge=0, le=1, description="Weight of soft in mixed.")
@@ -88,6 +99,21 @@ class SleepSettings(BaseModel):
     edit_budget: int = Field(default=4, ge=1, description="Most edits of a step.")
     recall_k: int = Field(
         default=0, ge=0, description="Train tasks of earlier nights that are learned from again, those most like tonight's."
+    )
+    dream_factor: int = Field(
+        default=0, ge=0, le=10, description="Variants of each train task that the optimizer writes; learned from, never decided by."
+    )
+    dream_rollouts: int = Field(
+        default=1, ge=1, le=10, description="Tries of each train task; where they differ, the best is studied against the worst."
+    )
+    slow_update_nights: int = Field(
+        default=5, ge=0, description="Nights a slow update looks back, to the text before the oldest adopted one; 0 makes none."
+    )
+    max_tokens_increase: float | None = Field(
+        default=None, ge=0, description="Largest share of further tokens that a better skill may make answers take; 0.2 is 20 %."
+    )
+    max_latency_increase: float | None = Field(
+        default=None, ge=0, description="Largest share of further seconds that a better skill may make answers take; 0.2 is 20 %."
     )
     preferences: str = Field(default="", description="What you always want, in your words; told to the optimizer.")
     target_skill_path: Place = Field(default=None, description="The one skill to improve; unset: the skills the sessions used.")

@@ -21,6 +21,27 @@ KEPT = 200
 """Nights whose outcome is remembered."""
 
 
+class SkillRow(BaseModel):
+    """How one skill of a night ended: a row of the report."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    path: str
+    action: str
+    accepted: bool
+    verified: bool
+    baseline: float | None
+    candidate: float | None
+    tasks: int
+    dreams: int
+    edits: int
+    """Proposed to the person."""
+    rejected: int
+    """Tried and not accepted by the gate."""
+    why: str
+
+
 class NightRecord(BaseModel):
     """How a night ended."""
 
@@ -35,6 +56,7 @@ class NightRecord(BaseModel):
     proposal: str | None = None
     tokens: int | None = None
     dollars: float | None = None
+    skills: tuple[SkillRow, ...] = ()
 
 
 class ProjectState(BaseModel):

@@ -19,7 +19,11 @@ from skillopt.sleep._place import confined
 from skillopt.sleep.mine import MinedTask
 
 MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", ".github/copilot-instructions.md", "GEMINI.md", ".cursorrules")
+RULES = ".cursor/rules"
+"""Where Cursor keeps rules, one `.mdc` file each; one that always applies is a memory file."""
 SKILL_FOLDERS = (".claude/skills", ".agents/skills", ".cursor/skills", ".devin/skills")
+_FRONTMATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_ALWAYS = re.compile(r"^alwaysApply:[ \t]*true[ \t]*\r?$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -68,8 +72,26 @@ def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> G
         skills=tuple(dict.fromkeys(path for path in (*own, *further) if path.is_dir())),
         roots=tuple(dict.fromkeys(root for root in roots if root.is_dir())),
         new=next((path for path in own if path.is_dir()), own[0]),
-        memory=next((path for name in MEMORY_FILES if (path := project / name).is_file()), None),
+        memory=next((path for path in (*(project / name for name in MEMORY_FILES), *_rules(project)) if path.is_file()), None),
     )
+
+
+def without_frontmatter(text: str) -> str:
+    """A rule of Cursor's as its agent reads it: what stands in front says when it applies, and is not told."""
+    return _FRONTMATTER.sub("", text, count=1)
+
+
+def _rules(project: Path) -> list[Path]:
+    """Cursor's rules that apply to every conversation, by name; others are for certain files only."""
+    found = []
+    for path in sorted((project / RULES).glob("*.mdc")):
+        try:
+            head = _FRONTMATTER.match(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):  # not ours to judge: another file may do
+            continue
+        if head is not None and _ALWAYS.search(head[1]):
+            found.append(path)
+    return found
 
 
 def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> tuple[list[Aim], list[str]]:

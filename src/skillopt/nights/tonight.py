@@ -33,6 +33,12 @@ class PinnedTask(_Record):
     split: Split
     reference: dict[str, Any]
     sessions: tuple[str, ...]
+    origin: Literal["real", "dream"] = "real"
+    """Whether the person asked it, or it was made of a task the person asked."""
+    parent: str = ""
+    """Of a dream the id of that task."""
+    accepted: str = ""
+    """An answer to it that the person was content with, where dreams are tried on one."""
 
     @classmethod
     def of(cls, task: MinedTask) -> PinnedTask:
@@ -43,6 +49,24 @@ class PinnedTask(_Record):
     def as_task(self) -> Task:
         """For a run."""
         return Task(id=self.id, prompt=self.prompt, reference=self.reference, kind=self.kind)
+
+
+class Dreams(_Record):
+    """What became of the variants a model wrote of `of` train tasks; those that do not fit are counted by reason."""
+
+    kept: int
+    of: int
+    dropped: dict[str, int]
+    cost: Cost
+
+
+class Past(_Record):
+    """What a slow update across nights looks back to: the text before the oldest adopted night of the window, and tasks of nights since."""
+
+    night: int
+    nights_ago: int
+    text: str
+    tasks: tuple[PinnedTask, ...]
 
 
 class Change(_Record):
@@ -59,6 +83,10 @@ class Outcome(_Record):
     judgement: Judgement
     cost: Cost
     changes: tuple[Change, ...] = ()
+    rejected: int = 0
+    """Edits that were applied to a candidate and not accepted."""
+    notes: tuple[str, ...] = ()
+    """What else a person should know of how it went."""
 
 
 class Group(_Record):
@@ -70,6 +98,10 @@ class Group(_Record):
     before: str | None
     seed: str
     tasks: tuple[PinnedTask, ...]
+    dreams: Dreams | None = None
+    """None while no variants were asked for."""
+    past: Past | None = None
+    """None where there is nothing to look back to."""
     outcome: Outcome | None = None
 
     @classmethod
@@ -98,17 +130,31 @@ class Tonight(_Record):
     groups: tuple[Group, ...]
     notes: tuple[str, ...] = ()
     suggestions: int = 0
+    mining: Cost | None = None
+    """What asking a model about the sessions took; None where none was asked."""
 
     @property
     def tasks(self) -> int:
-        """How many tasks it works on."""
-        return sum(len(group.tasks) for group in self.groups)
+        """How many of the person's requests it works on."""
+        return sum(task.origin == "real" for group in self.groups for task in group.tasks)
+
+    @property
+    def spent(self) -> Cost:
+        """What it took so far: mining, dreams, and the skills that are done."""
+        dreams = (group.dreams.cost for group in self.groups if group.dreams is not None)
+        done = (group.outcome.cost for group in self.groups if group.outcome is not None)
+        return total([*([self.mining] if self.mining is not None else []), *dreams, *done])
+
+    def with_group(self, place: int, group: Group, notes: Iterable[str] = ()) -> Tonight:
+        """The night with one of its skills further on, and what there is to say about it."""
+        groups = list(self.groups)
+        groups[place] = group
+        said = tuple(f"{group.name}: {note}" for note in notes)
+        return self.model_copy(update={"groups": tuple(groups), "notes": (*self.notes, *said)})
 
     def with_outcome(self, place: int, outcome: Outcome) -> Tonight:
         """The night with one more skill done."""
-        groups = list(self.groups)
-        groups[place] = groups[place].model_copy(update={"outcome": outcome})
-        return self.model_copy(update={"groups": tuple(groups)})
+        return self.with_group(place, self.groups[place].model_copy(update={"outcome": outcome}), outcome.notes)
 
 
 def save(tonight: Tonight, folder: Path) -> None:

@@ -52,6 +52,25 @@ def rollouts_section(title: str, pairs: Sequence[tuple[Task, Scored]], room: int
     return section(title, "\n\n".join(trajectory(task, rollout, share) for task, rollout in pairs))
 
 
+def contrasts_section(title: str, studied: Sequence[tuple[Task, Sequence[Scored], bool]], room: int) -> str:
+    """Tasks with their tries, the best first, and whether these differ: then the best against the worst, else one of them.
+
+    Each rollout that is shown has an equal share of the room.
+    """
+    shown = sum(2 if differs else 1 for _, _, differs in studied)
+    share = max(120, (room // max(1, shown) - 220) * 6 // 7)
+    parts: list[str] = []
+    for task, tries, differs in studied:
+        counted = f"{len(tries)} tries, {sum(one.score.passed for one in tries)} passed."
+        best = trajectory(task, tries[0], share)
+        if differs:
+            worst = trajectory(task, tries[-1], share, with_task=False)
+            parts.append(f"{counted} The best try:\n{best}\nThe worst try:\n{worst}")
+        else:
+            parts.append(f"{counted}\n{best}")
+    return section(title, "\n\n".join(parts))
+
+
 def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True) -> str:
     """One rollout: the task with its reference (unless they were just shown), what the target did and how it was scored.
 

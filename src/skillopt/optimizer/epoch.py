@@ -20,6 +20,7 @@ from skillopt.tasks.task import Task
 Category = Literal["regressed", "persistent_fail", "improved", "stable_success"]
 PairPolicy = Literal["mixed", "changed", "unchanged"]
 _ORDER: tuple[Category, ...] = ("regressed", "persistent_fail", "improved", "stable_success")
+EPOCH_AGO = "one epoch ago"
 _TITLES = {
     "regressed": "Regressed: right before, wrong now",
     "persistent_fail": "Wrong with both",
@@ -93,16 +94,16 @@ class Historian:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
-    async def slow_update(self, place: str, older: str, newer: str, guidance: str, pairs: Sequence[Pair]) -> Advice:
+    async def slow_update(self, place: str, older: str, newer: str, guidance: str, pairs: Sequence[Pair], ago: str) -> Advice:
         """New text for the slow-update region."""
-        fixed = _skills(older, newer) + section("Guidance so far", guidance or "(none yet)")
+        fixed = _skills(older, newer, ago) + section("Guidance so far", guidance or "(none yet)")
         user = fixed + _comparison(pairs, self._asker.room(fixed, "slow_update"))
         reply = await self._asker.ask("slow_update", place, "0", user, SlowUpdate)
         return _advice(reply, "" if isinstance(reply, Unusable) else reply.slow_update_content)
 
     async def meta_skill(self, place: str, older: str, newer: str, advice: str, pairs: Sequence[Pair]) -> Advice:
         """New advice for the analysts."""
-        fixed = _skills(older, newer) + section("Advice so far", advice or "(none yet)")
+        fixed = _skills(older, newer, EPOCH_AGO) + section("Advice so far", advice or "(none yet)")
         user = fixed + _comparison(pairs, self._asker.room(fixed, "meta_skill"))
         reply = await self._asker.ask("meta_skill", place, "0", user, MetaSkill)
         return _advice(reply, "" if isinstance(reply, Unusable) else reply.meta_skill_content)
@@ -117,8 +118,8 @@ def _advice(reply: SlowUpdate | MetaSkill | Unusable, said: str) -> Advice:
     return Advice(text=text, why="" if text else "there was nothing worth saying", reasoning=reply.reasoning)
 
 
-def _skills(older: str, newer: str) -> str:
-    return section("Skill one epoch ago", f"<skill>\n{older}\n</skill>") + section("Skill now", f"<skill>\n{newer}\n</skill>")
+def _skills(older: str, newer: str, ago: str) -> str:
+    return section(f"Skill {ago}", f"<skill>\n{older}\n</skill>") + section("Skill now", f"<skill>\n{newer}\n</skill>")
 
 
 def _comparison(pairs: Sequence[Pair], room: int) -> str:

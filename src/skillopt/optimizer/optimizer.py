@@ -12,7 +12,7 @@ from skillopt.models._model import Model
 from skillopt.optimizer._ask import Asker, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.appendix import Archivist
-from skillopt.optimizer.epoch import Advice, Historian, Pair
+from skillopt.optimizer.epoch import EPOCH_AGO, Advice, Historian, Pair
 from skillopt.optimizer.forms import FORMS, Mode
 from skillopt.optimizer.pace import Pacer
 from skillopt.optimizer.reflect import Reflection, Reflector, Side
@@ -90,10 +90,14 @@ class Optimizer:
         mode: Mode = "patch",
         control: Control = "fixed",
         skill_aware: SkillAware | None = None,
+        contrasts: bool = False,
         rewrite_max_tokens: int = 64_000,
         rewriter: Model | None = None,
     ) -> None:
-        """`limit` is what one analyst may propose; `rewriter` writes whole skills where that takes another effort than the rest."""
+        """`limit` is what one analyst may propose; `rewriter` writes whole skills where that takes another effort than the rest.
+
+        `contrasts` tells the analysts how to read a task that was tried several times.
+        """
         form = FORMS[mode]
         aware = None if mode == "full_rewrite_minibatch" else skill_aware
         writes_skills = ("rewrite",) if mode != "full_rewrite_minibatch" else ("rewrite", "analyst_failure", "analyst_success", "merge")
@@ -103,7 +107,7 @@ class Optimizer:
             max_tokens=max_tokens,
             context_window=context_window,
             words=form.words(),
-            suffixes={} if aware is None else aware.suffixes(),
+            suffixes=_suffixes(aware, contrasts),
             caps=dict.fromkeys(writes_skills, rewrite_max_tokens),
             models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
         )
@@ -117,6 +121,7 @@ class Optimizer:
             failure_only=failure_only,
             emit=emit,
             notes_from=() if aware is None else aware.notes_from,
+            contrasts=contrasts,
         )
         self._aggregator = Aggregator(self._asker, form, merge_batch_size=merge_batch_size, emit=emit)
         self._selector = Selector(self._asker, form, emit=emit)
@@ -149,10 +154,10 @@ class Optimizer:
         """Stage 5: the candidate."""
         return await self._updater.update(occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, selection, reflection.notes())
 
-    async def slow_update(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair]) -> Advice:
-        """What the target should be told from now on."""
+    async def slow_update(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair], ago: str = EPOCH_AGO) -> Advice:
+        """What the target should be told from now on; `ago` says when the older skill was."""
         guidance = lesson.skill.region("slow_update") or ""
-        return await self._historian.slow_update(place, older.rendered, lesson.skill.rendered, guidance, pairs)
+        return await self._historian.slow_update(place, older.rendered, lesson.skill.rendered, guidance, pairs, ago)
 
     async def meta_skill(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair]) -> Advice:
         """What the analysts should be told from now on."""
@@ -161,3 +166,11 @@ class Optimizer:
     def tally(self, place: str) -> Tally:
         """What the optimizer's replies of a step or epoch used; read once, when its record is written."""
         return self._asker.tallies.pop(place, Tally())
+
+
+def _suffixes(aware: SkillAware | None, contrasts: bool) -> dict[str, str]:
+    """What the analysts are told on top of their prompts: how to read several tries, then how to tell defects from lapses."""
+    told = {} if aware is None else aware.suffixes()
+    if not contrasts:
+        return told
+    return {stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}" for stage in ("analyst_failure", "analyst_success")}

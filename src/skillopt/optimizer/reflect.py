@@ -11,7 +11,7 @@ from typing import Any, Literal
 from skillopt.evaluate.runner import Evaluation, stage_closed
 from skillopt.events import PatchFact, Reflected, Sink
 from skillopt.optimizer._ask import Asker
-from skillopt.optimizer._render import memory_section, rollouts_section, section, skill_section
+from skillopt.optimizer._render import contrasts_section, memory_section, rollouts_section, section, skill_section
 from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusable
 from skillopt.optimizer.forms import Form
 from skillopt.skill.edits import Proposal
@@ -34,6 +34,26 @@ class Minibatch:
     notes: tuple[str, ...] = ()
     """Reminders for the appendix, where skill-aware reflection is on."""
     dropped: str | None = None
+    contrasted: tuple[str, ...] = ()
+    """Those of its tasks whose tries went differently, so that the best was shown against the worst."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Studied:
+    """A task with what it came to: its scored rollouts, the best first; several where a step runs each task more than once."""
+
+    task: Task
+    tries: tuple[Scored, ...]
+
+    @property
+    def side(self) -> Side:
+        """Whose it is: a task that failed in any try is studied as a failure."""
+        return "success" if self.tries[-1].score.passed else "failure"
+
+    @property
+    def differs(self) -> bool:
+        """Whether its tries were scored differently: only then there is something to compare."""
+        return len({_worth(one) for one in self.tries}) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +98,16 @@ class Reflector:
         failure_only: bool,
         emit: Sink,
         notes_from: Sequence[Side] = (),
+        contrasts: bool = False,
     ) -> None:
-        """`limit` is the most proposals one analyst may make, None is no limit; `notes_from` are the analysts who may write notes."""
+        """`limit` is the most proposals one analyst may make, None is no limit; `notes_from` are the analysts who may write notes.
+
+        With `contrasts` a task was run several times, and its best try is shown against its worst.
+        """
         self._asker = asker
         self._form = form
         self._notes_from = frozenset(notes_from)
+        self._contrasts = contrasts
         self._size = minibatch_size
         self._limit = limit if form.limited else 1
         self._failure_only = failure_only
@@ -102,24 +127,25 @@ class Reflector:
         return Reflection(rollouts=outcomes, minibatches=minibatches)
 
     async def _walk(self, place: str, kind: Side, seed: int, fixed: str, rollouts: Evaluation) -> list[Minibatch]:
-        """Walk the rows in a shuffled order that is fixed before the first one is in; every full minibatch gets its analyst at once.
+        """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch gets its analyst at once.
 
         Invalid rows are skipped, the last minibatch may be short. An analyst that fails ends the walk without waiting for more rows.
         """
-        order = list(range(len(rollouts.rows)))
+        order = _by_task(rollouts)
         random.Random(seed).shuffle(order)
         analysts: list[asyncio.Task[Minibatch]] = []
-        chunk: list[tuple[Task, Scored]] = []
+        chunk: list[Studied] = []
 
         def study() -> None:
             analysts.append(asyncio.ensure_future(self._analyse(place, kind, len(analysts), fixed, list(chunk))))
             chunk.clear()
 
         try:
-            for index in order:
-                outcome = await _unless_failed(rollouts.arriving(index), analysts)
-                if isinstance(outcome, Scored) and outcome.score.passed == (kind == "success"):
-                    chunk.append((rollouts.rows[index].task, outcome))
+            for places in order:
+                tries = [await _unless_failed(rollouts.arriving(place), analysts) for place in places]
+                scored = sorted((one for one in tries if isinstance(one, Scored)), key=_worth, reverse=True)
+                if scored and (studied := Studied(task=rollouts.rows[places[0]].task, tries=tuple(scored))).side == kind:
+                    chunk.append(studied)
                 if len(chunk) == self._size:
                     study()
             if chunk:
@@ -131,15 +157,21 @@ class Reflector:
             await asyncio.gather(*analysts, return_exceptions=True)
             raise
 
-    async def _analyse(self, place: str, kind: Side, index: int, fixed: str, chunk: list[tuple[Task, Scored]]) -> Minibatch:
+    async def _analyse(self, place: str, kind: Side, index: int, fixed: str, chunk: list[Studied]) -> Minibatch:
         stage = f"analyst_{kind}"
-        limit = section("Limit", f"{self._told()} You are shown {len(chunk)} rollouts.")
-        evidence = rollouts_section(f"Rollouts ({kind})", chunk, self._asker.room(fixed + limit, stage))
-        tasks = tuple(task.id for task, _ in chunk)
+        several = self._contrasts
+        limit = section("Limit", f"{self._told()} You are shown {len(chunk)} {'tasks' if several else 'rollouts'}.")
+        room, title = self._asker.room(fixed + limit, stage), f"Rollouts ({kind})"
+        if several:
+            evidence = contrasts_section(title, [(one.task, one.tries, one.differs) for one in chunk], room)
+        else:
+            evidence = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
+        tasks = tuple(one.task.id for one in chunk)
+        contrasted = tuple(one.task.id for one in chunk if one.differs)
         shape = self._form.shape(kind, notes=kind in self._notes_from)
         reply = await self._asker.ask(stage, place, str(index), fixed + limit + evidence, shape)
         if isinstance(reply, Unusable):
-            return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply))
+            return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply), contrasted=contrasted)
         told: list[Any] = []
         if isinstance(reply, FailureAnalysis):
             told = [pattern.model_dump() for pattern in reply.failure_summary]
@@ -151,7 +183,7 @@ class Reflector:
             for at, edit in enumerate(reply.patch.items[: self._limit])
         )
         notes = tuple(note.strip() for note in reply.notes if note.strip()) if kind in self._notes_from else ()
-        return Minibatch(kind=kind, index=index, tasks=tasks, edits=edits, summary=tuple(told), notes=notes)
+        return Minibatch(kind=kind, index=index, tasks=tasks, edits=edits, summary=tuple(told), notes=notes, contrasted=contrasted)
 
     def _told(self) -> str:
         if not self._form.limited:
@@ -161,6 +193,18 @@ class Reflector:
             if self._limit is None
             else f"Propose at most {self._limit} {self._form.noun}s."
         )
+
+
+def _by_task(rollouts: Evaluation) -> list[list[int]]:
+    """The places of the rows, those of one task together, in planned order."""
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(rollouts.rows):
+        places.setdefault(row.task.id, []).append(place)
+    return list(places.values())
+
+
+def _worth(rollout: Scored) -> tuple[float, float]:
+    return rollout.score.hard, rollout.score.soft
 
 
 async def _unless_failed(arriving: asyncio.Future[Rollout], analysts: Sequence[asyncio.Task[Minibatch]]) -> Rollout:
@@ -190,4 +234,5 @@ def _fact(one: Minibatch) -> PatchFact:
         summary=list(one.summary),
         notes=list(one.notes),
         dropped=one.dropped,
+        contrasted=list(one.contrasted),
     )

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skillopt.sleep.checks import Check, read_checks
+from skillopt.tasks.scorers._given import read_rules
+from skillopt.tasks.scorers._rules import Rule
 
 _QUOTE = r"[\"“'`]([^\"”'`\n]{2,80})[\"”'`]"
 _AT_MOST = r"\b(?:at most|no more than|not more than|under|within|max(?:imum)?(?: of)?|up to|less than|fewer than|below)\s{1,3}"
@@ -55,9 +56,9 @@ _RULES: tuple[tuple[str, Callable[[re.Match[str]], dict[str, Any]]], ...] = (
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), make) for pattern, make in _RULES)
 
 
-def demands(text: str) -> tuple[Check, ...]:
+def demands(text: str) -> tuple[Rule, ...]:
     """The checks that a text asks for in so many words, each once, in the order of our rules."""
-    return read_checks(list(_found(text[:8_000].replace("’", "'"))))[0]
+    return read_rules(list(_found(text[:8_000].replace("’", "'"))))[0]
 
 
 def _found(text: str) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,6 @@ what recurs and cannot be replayed becomes a suggestion for the person to read.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,20 +14,23 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Literal
 
+from skillopt.errors import BudgetSpent
 from skillopt.models._model import Model
 from skillopt.sleep._episodes import Episode, Outcome, episodes
 from skillopt.sleep._kinds import kinds, opening
-from skillopt.sleep._measure import Label, Measure, label, measure, measure_kind
-from skillopt.sleep.checks import Check
+from skillopt.sleep._label import Label, clean_requests, label
+from skillopt.sleep._measure import Measure, measure, measure_kind
 from skillopt.sleep.session import Session
+from skillopt.tasks.judge import Judge
+from skillopt.tasks.scorers._rules import Rule
 from skillopt.tasks.task import Split, Task
 from skillopt.together import together
 
 Standing = Literal["ready", "unverified", "suggestions"]
 _SOON = timedelta(hours=1)
 """A request that comes again in a new session within this time was not answered the first time."""
-_AT_ONCE = 4
-"""Kinds that are measured side by side: checks by pattern start a process each."""
+_MOST_ASKED = 24
+"""Kinds that a model is asked about at most, those from most sessions first."""
 _WORST_FIRST: Mapping[Outcome, int] = {"repeated": 0, "corrected": 0, "unknown": 1, "accepted": 2}
 
 
@@ -66,7 +68,7 @@ class MinedTask:
     sessions: tuple[str, ...]
     """`source:id` of the sessions it was asked in."""
     corrections: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Rule, ...] = ()
     rubric: str = ""
 
     def as_task(self) -> Task:
@@ -100,26 +102,28 @@ class Mined:
     """The standing in words for a person."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Requests that became neither, by reason."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about how it was mined."""
 
     def of(self, split: Split) -> tuple[MinedTask, ...]:
         """The tasks of a split, in their fixed order."""
         return tuple(task for task in self.tasks if task.split == split)
 
 
-async def mine(sessions: Iterable[Session], *, model: Model | None = None, settings: MineSettings | None = None) -> Mined:
+async def mine(
+    sessions: Iterable[Session], *, model: Model | None = None, judge: Judge | None = None, settings: MineSettings | None = None
+) -> Mined:
     """Tasks and suggestions out of sessions; the same sessions in any order give the same.
 
     Requests of different projects never meet. Without a model nothing is asked and every check comes from the person's own words; with
-    one, each recurring kind is asked about once (by examples of the train split only), and what it writes is read strictly and tested.
+    one, each recurring kind that could be replayed and measured is asked about once (by examples of the train split only), and what it
+    writes is read strictly and tested. A rubric counts only where there is a `judge` to try it.
     """
     settings = settings or MineSettings()
     left_out: Counter[str] = Counter()
     groups = _recurring(sessions, settings, left_out)
-    labels: list[Label | None] = [None] * len(groups)
-    if model is not None:
-        labels = await together(*(label(model, _title(group), _train(group, settings)) for group in groups))
-    slots = asyncio.Semaphore(_AT_ONCE)
-    measured = await together(*(_mined(group, told, settings, model, slots) for group, told in zip(groups, labels, strict=True)))
+    labels, notes = await _labels(groups, model, settings)
+    measured = await together(*(_mined(group, told, settings, judge) for group, told in zip(groups, labels, strict=True)))
     found: list[MinedTask] = []
     suggestions: list[Suggestion] = []
     for tasks, suggestion in measured:
@@ -132,8 +136,15 @@ async def mine(sessions: Iterable[Session], *, model: Model | None = None, setti
     if len(tasks) > settings.max_tasks:
         left_out["over the limit of tasks"] += len(tasks) - settings.max_tasks
     tasks = sorted(tasks[: settings.max_tasks], key=lambda task: task.id)
-    standing, note = _standing(tasks, suggestions, settings)
-    return Mined(tasks=tuple(tasks), suggestions=tuple(suggestions), standing=standing, note=note, left_out=dict(sorted(left_out.items())))
+    standing, note = standing_of(tasks, len(suggestions), settings.min_val)
+    return Mined(
+        tasks=tuple(tasks),
+        suggestions=tuple(suggestions),
+        standing=standing,
+        note=note,
+        left_out=dict(sorted(left_out.items())),
+        notes=tuple(notes),
+    )
 
 
 def split_of(form: str, settings: MineSettings) -> Split:
@@ -184,8 +195,39 @@ def _train(group: Sequence[Episode], settings: MineSettings) -> list[Episode]:
     return [episode for episode in group if split_of(episode.form, settings) == "train"]
 
 
+async def _labels(groups: Sequence[list[Episode]], model: Model | None, settings: MineSettings) -> tuple[list[Label | None], list[str]]:
+    """What a model says of each kind, None where it was not asked or not understood; and that in words."""
+    labels: list[Label | None] = [None] * len(groups)
+    if model is None:
+        return labels, []
+    # What needs the repository every time cannot be replayed, and what nobody reacted to cannot be measured: neither is worth a call.
+    worth = [
+        place
+        for place, group in enumerate(groups)
+        if not all(episode.needs for episode in group)
+        and any(episode.accepted or episode.rejected for episode in group)
+        and _train(group, settings)
+    ]
+    worth.sort(key=lambda place: (-len({_name(episode.session) for episode in groups[place]}), place))
+    lost: Counter[str] = Counter()
+
+    async def ask(place: int) -> None:
+        try:
+            labels[place] = await label(model, _title(groups[place]), _train(groups[place], settings))
+        except BudgetSpent:
+            lost["tonight's allowance for mining was spent before they were asked about"] += 1
+        else:
+            if labels[place] is None:
+                lost["the model's replies about them could not be used"] += 1
+
+    await together(*(ask(place) for place in worth[:_MOST_ASKED]))
+    if len(worth) > _MOST_ASKED:
+        lost[f"a model is asked about {_MOST_ASKED} kinds at most"] += len(worth) - _MOST_ASKED
+    return labels, [f"{count} of {len(worth)} kinds were mined by your own words alone: {why}." for why, count in sorted(lost.items())]
+
+
 async def _mined(
-    group: Sequence[Episode], told: Label | None, settings: MineSettings, model: Model | None, slots: asyncio.Semaphore
+    group: Sequence[Episode], told: Label | None, settings: MineSettings, judge: Judge | None
 ) -> tuple[list[MinedTask], Suggestion | None]:
     """The tasks of a kind, or a suggestion where there is none and something to say."""
     title = told.title if told is not None and told.title else _title(group)
@@ -194,19 +236,18 @@ async def _mined(
         forms[episode.form].append(episode)
     tasks: list[MinedTask] = []
     reasons: Counter[str] = Counter()
-    async with slots:
-        of_kind = await measure_kind(group, told, model)
+    of_kind = await _measured_kind(group, told, judge)
+    clean = {} if told is None else clean_requests(told, _train(group, settings))
     for form, same in sorted(forms.items()):
         needs = same[-1].needs or (told.needs if told is not None and not told.self_contained else "")
         if needs:
             reasons[f"it needs the repository or the conversation: {needs}"] += 1
             continue
-        async with slots:
-            how = await measure(same, of_kind)
+        how = await measure(same, of_kind)
         if not how:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
             continue
-        tasks.append(_task(form, same, title, how, split_of(form, settings)))
+        tasks.append(_task(form, same, title, how, split_of(form, settings), clean.get(form)))
     corrections = _unique(text for episode in group for text in episode.corrections)
     if tasks or not corrections:
         return tasks, None
@@ -221,14 +262,21 @@ async def _mined(
     )
 
 
-def _task(form: str, same: Sequence[Episode], title: str, how: Measure, split: Split) -> MinedTask:
+async def _measured_kind(group: Sequence[Episode], told: Label | None, judge: Judge | None) -> Measure:
+    try:
+        return await measure_kind(group, told, judge)
+    except BudgetSpent:  # a rubric that could not be tried is none
+        return await measure_kind(group, told, None)
+
+
+def _task(form: str, same: Sequence[Episode], title: str, how: Measure, split: Split, clean: str | None) -> MinedTask:
     newest = same[-1]
     project = newest.session.project
     return MinedTask(
         id="m-" + hashlib.sha256(f"{project}\0{form}".encode()).hexdigest()[:12],
         kind=title,
         project=project,
-        prompt=newest.request.text,
+        prompt=clean if clean is not None else newest.request.text,
         split=split,
         outcome=min((episode.outcome for episode in same), key=lambda outcome: _WORST_FIRST[outcome]),
         skills=_unique(skill for episode in same for skill in episode.session.skills),
@@ -239,15 +287,16 @@ def _task(form: str, same: Sequence[Episode], title: str, how: Measure, split: S
     )
 
 
-def _standing(tasks: Sequence[MinedTask], suggestions: Sequence[Suggestion], settings: MineSettings) -> tuple[Standing, str]:
+def standing_of(tasks: Sequence[MinedTask], suggestions: int, min_val: int) -> tuple[Standing, str]:
+    """What may be claimed of a training run on these tasks, and that in words."""
     count = Counter(task.split for task in tasks)
     if not count["train"] or not count["val"]:
         what = f"{len(tasks)} tasks can be replayed" if tasks else "No task can be replayed"
-        more = f"; {len(suggestions)} suggestions are for you to read" if suggestions else ""
+        more = f"; {suggestions} suggestions are for you to read" if suggestions else ""
         return "suggestions", f"{what}, and training needs some to learn from and others to decide with{more}."
-    if count["val"] < settings.min_val:
+    if count["val"] < min_val:
         return "unverified", (
-            f"Unverified suggestion: {count['val']} tasks to decide with are fewer than {settings.min_val}; a gain on them may be chance."
+            f"Unverified suggestion: {count['val']} tasks to decide with are fewer than {min_val}; a gain on them may be chance."
         )
     return "ready", f"{count['train']} tasks to learn from and {count['val']} to decide with."
 

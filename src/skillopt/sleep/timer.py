@@ -5,19 +5,24 @@ What was scheduled is what runs: an entry holds the whole command with every fla
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from skillopt.errors import Fault, UnknownName, UsageError
+from skillopt.process import Finished, minimal_env, run_process
 from skillopt.sleep._cron import Cron
 from skillopt.sleep._launchd import Launchd
 from skillopt.sleep._schedule import Run, Schedule, Timer, schedule_id
 from skillopt.sleep._systemd import Systemd
 from skillopt.sleep._task_scheduler import TaskScheduler
 
-__all__ = ["KINDS", "LogTail", "Run", "Schedule", "Timer", "available", "log_tail", "schedule_id", "timer_for", "unschedule"]
+__all__ = ["KINDS", "LogTail", "Run", "Schedule", "Timer", "available", "log_tail", "schedule_id", "system", "timer_for", "unschedule"]
 
+_KEPT = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "USER", "LOGNAME")
+"""What `systemctl --user` and `crontab` need to find the user's own."""
 KINDS = ("systemd", "cron", "launchd", "task_scheduler")
 
 
@@ -27,6 +32,16 @@ class LogTail:
 
     written: datetime
     lines: tuple[str, ...]
+
+
+def system(environ: Mapping[str, str], *, timeout: float = 60.0) -> Run:
+    """Runs programs of the system, such as crontab, with what they need of the environment to find the user's own. Not inside a loop."""
+    env = minimal_env({name: environ[name] for name in _KEPT if name in environ})
+
+    def run(argv: Sequence[str], data: bytes | None) -> Finished:
+        return asyncio.run(run_process(argv, input=data, env=env, cwd=None, timeout=timeout))
+
+    return run
 
 
 def available(run: Run, platform: str) -> tuple[str, ...]:

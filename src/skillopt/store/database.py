@@ -34,6 +34,9 @@ CREATE TABLE IF NOT EXISTS spending (
   calls INTEGER NOT NULL, tokens INTEGER NOT NULL, reserved INTEGER NOT NULL, usd TEXT, usage TEXT);
 """
 
+SESSION = "session"
+"""The note of the last attempt that an earlier session left open."""
+
 
 class Database:
     """One file. Implements `Records`, `Journal` and the evaluator's `Rollouts`."""
@@ -55,10 +58,7 @@ class Database:
         """The file for looking only: no lock, no schema, nothing written, also while its run is at work."""
         database = cls.__new__(cls)
         database._path = path
-        # Without a log beside it nobody writes, and an immutable file is read without making one.
-        is_still = not path.with_name(path.name + "-wal").exists()
-        name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
-        database._db = sqlite3.connect(name, uri=True, isolation_level=None, timeout=30)
+        database._db = connect_reading(path)
         return database
 
     def shut(self) -> None:
@@ -112,6 +112,12 @@ class Database:
             used = None if usage is None else Usage(**json.loads(usage))
             yield Entry(id=number, role=role, stage=stage, place=place, state=state, charged=charged, reserved=reserved, usage=used)
 
+    def begin_session(self) -> None:
+        """Note which attempts a process that died has left open: nobody waits for them any more, though they stay charged."""
+        last = self._do("SELECT MAX(id) FROM spending WHERE state = 'open'").fetchone()[0]
+        if last is not None and self.noted(SESSION) != str(last):  # a run that is only opened again is not written to
+            self.note(SESSION, str(last))
+
     # Rollouts
 
     def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
@@ -158,6 +164,14 @@ class Database:
         return None if row is None else str(row[0])
 
 
+def connect_reading(path: Path) -> sqlite3.Connection:
+    """A connection that can only look; a new one sees what was written since the last."""
+    # Without a log beside it nobody writes, and an immutable file is read without making one.
+    is_still = not path.with_name(path.name + "-wal").exists()
+    name = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_still else ''}"
+    return sqlite3.connect(name, uri=True, isolation_level=None, timeout=30)
+
+
 def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
@@ -172,7 +186,14 @@ def _usage(data: dict[str, Any] | None) -> Usage | None:
 
 def _reply(data: dict[str, Any]) -> Reply:
     calls = tuple(ToolCall(**call) for call in data["tool_calls"])
-    return Reply(text=data["text"], finish=data["finish"], usage=_usage(data["usage"]), tool_calls=calls, model=data["model"])
+    return Reply(
+        text=data["text"],
+        finish=data["finish"],
+        usage=_usage(data["usage"]),
+        tool_calls=calls,
+        model=data["model"],
+        seconds=data.get("seconds"),
+    )
 
 
 def _message(data: dict[str, Any]) -> Message:
@@ -187,6 +208,7 @@ def _trajectory(data: dict[str, Any]) -> Trajectory:
         calls=data["calls"],
         usage=_usage(data["usage"]),
         failure=data["failure"],
-        files=data.get("files", {}),  # rows of earlier versions have neither
+        files=data.get("files", {}),  # rows of earlier versions lack these
         loaded=tuple(data.get("loaded", ())),
+        seconds=data.get("seconds"),
     )

@@ -127,7 +127,8 @@ class Exports:
                 self._rows(f"{home}/{folder}" + (f"/topup/{more}" if more.startswith("more-") else ""), event.rows)
 
     def _rows(self, name: str, rows: Sequence[RowFact], kinds: Mapping[str, str] | None = None) -> None:
-        lines = [row.model_dump_json(exclude_none=True) for row in rows]
+        # Seconds differ between equal runs; the log has them, these files are the same in both.
+        lines = [row.model_dump_json(exclude_none=True, exclude={"seconds"}) for row in rows]
         self._text(f"{name}/results.jsonl", "".join(line + "\n" for line in lines))
         scored = [row for row in rows if row.hard is not None]
         n = len(scored)

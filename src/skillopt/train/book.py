@@ -227,6 +227,7 @@ def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
 def _about_rollouts(reflection: Reflection) -> dict[str, Any]:
     mean = means(reflection.rollouts)
     failure, success = len(reflection.edits("failure")), len(reflection.edits("success"))
+    contrasted = sum(len(one.contrasted) for one in reflection.minibatches)
     own_failures = [row.trajectory.failure for row in reflection.rollouts if isinstance(row, Scored) and row.trajectory.failure]
     return {
         "rollout_hard": mean.hard,
@@ -239,6 +240,7 @@ def _about_rollouts(reflection: Reflection) -> dict[str, Any]:
         "n_success_patches": success,
         "n_minibatches": len(reflection.minibatches),
         "n_minibatches_dropped": sum(one.dropped is not None for one in reflection.minibatches),
+        **({"n_contrasted_tasks": contrasted} if contrasted else {}),
     }
 
 

@@ -13,6 +13,7 @@ from skillopt.evaluate.runner import MOST_LOST, Evaluation, Evaluator, Row, fact
 from skillopt.events import Notice, TestMeasured
 from skillopt.gate.decision import Metric, value
 from skillopt.gate.gate import STAGE
+from skillopt.harnesses._purse import Allowance, reservation
 from skillopt.ledger import TEST_STAGE, Amount, Ledger
 from skillopt.messages import Usage
 from skillopt.models._prices import Price, cost
@@ -61,13 +62,16 @@ class Exam:
         max_tokens: int,
         gate: Yardstick,
         skills: int = 2,
+        allowance: Allowance | None = None,
     ) -> None:
+        """`allowance` is what a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one by one."""
         self.rows = tuple(rows)
         self._evaluator = evaluator
         self._ledger = ledger
         self._price = price
         self._max_tokens = max_tokens
         self._gate = gate
+        self._allowance = allowance
         self._planned = skills * len(self.rows)
         self._early: Evaluation | None = None
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
@@ -80,31 +84,50 @@ class Exam:
         used = [row.trajectory for row in baseline if isinstance(row, Scored)]
         if not self.rows or not used:
             return {}
-        known = [one.usage for one in used if one.usage is not None] or [self._charged()]
+        known = [one.usage for one in used if one.usage is not None] or [self._charged(len(used))]
         calls = Fraction(sum(one.calls for one in used), len(used))
         tokens = Fraction(sum(one.total for one in known), len(known))
+        mean = self._dollars(known, len(used))
         # Draws with equal answers are judged once, so what judging cost is told per answer and not per row.
         judged = self._judged(len({(row.task_id, row.trajectory.answer) for row in baseline if isinstance(row, Scored)}))
-        worst = Usage(input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)), output_tokens=self._max_tokens)
-        usd = None
-        if self._price is not None:
-            mean = sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
-            whole = self._planned * mean * MARGIN + cost(worst, self._price)
-            usd = None if judged.usd is None else str(whole + judged.usd)
+        planned = Amount(
+            calls=math.ceil(self._planned * calls * MARGIN),
+            tokens=math.ceil(self._planned * tokens * MARGIN),
+            usd=None if mean is None else self._planned * mean * MARGIN,
+        )
+        whole = planned + self._full(known, max(one.calls for one in used), mean) + judged
         return {
-            "calls": math.ceil(self._planned * calls * MARGIN) + 1 + judged.calls,
-            "tokens": math.ceil(self._planned * tokens * MARGIN) + worst.total + judged.tokens,
-            "usd": usd,
+            "calls": whole.calls,
+            "tokens": whole.tokens,
+            "usd": None if whole.usd is None else str(whole.usd),
             "seconds": round(float(self._ledger.elapsed() / len(baseline) * self._planned * MARGIN), 3),
         }
+
+    def _full(self, known: Sequence[Usage], calls: int, mean: Fraction | None) -> Amount:
+        """One full reservation: of a call, or of a whole rollout where it is paid as one."""
+        if self._allowance is not None:
+            most = max(known, key=lambda one: one.total)
+            usd = mean if self._price is None else cost(most, self._price)
+            return reservation(self._allowance, Amount(calls=calls, tokens=most.total, usd=usd), self._price)
+        worst = Usage(input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)), output_tokens=self._max_tokens)
+        return Amount(calls=1, tokens=worst.total, usd=None if self._price is None else cost(worst, self._price))
+
+    def _dollars(self, known: Sequence[Usage], rollouts: int) -> Fraction | None:
+        """What a rollout of the baseline cost on average; None where neither a price nor an agent's own figure tells."""
+        if self._price is not None:
+            return sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
+        if self._allowance is None:
+            return None
+        paid = self._ledger.totals.get(("target", STAGE), Amount()).usd
+        return paid / rollouts if paid else self._allowance.usd
 
     def _judged(self, answers: int) -> Amount:
         """What judging the tests will cost, by what judging the baseline's answers did; nothing where no judge scores."""
         return self._ledger.totals.get(("judge", STAGE), Amount()).times(Fraction(self._planned, answers) * MARGIN)
 
-    def _charged(self) -> Usage:
+    def _charged(self, rollouts: int) -> Usage:
         paid = self._ledger.totals.get(("target", STAGE), Amount())
-        mean = math.ceil(Fraction(paid.tokens, max(1, paid.calls)))
+        mean = math.ceil(Fraction(paid.tokens, rollouts))
         return Usage(input_tokens=max(0, mean - self._max_tokens), output_tokens=min(mean, self._max_tokens))
 
     def provide(self, set_aside: Mapping[str, Any], seed: Document) -> None:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from skillopt.evaluate.runner import Evaluator, rows_of, stage_closed
 from skillopt.events import Sink
-from skillopt.optimizer.epoch import Pair, PairPolicy, kept_pairs, pairs_of
+from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, kept_pairs, pairs_of
 from skillopt.skill.document import Document
 from skillopt.tasks.task import Task
 from skillopt.together import together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookBack:
+    """What came before this run, where it goes on from earlier ones: the end of its first epoch then has something to look back to."""
+
+    older: Document
+    """The skill as it was then."""
+    tasks: tuple[Task, ...]
+    """Training tasks of that time; none of them is in val or test."""
+    ago: str
+    """When it was, in words: `3 nights ago`."""
 
 
 class Hindsight:
@@ -43,3 +57,13 @@ class Hindsight:
         for arm, rows in zip(arms, (before, after), strict=True):
             self._emit(stage_closed(arm.place, arm.stage, rows))
         return pairs_of(tasks, before, after)
+
+
+async def nothing_to_say() -> Advice:
+    """Stands where a voice would, when nothing is left to compare."""
+    return Advice(text="", why="no task is left to compare the two skills on (optimizer.longitudinal_pair_policy)")
+
+
+def skipped(older: Document | None, is_wanted: bool) -> dict[str, Any]:
+    """What is told of an end of an epoch that asked nobody."""
+    return {"action": "off" if not is_wanted else "skip_first_epoch" if older is None else "skip_unchanged"}

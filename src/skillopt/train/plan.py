@@ -53,6 +53,10 @@ class Plan:
     slow_samples: int = 20
     patience: int = 0
     """Steps without an accepted change after which it is enough; 0 is never."""
+    draws: int = 1
+    """How often a step runs each of its tasks."""
+    past: Sequence[Task] = ()
+    """Tasks of earlier runs, for the first look back of a run that goes on from them."""
 
     @property
     def steps_per_epoch(self) -> int:
@@ -80,7 +84,7 @@ class Plan:
                 step=step,
                 step_in_epoch=index + 1,
                 seed=self.seed + epoch * 1000 + index + 1,
-                rows=tuple(rows_of(order[index * self.batch_size : (index + 1) * self.batch_size])),
+                rows=tuple(rows_of(order[index * self.batch_size : (index + 1) * self.batch_size], self.draws)),
                 limit=self.schedule(step, self.total_steps, self.largest_limit, self.smallest_limit),
                 place=f"e{epoch}/s{step}" + (f".{take}" if take else ""),
             )
@@ -93,7 +97,7 @@ class Plan:
 
     def slow_samples_of(self, epoch: int) -> Iterator[list[Task]]:
         """The training tasks on which the slow update compares two skills, sample by sample: all of them in one seeded order."""
-        order = list(self.train)
+        order = list(self.past if self.past and epoch == 1 else self.train)
         random.Random(self.seed + epoch * 2000).shuffle(order)
         for at in range(0, len(order), self.slow_samples):
             yield order[at : at + self.slow_samples]

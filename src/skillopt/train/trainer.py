@@ -12,7 +12,7 @@ from skillopt.evaluate.leaks import LeakGuard, why
 from skillopt.evaluate.runner import Evaluator
 from skillopt.events import Checkpoint, CheckpointKind, EpochEnded, Event, Notice
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, means_of, slim
+from skillopt.optimizer.epoch import EPOCH_AGO, Advice, Pair, PairPolicy, means_of, slim
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.update import Update, halves
@@ -20,7 +20,7 @@ from skillopt.skill.document import Document
 from skillopt.together import together
 from skillopt.train.book import StepBook
 from skillopt.train.exam import Exam, Report
-from skillopt.train.hindsight import Hindsight
+from skillopt.train.hindsight import Hindsight, LookBack, nothing_to_say, skipped
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.state import State
 
@@ -71,6 +71,7 @@ class Trainer:
         pair_policy: PairPolicy = "mixed",
         salvages: bool = True,
         guard: LeakGuard | None = None,
+        look_back: LookBack | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.evaluator = evaluator
@@ -85,6 +86,7 @@ class Trainer:
         self.hindsight = Hindsight(evaluator, emit=log.emit, policy=pair_policy, wanted=plan.slow_samples)
         self.salvages = salvages
         self.guard = guard
+        self.look_back = look_back
         self._clock = clock
         self._measured: dict[str, Measured] = {}
 
@@ -123,7 +125,8 @@ class Trainer:
         if self.gate.metric == "soft":
             self.log.emit(Notice(text="The gate reads the soft score: the scorer gives partial credit, or gate_metric says so."))
         set_aside = self.exam.estimate(outcomes)
-        first = State.begin(skill, measured.score, metric=self.gate.metric, left_out=tuple(lost), set_aside=set_aside)
+        older = None if self.look_back is None else self.look_back.older
+        first = State.begin(skill, measured.score, metric=self.gate.metric, left_out=tuple(lost), set_aside=set_aside, epoch_skill=older)
         state = self.checkpoint("baseline", first, {}, place="baseline")
         self.exam.provide(set_aside, skill)
         return state
@@ -187,13 +190,14 @@ class Trainer:
         wants_slow = self.use_slow_update
         wants_meta = self.use_meta_skill and epoch < self.plan.epochs  # the last epoch's advice would have no reader
         older = state.epoch_skill
-        after, slow, meta = state, _skipped(state, wants_slow), _skipped(state, wants_meta)
+        after, slow, meta = state, skipped(older, wants_slow), skipped(older, wants_meta)
         pairs: list[Pair] = []
         if older is not None and older.rendered != state.skill.rendered and (wants_slow or wants_meta):
             pairs = await self.hindsight.look_back(older, state.skill, self.plan.slow_samples_of(epoch), place)
+            ago = EPOCH_AGO if self.look_back is None or epoch > 1 else self.look_back.ago
             guidance, advice = await together(  # without a pair there is nothing to learn from
-                self.optimizer.slow_update(state, older, place, pairs) if wants_slow and pairs else _nothing(),
-                self.optimizer.meta_skill(state, older, place, pairs) if wants_meta and pairs else _nothing(),
+                self.optimizer.slow_update(state, older, place, pairs, ago) if wants_slow and pairs else nothing_to_say(),
+                self.optimizer.meta_skill(state, older, place, pairs) if wants_meta and pairs else nothing_to_say(),
             )
             if wants_slow:
                 after, slow = await self.take_guidance(state, guidance, epoch, place)
@@ -321,11 +325,3 @@ class Trainer:
         verdict = self.gate.without_measuring("inconclusive", why, state.score, batch.place)
         after, record = book.close(state, reflection, verdict, self.gate, self.optimizer)
         return self.checkpoint("step", replace(after, reopen=state.as_json()), record, place=batch.place)
-
-
-async def _nothing() -> Advice:
-    return Advice(text="", why="no task is left to compare the two skills on (optimizer.longitudinal_pair_policy)")
-
-
-def _skipped(state: State, is_wanted: bool) -> dict[str, Any]:
-    return {"action": "off" if not is_wanted else "skip_first_epoch" if state.epoch_skill is None else "skip_unchanged"}

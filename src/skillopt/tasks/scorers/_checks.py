@@ -8,26 +8,14 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from skillopt.errors import ConfigError, TaskError, suggest
+from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT, matches
-from skillopt.tasks.scorers._rules import (
-    RULES,
-    Contains,
-    MaxChars,
-    MinChars,
-    NotContains,
-    Pattern,
-    Rule,
-    SectionContains,
-    SectionPresent,
-    Work,
-)
+from skillopt.tasks.scorers._given import kept_rules, rule_of
+from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT
+from skillopt.tasks.scorers._rules import Contains, MaxChars, MinChars, NotContains, Pattern, Rule, SectionContains, SectionPresent, Work
 from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer
 from skillopt.tasks.task import Task
-
-_SAMPLES = ("passes", "fails")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +39,7 @@ class Checks(NamedScorer):
         rules = []
         for place, check in enumerate(checks, start=1):
             try:
-                rules.append(_rule(check))
+                rules.append(rule_of(check))
                 _try_out(rules[-1], check)
             except (ValueError, ConfigError) as error:
                 raise TaskError(f"Task {task.id!r}, check {place}: {error}.") from error
@@ -64,16 +52,14 @@ class Checks(NamedScorer):
 
     def rules(self, task: Task) -> list[Rule]:
         """The rules of a task, in order."""
-        return [_rule(check) for check in self._given(task)]
+        return [rule_of(check) for check in self._given(task)]
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Try every rule on the answer and the tools that were called; patterns in a child process that is killed when its time is up."""
         called = tuple(call.name for message in trajectory.messages for call in message.tool_calls)
         work = Work(answer=extract_answer(trajectory.answer), tools=called)
         rules = self.rules(task)
-        patterns = [rule.arg for rule in rules if isinstance(rule, Pattern)]
-        found = iter(await matches(patterns, work.answer, task=task, timeout=self.timeout) if patterns else ())
-        kept = [next(found) if isinstance(rule, Pattern) else rule.keeps(work) for rule in rules]
+        kept = await kept_rules(rules, work, whose=f"task {task.id!r}", timeout=self.timeout)
         broken = [str(rule) for rule, is_kept in zip(rules, kept, strict=True) if not is_kept]
         feedback = f"{len(broken)} of {len(rules)} checks failed: {'; '.join(broken)}." if broken else ""
         return Score(hard=float(not broken), soft=sum(kept) / len(kept), feedback=feedback)
@@ -86,21 +72,6 @@ class Checks(NamedScorer):
         if not isinstance(given, Sequence) or isinstance(given, str):
             raise TaskError(f"Task {task.id!r}: the checks are {type(given).__name__}; write a list of objects with op and arg.")
         return [*self.checks, *given]
-
-
-def _rule(check: Any) -> Rule:
-    if not isinstance(check, Mapping) or not isinstance(check.get("op"), str):
-        raise ValueError(f'{check!r} is no check; write an object with op and arg, such as {{"op": "contains", "arg": "..."}}')
-    op = check["op"]
-    if op not in RULES:
-        raise ValueError(f"no rule is named {op!r}. {suggest(op, RULES)}".rstrip("."))
-    for key in check:
-        if key not in ("op", "arg", *_SAMPLES):
-            raise ValueError(f"{op!r} has no field {key!r}. {suggest(key, ('op', 'arg', *_SAMPLES))}".rstrip("."))
-    try:
-        return RULES[op](check.get("arg"))
-    except ValueError as error:
-        raise ValueError(f"{op!r} {error}, not {check.get('arg')!r}") from error
 
 
 def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:

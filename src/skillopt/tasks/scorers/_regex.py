@@ -59,7 +59,7 @@ class Regex(NamedScorer):
         """Match in a child process that is killed when its time is up."""
         answer = extract_answer(trajectory.answer)
         patterns = references(task)
-        found = await matches(patterns, answer, task=task, flags=self._flags, full=self.full, timeout=self.timeout)
+        found = await matches(patterns, answer, whose=f"task {task.id!r}", flags=self._flags, full=self.full, timeout=self.timeout)
         return passed(any(found), answer, patterns, "The reference is a regular expression.")
 
     @property
@@ -77,9 +77,9 @@ def trouble_with(pattern: str, flags: int = 0) -> str:
 
 
 async def matches(
-    patterns: Sequence[str], text: str, *, task: Task, flags: int = 0, full: bool = False, timeout: float = DEFAULT_TIMEOUT
+    patterns: Sequence[str], text: str, *, whose: str, flags: int = 0, full: bool = False, timeout: float = DEFAULT_TIMEOUT
 ) -> list[bool]:
-    """Which patterns are found in a text, each tried in one child process; raises `ScoringError` when the time is up."""
+    """Which patterns are found in a text, all tried in one child process; raises `ScoringError`, saying `whose`, when the time is up."""
     job = json.dumps({"patterns": list(patterns), "text": text, "flags": flags, "full": full})
     try:
         async with _slot():
@@ -89,10 +89,10 @@ async def matches(
     except Fault as fault:
         if fault.kind != "timeout":
             raise ScoringError(fault.kind, fault.detail) from fault
-        raise ScoringError("timeout", f"the pattern of task {task.id!r} took longer than {timeout:g} s on this answer") from fault
+        raise ScoringError("timeout", f"the pattern of {whose} took longer than {timeout:g} s on this answer") from fault
     if done.code != 0:
         said = done.stderr.decode(errors="replace")[-300:]
-        raise ScoringError("judge", f"the pattern of task {task.id!r} could not be matched: {said}")
+        raise ScoringError("judge", f"the pattern of {whose} could not be matched: {said}")
     return [bool(found) for found in json.loads(done.stdout)]
 
 

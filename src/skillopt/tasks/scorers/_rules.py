@@ -16,11 +16,13 @@ from skillopt.tasks.scorers._regex import trouble_with
 _SHORT_REFUSAL = 600
 """Characters from which a text is no mere refusal, however it begins."""
 _REFUSAL = re.compile(
-    r"(?:i['’]?m sorry|i am sorry|sorry,? but|i apologi[sz]e|i can(?:no|['’])t|i can not|i won['’]?t|i will not|i['’]?m (?:unable|not able)"
-    r"|i am (?:unable|not able)|unfortunately,? i can|as an ai\b)",
+    r"(?:i['’]?m sorry|i am sorry|sorry(?:,| but)|i apologi[sz]e|i can(?:no|['’])t|i can not|i won['’]?t|i will not|i must decline"
+    r"|i['’]?m (?:unable|not able)|i am (?:unable|not able)|unfortunately,? i can|as an ai\b)",
     re.IGNORECASE,
 )
 _MARKS = re.compile(r"^[\s>#*_`\-]+")
+_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}(?:\.[A-Za-z0-9_-]{1,63}){0,3}")
+_BOLD = re.compile(r"(?:[-*+]\s+|\d+[.)]\s+)?(\*\*|__)(.+?)\1")
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PROBES = ("", "x", "0", "\n", " ", "?!", "Ab 1")
 """Texts of which a pattern that can fail at all is missing in at least one."""
@@ -42,6 +44,10 @@ class Rule(ABC):
     name: ClassVar[str]
     is_criterion: ClassVar[bool] = True
     """Whether a skill may state it: what is asked for, not how it is tested."""
+    is_shape: ClassVar[bool] = False
+    """Whether it sees the form of an answer only, which can be met without getting anything right."""
+    is_for_anybody: ClassVar[bool] = True
+    """Whether one that nobody vouches for may be tried: nothing in its argument can take for ever."""
     arg: Any
 
     @abstractmethod
@@ -51,6 +57,10 @@ class Rule(ABC):
     @abstractmethod
     def samples(self) -> tuple[Work | None, Work | None]:
         """Work that keeps the rule and work that breaks it; None where there is none, or none is known."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The check as a task writes it."""
+        return {"op": self.name, "arg": self.arg}
 
     def __str__(self) -> str:
         return f"{self.name} {json.dumps(self.arg, ensure_ascii=False)}"
@@ -100,15 +110,17 @@ class SectionPresent(_Text):
     """There is a section of that title: a heading that ends with it, a bold line that holds it, or a line that begins with it and `:`."""
 
     name = "section_present"
+    is_shape = True
 
     def keeps(self, work: Work) -> bool:
         return any(self._titles(line.strip().casefold()) for line in work.answer.splitlines())
 
     def _titles(self, line: str) -> bool:
-        heading = re.fullmatch(r"#{1,6}\s+(.*?)[\s#]*", line)
-        if heading is not None and heading[1].strip(" *_:").endswith(self.wanted):
+        marks = len(line) - len(line.lstrip("#"))
+        # Stripped and not matched: a line of marks and spaces would make a pattern try every end of it.
+        if 1 <= marks <= 6 and line[marks : marks + 1].isspace() and line.strip(" \t#*_:").endswith(self.wanted.strip(" *_:")):
             return True
-        bold = re.match(r"(?:[-*+]\s+|\d+[.)]\s+)?(\*\*|__)(.+?)\1", line)
+        bold = _BOLD.match(line)
         return (bold is not None and self.wanted in bold[2]) or line.lstrip("-*+ ").startswith(f"{self.wanted}:")
 
     def samples(self) -> tuple[Work, Work]:
@@ -120,6 +132,7 @@ class SectionContains(_Text):
     """A heading holds the text."""
 
     name = "section_contains"
+    is_shape = True
 
     def keeps(self, work: Work) -> bool:
         headings = re.findall(r"^ {0,3}#{1,6}[ \t]+(.*)$", work.answer, re.MULTILINE)
@@ -165,6 +178,7 @@ class MaxChars(_Length):
     """The answer has at most so many characters."""
 
     name = "max_chars"
+    is_shape = True
 
     def keeps(self, work: Work) -> bool:
         return len(work.answer) <= int(self.arg)
@@ -178,6 +192,7 @@ class MinChars(_Length):
     """The answer has at least so many characters."""
 
     name = "min_chars"
+    is_shape = True
 
     def keeps(self, work: Work) -> bool:
         return len(work.answer) >= int(self.arg)
@@ -203,6 +218,9 @@ class NoRefusal(Rule):
     def samples(self) -> tuple[Work, Work]:
         return Work(answer="Here it is."), Work(answer="I cannot help with that.")
 
+    def as_json(self) -> dict[str, Any]:
+        return {"op": self.name, "arg": None}
+
     def __str__(self) -> str:
         return self.name
 
@@ -212,6 +230,11 @@ class ToolCalled(_Text):
     """The tool of that name was really called; a text that only says so does not count."""
 
     name = "tool_called"
+
+    def __post_init__(self) -> None:
+        _Text.__post_init__(self)
+        if not _TOOL.fullmatch(self.arg):
+            raise ValueError("takes the name of a tool such as search, never a path or a command")
 
     def keeps(self, work: Work) -> bool:
         return self.arg in work.tools
@@ -225,6 +248,7 @@ class JsonSchema(Rule):
     """The answer (its last fenced block, or all of it) is JSON that fits the schema."""
 
     name = "json_schema"
+    is_for_anybody = False  # a schema may hold patterns, which are matched in this process
 
     def __post_init__(self) -> None:
         if not isinstance(self.arg, Mapping):
