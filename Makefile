@@ -8,7 +8,7 @@ GAMES   := .venv/.games
 PYTEST  := $(BIN)/python -m pytest -q
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-real test-model check bench docs clean
+.PHONY: help setup demo test test-real test-model check bench docs screenshots clean
 
 help:                   ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -55,6 +55,9 @@ bench: $(READY)         ## run every program in perf/
 docs: $(READY)          ## write the generated pages and check the links of the documentation
 	@$(BIN)/python docs/generate.py
 	@$(PYTEST) tests/test_docs.py
+
+screenshots: $(READY)   ## make the pictures of docs/dashboard.md anew; needs a Chromium
+	@$(BIN)/python docs/screenshots.py
 
 # Never outputs/ or runs/: they hold work somebody paid for.
 clean:                  ## remove .venv, builds and caches

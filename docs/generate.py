@@ -1,4 +1,4 @@
-"""Writes `docs/configuration.md` and the tables of `docs/agents.md` from the code, so that they cannot lag: `python docs/generate.py`."""
+"""Writes `configuration.md` and the tables of `agents.md` and `mcp.md` from the code, so that none can lag: `python docs/generate.py`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 from skillopt.benchmarks import benchmarks
 from skillopt.config import describe, describe_providers, flags
 from skillopt.config.backends import DEFAULT_MODELS, EITHER, backend_names, find_backend
+from skillopt.config.environment import DEAD_VARIABLES
 from skillopt.config.keys import ALIASES, DEAD, REFUSED, ROLE_VARIABLES, SHORT
 from skillopt.config.provider_keys import PROVIDER_KEYS, SECOND_VARIABLES
 from skillopt.config.public import PUBLIC, WHY, differs, public_default
 from skillopt.config.show import Described
 from skillopt.config.values import MODES
 from skillopt.harnesses._support import with_tables
+from skillopt.mcp_server import SWITCHES, tool_specs
+from skillopt.mcp_server.tools import TOOLS
 
 HEAD = """# Configuration
 
@@ -59,7 +62,7 @@ SECOND = """## Second names
 
 One name of a key or value is used throughout; these are read as well.
 """
-WITHOUT = """## Public keys that do nothing here
+WITHOUT = """## Public keys and variables that do nothing here
 
 They load; with any other value than those, a dead key gives one warning and a refused one is an error.
 """
@@ -125,6 +128,10 @@ def without() -> str:
         for key, (why, values) in DEAD.items()
     ]
     cells += [(f"`{key}`", ", ".join(map(plain, values)), f"refused: {why}") for key, (why, values) in REFUSED.items()]
+    cells += [
+        (f"variable `{name}`", ", ".join(f"`{value}`" for value in values), f"dead: {why}")
+        for name, (why, values) in DEAD_VARIABLES.items()
+    ]
     return lines(("key", "loads silently with", "why"), cells)
 
 
@@ -147,7 +154,23 @@ def agents(text: str) -> str:
     return with_tables(text, {name: benchmarks.get(name) for name in benchmarks.names()})
 
 
+def mcp(text: str) -> str:
+    """The page on the MCP server with its table of tools as the code has them."""
+    given = {tool.name: tool for tool in TOOLS}
+    cells = []
+    for spec in tool_specs(SWITCHES):
+        tool = given[spec.name]
+        names = [f"**`{name}`**" if name in spec.schema.get("required", ()) else f"`{name}`" for name in spec.schema["properties"]]
+        command = " ".join(("skillopt", *tool.command, *tool.fixed))
+        switch = f"`--allow {tool.switch}`" if tool.switch is not None else ""
+        cells.append((f"`{spec.name}`", f"`{command}`", switch, spec.description, ", ".join(name for name in names if name != "`project`")))
+    before, mark, rest = text.partition("<!-- table: tools -->\n")
+    made = lines(("tool", "command", "switched on by", "what it does", "arguments (**required**)"), cells)
+    return f"{before}{mark}{made}{rest[rest.index('<!-- end -->') :]}"
+
+
 if __name__ == "__main__":
     here = Path(__file__).parent
     (here / "configuration.md").write_text(page(), encoding="utf-8")
     (here / "agents.md").write_text(agents((here / "agents.md").read_text(encoding="utf-8")), encoding="utf-8")
+    (here / "mcp.md").write_text(mcp((here / "mcp.md").read_text(encoding="utf-8")), encoding="utf-8")

@@ -18,13 +18,13 @@ LAYERS = [
     "messages events skill executor",
     "ledger records tasks agents",
     "models",
-    "harnesses benchmarks store",
+    "harnesses benchmarks store trackers",
     "evaluate",
     "gate optimizer",
     "train",
     "sleep",
     "config build api estimate doctor report export nights watch __init__",
-    "cli dashboard mcp_server trackers plugins testing",
+    "cli dashboard mcp_server plugins testing",
     "__main__ run",
 ]
 LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
@@ -33,7 +33,12 @@ LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.
 GROUND = {(name, "errors") for name in LAYERS[0].split()} | {("sandbox", "process")}
 ASSEMBLY = {("build", "config")} | {(name, lower) for name in LAYERS[9].split()[2:] for lower in ("config", "build")}
 NEIGHBOURS = GROUND | ASSEMBLY | {("cli", "testing"), ("nights", "api"), ("nights", "estimate"), ("watch", "api"), ("watch", "report")}
-PLUGIN_FOLDERS = ("models", "benchmarks", "harnesses")
+NEIGHBOURS |= {("doctor", "nights")}  # what a night needs is checked with what a run needs
+# The MCP server's tools are the commands, read off their signatures; and a command starts it, and the dashboard.
+NEIGHBOURS |= {("mcp_server", "cli"), ("cli", "mcp_server"), ("cli", "dashboard")}
+# A command installs plug-ins; what their texts say of commands and tools it hands over.
+NEIGHBOURS |= {("cli", "plugins")}
+PLUGIN_FOLDERS = ("models", "benchmarks", "harnesses", "trackers", "plugins")
 
 
 def test_imports_only_point_up_the_page() -> None:
@@ -149,7 +154,7 @@ def missing_plugins(package: Path) -> Iterator[str]:
     """Every file or folder of a plug-in folder that the registry would offer and could not load."""
     for folder in PLUGIN_FOLDERS:
         for file in sorted([*(package / folder).glob("*.py"), *(package / folder).glob("*/__init__.py")]):
-            name = file.stem if file.parent.name == folder else file.parent.name
+            name = file.stem if file.parent == package / folder else file.parent.name
             if not name.startswith("_") and "PLUGIN" not in top_level_names(file):
                 yield f"{file.relative_to(package)}: defines no PLUGIN; give it one, or an underscore if it is machinery"
 

@@ -26,7 +26,19 @@ def test_draws_are_not_paid_twice(skillopt: Command) -> None:
     first = json.loads(skillopt(*WORDS, "model.target=world:noise=0.3", "--json").out)
     again = json.loads(skillopt(*WORDS, "model.target=world:noise=0.3", "--json").out)
     assert first == again
-    ran = skillopt("eval", "quickstart", "--skill", "none", "--split", "val", "--quiet", "--json", "--cfg-options", *SMALL, "model.target=world:noise=0.3")
+    ran = skillopt(
+        "eval",
+        "quickstart",
+        "--skill",
+        "none",
+        "--split",
+        "val",
+        "--quiet",
+        "--json",
+        "--cfg-options",
+        *SMALL,
+        "model.target=world:noise=0.3",
+    )
     assert json.loads(ran.out)["folder"] == first["folder"]
 
 

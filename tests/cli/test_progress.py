@@ -13,11 +13,11 @@ from cli._commands import SMALL
 from skillopt.api import train
 from skillopt.build import Engine, prepare
 from skillopt.cli._progress import LiveView, PlainLines, Silent
-from skillopt.cli._status import Status
 from skillopt.config import load
 from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
 from skillopt.store.run import read_events
 from skillopt.testing import LoopbackProvider, world_answers
+from skillopt.watch.status import Status
 
 
 class Clock:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
+from skillopt.gate.constraints import Constraints, Effort, Ruled
 from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
 from skillopt.gate.policies import decide
 from skillopt.skill.document import Document
@@ -110,9 +111,10 @@ def gather(run: RunView, step: str) -> Evidence:
     if closed is None:
         return _without_rows(run, about, updated, incumbent.rendered)
     metric = cast(Metric, judged.metric)
-    values = _known(run, at, metric, weight).get(incumbent.digest)
-    if values is None:
+    known = _known(run, at)
+    if incumbent.digest not in known:
         raise UsageError(f"The log of {run.folder} does not hold the rows of the skill that {name} was compared with.")
+    values = _scored(known[incumbent.digest], metric, weight)
     candidate = _candidate(run, judged, before, updated)
     if candidate is None:
         raise UsageError(f"{name} of {run.folder} is not closed yet: run the same training command again, then explain it.")
@@ -125,12 +127,15 @@ def gather(run: RunView, step: str) -> Evidence:
         JudgedRow(task=row.task, draw=row.draw, incumbent=bar, candidate=_value(row, metric, weight), invalid=row.invalid, upper=upper)
         for row, bar, upper in zip(closed.rows, case.bar, uppers, strict=False)
     ]
+    ruled = Ruled(ruling=reader.ruling or "inconclusive", why=_reason(reader, rows), by=reader.decided_by)
+    if is_gated:
+        ruled = _constraints(config["gate"]).apply(ruled, _effort(known[incumbent.digest]), _effort(closed.rows))
     to_the_end = not is_gated or (updated is None and not config["optimizer"]["slow_update_gate_with_selection"])
     return Evidence(
         **about,
-        recomputed=reader.ruling or "open",
-        reason=_reason(reader, rows),
-        decided_by=reader.decided_by or "",
+        recomputed="open" if reader.ruling is None else ruled.ruling,
+        reason=ruled.why,
+        decided_by=ruled.by or "",
         bar=reader.bar,
         upper=reader.upper,
         total=reader.total,
@@ -191,23 +196,36 @@ def _state_before(run: RunView, at: int) -> Mapping[str, Any]:
     return states[-1]
 
 
-def _known(run: RunView, before: int, metric: Metric, weight: float) -> dict[str, dict[RowId, Fraction]]:
+def _known(run: RunView, before: int) -> dict[str, Sequence[RowFact]]:
     """The rows of every skill that was measured in full before that place of the log, by the digest of its rendered text."""
-    known: dict[str, dict[RowId, Fraction]] = {}
+    known: dict[str, Sequence[RowFact]] = {}
     rows: dict[str, Sequence[RowFact]] = {}
-    seed: dict[RowId, Fraction] = {}
+    seed: set[RowId] = set()
     for event in run.events[:before]:
         if isinstance(event, StageClosed) and event.stage == "selection":
             rows[event.place] = event.rows
         elif isinstance(event, Checkpoint) and event.kind == "baseline":
             left_out = set(event.state["left_out"])
-            seed = _scored([row for row in rows["baseline"] if row.task not in left_out], metric, weight)
-            known[Document(event.state["seed"]).digest] = seed
-        elif isinstance(event, Judged) and event.place in rows:
-            values = _scored(rows[event.place], metric, weight)
-            if values.keys() == seed.keys():
-                known[event.skill] = values
+            first = [row for row in rows["baseline"] if row.task not in left_out]
+            known[Document(event.state["seed"]).digest], seed = first, _measured(first)
+        elif isinstance(event, Judged) and event.place in rows and _measured(rows[event.place]) == seed:
+            known[event.skill] = rows[event.place]
     return known
+
+
+def _measured(rows: Sequence[RowFact]) -> set[RowId]:
+    return {(row.task, row.draw) for row in rows if row.hard is not None and row.soft is not None}
+
+
+def _effort(rows: Sequence[RowFact]) -> dict[RowId, Effort]:
+    return {(row.task, row.draw): Effort(tokens=row.tokens, seconds=row.seconds) for row in rows if row.hard is not None}
+
+
+def _constraints(gate: Mapping[str, Any]) -> Constraints:
+    """Those of the run; one that began before there were any has none."""
+    return Constraints(
+        tokens=gate.get("max_tokens_increase"), latency=gate.get("max_latency_increase"), unknown=gate.get("unknown_effort", "reject")
+    )
 
 
 def _scored(rows: Sequence[RowFact], metric: Metric, weight: float) -> dict[RowId, Fraction]:

@@ -12,13 +12,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.cli._status import Status
-from skillopt.cli._words import duration, money, outcome, score, spent
-from skillopt.events import Checkpoint, EpochEnded, Event, Notice, StageClosed, TestMeasured
+from skillopt.cli._words import duration, money, score, spent
+from skillopt.events import Checkpoint, Event, Notice
+from skillopt.watch.lines import line_of
+from skillopt.watch.status import Status
 
 QUIET_SECONDS = 30.0
 """A plain line at least this often while something arrives."""
-_COLOURS = {"accepted": "green", "rejected": "yellow", "taken without a gate": "yellow", "inconclusive": "red"}
+_COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "plain": ""}
+_STRIP = {"done": ("✓", "green"), "now": ("▶", "bold cyan"), "ahead": ("·", "dim")}
+_SHORT = {"slow update": "slow", "sealed test": "test"}
+"""So that the strip fits a terminal of 80 columns."""
 
 
 class View(Protocol):
@@ -122,58 +126,52 @@ class LiveView:
         self._live.stop()
 
     def _drawn(self) -> Group:
-        status = self._status
-        title = Text("SkillOpt  ", style="bold")
-        title.append(status.what())
-        if status.simulated:
-            title.append("  simulated ", style="black on yellow")
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(no_wrap=True, overflow="ellipsis")
-        bar = Table.grid(padding=(0, 1))
-        share = ProgressBar(total=max(1, status.total), completed=status.done, width=24) if status.total else Text("")
-        bar.add_row(Text(status.position(), style="cyan"), share, status.rows())
-        grid.add_row("now", bar)
-        if status.baseline is not None:
-            best = f"{score(status.best)} ({f'step {status.best_step}' if status.best_step else 'the seed'})"
-            grid.add_row("val score", f"current {score(status.score)} · best {best} · seed {score(status.baseline)}")
-            grid.add_row("steps", status.verdicts())
-        grid.add_row(
-            "spent", f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)} · {status.in_flight()} in flight"
-        )
-        if slowed := status.slowed():
-            grid.add_row("slowed", Text(slowed, style="yellow"))
-        grid.add_row("time", f"{duration(status.elapsed())} · {status.left_in_words()}")
-        return Group(Text(""), title, grid)
+        return Group(Text(""), panel(self._status))
+
+
+def panel(status: Status) -> Group:
+    """Where a run stands, in a few lines: the same for the process that works on it and for one that watches."""
+    title = Text("SkillOpt  ", style="bold")
+    title.append(status.what())
+    if status.simulated:
+        title.append("  simulated ", style="black on yellow")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True, min_width=9)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    bar = Table.grid(padding=(0, 1))
+    share = ProgressBar(total=max(1, status.total), completed=status.done, width=24) if status.total else Text("")
+    bar.add_row(Text(status.position(), style="cyan"), share, status.rows())
+    grid.add_row("now", bar)
+    if status.steps:
+        grid.add_row("stages", _strip(status))
+    if status.baseline is not None:
+        best = f"{score(status.best)} ({f'step {status.best_step}' if status.best_step else 'the seed'})"
+        grid.add_row("val score", f"current {score(status.score)} · best {best} · seed {score(status.baseline)}")
+        grid.add_row("steps", Text(f"{status.marks()}  {status.verdicts()}".strip()))
+    grid.add_row("spent", f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)} · {status.in_flight()} in flight")
+    if slowed := status.slowed():
+        grid.add_row("slowed", Text(slowed, style="yellow"))
+    grid.add_row("time", f"{duration(status.elapsed())} · {status.left_in_words()}")
+    return Group(title, grid)
 
 
 def told(event: Event, status: Status) -> Text | None:
     """The line for a decision; None for what is no news."""
-    if isinstance(event, Notice):
-        return Text(
-            f"{'warning' if event.level == 'warning' else 'note'}: {event.text}", style="yellow" if event.level == "warning" else ""
-        )
-    if isinstance(event, Checkpoint) and event.kind == "baseline":
-        return Text(f"seed skill: {score(event.state['baseline_score'])} on val")
-    if isinstance(event, Checkpoint) and event.kind == "step":
-        record = event.record
-        word = outcome(record["action"])
-        line = Text(f"step {record['step']}/{status.steps}: ")
-        line.append(word, style=_COLOURS.get(word, ""))
-        edits = record["edit_apply_summary"]["applied"]
-        line.append(f", {record['why']} ({edits} {'edit' if edits == 1 else 'edits'})")
-        return line
-    if isinstance(event, Checkpoint) and event.kind == "reopened":
-        return Text(f"step {event.record['from_step']} and what followed it are open again")
-    if isinstance(event, EpochEnded) and "why" in event.slow_update:
-        return Text(f"end of epoch {event.epoch}: slow update {outcome(event.slow_update['action'])}, {event.slow_update['why']}")
-    if isinstance(event, TestMeasured):
-        return Text(f"sealed test opened (look {event.look})")
-    if isinstance(event, StageClosed):
-        lost = [row for row in event.rows if row.invalid]
-        if lost:
-            kinds = ", ".join(sorted({row.invalid or "" for row in lost}))
-            return Text(
-                f"{event.place} {event.stage}: {len(lost)} of {len(event.rows)} rows could not be measured ({kinds})", style="yellow"
-            )
-    return None
+    line = line_of(event, status.steps)
+    if line is None:
+        return None
+    colour = _COLOURS[line.tone]
+    text = Text(line.head, style="" if line.word else colour)
+    text.append(line.word, style=colour)
+    text.append(line.rest)
+    return text
+
+
+def _strip(status: Status) -> Text:
+    strip = Text()
+    for stage in status.strip():
+        if stage.name == "baseline" and stage.state == "done":
+            continue  # behind us for good
+        sign, style = _STRIP[stage.state]
+        strip.append(f"{sign}{_SHORT.get(stage.name, stage.name)} ", style=style)
+    return strip

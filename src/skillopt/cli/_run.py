@@ -53,7 +53,7 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     from rich.console import Console
 
     from skillopt.cli._progress import LiveView, PlainLines, Silent
-    from skillopt.cli._status import Status
+    from skillopt.watch.status import Status
 
     console = Console(stderr=True, highlight=False)
     if quiet:

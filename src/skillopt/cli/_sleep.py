@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import sys
@@ -17,11 +16,13 @@ import typer
 
 from skillopt.cli._options import _annotated
 from skillopt.errors import UsageError
+from skillopt.process import own_program
 
 if TYPE_CHECKING:
     from skillopt.build import Engine, Job
     from skillopt.events import Sink
     from skillopt.nights import Around
+    from skillopt.nights.gather import Gathered
     from skillopt.process import Finished
 
 FLAGS: Mapping[str, tuple[str, Any]] = {
@@ -32,6 +33,7 @@ FLAGS: Mapping[str, tuple[str, Any]] = {
     "model": ("model", str),
     "target": ("target_model", str),
     "optimizer": ("optimizer_model", str),
+    "judge": ("judge_model", str),
     "lookback-hours": ("lookback_hours", float),
     "max-sessions": ("max_sessions_per_night", int),
     "max-tasks": ("max_tasks_per_night", int),
@@ -51,11 +53,20 @@ FLAGS: Mapping[str, tuple[str, Any]] = {
     "opencode-db": ("opencode_db", str),
 }
 """The options every command of the group takes, by the setting each of them stands for."""
+PUBLIC_ONLY: Mapping[str, Any] = {
+    **{"auto-adopt": bool, "opencode-tool-replay": bool, "progress": bool},
+    **{"codex-path": str, "cursor-path": str, "pi-path": str, "opencode-path": str},
+}
+"""Public options of every command that mean nothing here, or nothing we would do; their settings say why. Not shown in help."""
+ADOPT_ONLY: Mapping[str, tuple[Any, str, bool]] = {
+    "staging": (str, "a proposal is named by its id: `skillopt sleep adopt ID`; `skillopt sleep status` lists them", True),
+    "legacy": (bool, "there is one kind of proposal; --skill and --edit choose parts of it", True),
+    "all-skills": (bool, "adopt takes all that is open unless --skill or --edit says less", False),
+}
+"""Public options of `adopt` alone: why, and whether the command is refused."""
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("_", "-")}
 _HERE = ("invoked_project", "target_skill_path", "skill_roots", "claude_home", "codex_home", "cursor_home", "pi_home")
 _PATHS = (*_HERE, "vscode_workspace_storage", "copilot_cli_session_store", "opencode_db")
-_KEPT = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "USER", "LOGNAME")
-"""What `systemctl --user` and `crontab` need to find the user's own."""
 
 
 def register(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
@@ -67,9 +78,16 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
         told = typer.Option(f"--{flag}", help=about, show_default=False, rich_help_panel="Settings, over those of the file")
         return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told])
 
+    def hidden(flag: str, kind: Any) -> inspect.Parameter:
+        wanted = Annotated[kind | None, typer.Option(f"--{flag}", hidden=True)]
+        return inspect.Parameter(flag.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=wanted)
+
     options = {field: option(flag, field, kind) for flag, (field, kind) in FLAGS.items()}
+    others = {flag: hidden(flag, kind) for flag, kind in PUBLIC_ONLY.items()}
+    others |= {flag: hidden(flag, kind) for flag, (kind, _, _) in ADOPT_ONLY.items()} if name == "adopt" else {}
 
     def run(**values: Any) -> None:
+        _answer([flag for flag in others if values.pop(flag.replace("-", "_"))])
         given = {field: values.pop(field) for field in options}
         command(flags={field: _absolute(field, value) for field, value in given.items() if value not in (None, [])}, **values)
 
@@ -80,14 +98,26 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
         if parameter.name != "flags"
     ]
     # typer reads a command's options off its signature.
-    run.__signature__ = inspect.Signature([*own, *options.values()])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([*own, *options.values(), *others.values()])  # type: ignore[attr-defined]
     run.__doc__ = command.__doc__
     group.command(name, context_settings=_EITHER_SPELLING)(run)
 
 
-def surroundings(flags: Mapping[str, Any]) -> Around:
+def _answer(flags: Sequence[str]) -> None:
+    """Say why public options have no effect here; raises where one would promise what does not happen."""
+    from skillopt.nights.settings import DEAD, REFUSED
+
+    for flag in flags:
+        key = flag.replace("-", "_")
+        why, refused = ADOPT_ONLY[flag][1:] if flag in ADOPT_ONLY else ((REFUSED if key in REFUSED else DEAD)[key][0], key in REFUSED)
+        if refused:
+            raise UsageError(f"--{flag} is refused: {why}.")
+        typer.echo(f"warning: --{flag} has no effect ({why})", err=True)
+
+
+def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Around:
     """Where the command takes place, by the settings file with the flags over it; what the reader should know goes to stderr."""
-    from skillopt.nights import Around, Home, find_settings, read_settings
+    from skillopt.nights import Around, Home, find_settings, read_settings, with_tasks
     from skillopt.sleep.sources import Homes
 
     home = Path.home()
@@ -99,7 +129,26 @@ def surroundings(flags: Mapping[str, Any]) -> Around:
     if not project.is_dir():
         raise UsageError(f"There is no folder {project}. Name the project whose sessions are meant: --project.")
     homes = Homes(home=home, env=dict(os.environ), places=settings.places())
-    return Around(settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home))
+    around = Around(settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home))
+    return around if tasks_file is None else with_tasks(around, tasks_file.absolute())
+
+
+def write_output(path: Path, around: Around, gathered: Gathered) -> str:
+    """Write what was mined to a file for its owner to read; one that is there is never written over."""
+    from skillopt.sleep.tasks_file import write_tasks
+
+    if path.exists():
+        raise UsageError(f"{path} exists already, and may hold what you corrected. Name another file.")
+    target = around.settings.target_skill_path
+    write_tasks(
+        path,
+        gathered.mined.tasks,
+        project=str(around.project),
+        sources=",".join(sorted({session.source for session in gathered.sessions})),
+        sessions=len(gathered.sessions),
+        target="" if target is None else str(target),
+    )
+    return str(path.absolute())
 
 
 def environ() -> dict[str, str]:
@@ -109,7 +158,7 @@ def environ() -> dict[str, str]:
     return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}
 
 
-def moment(text: str, now: datetime) -> datetime:
+def moment(text: str, now: datetime, option: str = "--since") -> datetime:
     """`2026-11-14`, a time with or without offset (UTC without), or how long ago: `12h`, `7d`."""
     units = {"h": "hours", "d": "days"}
     if text[-1:] in units and text[:-1].isdigit():
@@ -117,7 +166,7 @@ def moment(text: str, now: datetime) -> datetime:
     try:
         read = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError as error:
-        raise UsageError(f"--since {text!r} is no time. Write 2026-11-14, 2026-11-14T09:00Z, 12h or 7d.") from error
+        raise UsageError(f"{option} {text!r} is no time. Write 2026-11-14, 2026-11-14T09:00Z, 12h or 7d.") from error
     return read if read.tzinfo is not None else read.replace(tzinfo=timezone.utc)
 
 
@@ -128,10 +177,9 @@ def utc_now() -> datetime:
 
 def ask_system(argv: Sequence[str], data: bytes | None) -> Finished:
     """Run a program of the system, such as crontab, to its end."""
-    from skillopt.process import minimal_env, run_process
+    from skillopt.sleep.timer import system
 
-    env = minimal_env({name: os.environ[name] for name in _KEPT if name in os.environ})
-    return asyncio.run(run_process(argv, input=data, env=env, cwd=None, timeout=60))
+    return system(os.environ)(argv, data)
 
 
 def as_arguments(flags: Mapping[str, Any]) -> list[str]:
@@ -175,8 +223,9 @@ class Onlooker:
 
 
 def program() -> tuple[str, ...]:
-    """This program by its whole path, as a scheduler needs it."""
-    return (sys.executable, "-m", "skillopt_sleep")
+    """This program by its whole path, as a scheduler needs it: the script beside the interpreter where there is one."""
+    script = Path(sys.executable).with_name("skillopt-sleep.exe" if os.name == "nt" else "skillopt-sleep")
+    return (str(script),) if script.is_file() else tuple(own_program("skillopt_sleep.__main__", name="skillopt-sleep"))
 
 
 def _absolute(field: str, value: Any) -> Any:

@@ -18,7 +18,7 @@ from skillopt.sleep.timer import Schedule, log_tail, schedule_id
 
 if TYPE_CHECKING:
     from skillopt.estimate import Range
-    from skillopt.nights import Around, Ended, Preview
+    from skillopt.nights import Around, Cleaned, Ended, Preview
     from skillopt.sleep._status import Status as Standing
     from skillopt.sleep.adopt import Done
     from skillopt.sleep.session import Harvest, Session
@@ -50,6 +50,11 @@ def harvest(told: Mapping[str, Any]) -> None:
     _counts("skills used", told["skills"])
     typer.echo(f"{words.count(told['of_project'], 'session')} of this project")
     _lines("note", told["notes"])
+    if "output" in told:
+        typer.echo(
+            f'{words.count(told["tasks"], "task")} written to {told["output"]}, redacted. Read them, set "reviewed": true, and use them:'
+        )
+        typer.echo(f"  skillopt sleep run --tasks-file {told['output']}")
 
 
 def preview_json(seen: Preview) -> dict[str, Any]:
@@ -68,6 +73,7 @@ def preview_json(seen: Preview) -> dict[str, Any]:
                 "kind": task.kind,
                 "prompt": task.prompt,
                 "checks": [check.as_json() for check in task.checks],
+                "rubric": task.rubric,
                 "skills": list(task.skills),
                 "sessions": list(task.sessions),
             }
@@ -87,6 +93,7 @@ def preview(told: Mapping[str, Any]) -> None:
     typer.echo(f"{words.count(told['sessions'], 'session')} of this project; {told['note']}")
     for task in told["tasks"]:
         checks = ", ".join(f"{check['op']}={check['arg']}" if check["arg"] is not None else check["op"] for check in task["checks"])
+        checks = checks or f"rubric: {task['rubric']}"
         typer.echo(f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]")
     for one in told["suggestions"]:
         typer.echo(f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})")
@@ -139,6 +146,7 @@ def night_json(ended: Ended, around: Around) -> dict[str, Any]:
         "n_suggestions": ended.tonight.suggestions,
         "tokens": record.tokens,
         "dollars": record.dollars,
+        "mining": None if ended.tonight.mining is None else ended.tonight.mining.model_dump(),
         "skills": skills,
         "notes": list(ended.tonight.notes),
         "proposal": None if proposal is None else proposal.id,
@@ -255,6 +263,19 @@ def done(result: Done) -> None:
         typer.echo(f"  left {name} as it is: somebody else changed it at the last moment")
     if result.backups is not None and result.action == "adopt":
         typer.echo(f"  what was there before lies in {result.backups}; `skillopt sleep undo` puts it back")
+
+
+def cleaned_json(done: Cleaned, *, dry: bool) -> dict[str, Any]:
+    """What was taken away."""
+    folders = [str(path) for path in done.folders]
+    return {"dry_run": dry, "proposals": list(done.proposals), "folders": folders, "bytes": done.size, "notes": list(done.notes)}
+
+
+def cleaned(told: Mapping[str, Any]) -> None:
+    """What was taken away, in words."""
+    _lines("note", told["notes"])
+    what = f"{words.count(len(told['proposals']), 'proposal')} and {words.count(len(told['folders']), 'run folder')} of nights"
+    typer.echo(f"{'Would take' if told['dry_run'] else 'Took'} away {what}, {told['bytes'] / 1e6:,.1f} MB.")
 
 
 def diff(text: str) -> None:

@@ -39,7 +39,7 @@ def doctor(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check models, logins, prices, agent programs, sandbox and data, and say what to do where something is missing.
+    """Check models, logins, prices, agent programs, sandbox, data and nights, and say what to do where something is missing.
 
     Each model answers a few tiny questions; what they cost is shown. Nothing is written to any run folder.
     """
@@ -54,7 +54,7 @@ def doctor(
         resolved = load(name, flags=flags, options=list(cfg_options or ()), environ=os.environ, cwd=Path.cwd())
     except UsageError as error:  # nothing else of the configuration can be checked then, but the machine can
         problem = str(error)
-    subject = Subject(resolved=resolved, environ=os.environ, problem=problem)
+    subject = Subject(resolved=resolved, environ=os.environ, problem=problem, home=Path.home())
     with _run.scrubbed(Scrubber(resolved.secrets if resolved is not None else ())):
         found = _watched(lambda news: examine(subject, calls=not no_calls, news=news), quiet=quiet)
     if json:

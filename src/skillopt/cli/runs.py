@@ -1,4 +1,4 @@
-"""`skillopt runs`: what was trained here, how it stands, and how several runs compare."""
+"""`skillopt runs`: what was trained here, how it stands, and how several runs compare; `runs watch` follows one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillopt.cli._options import Json
+from skillopt.cli._watch import RunsCommand
 from skillopt.errors import SkillOptError, UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ PANEL, PLACE = "Look at runs", 0
 
 def add(app: typer.Typer, *, full: bool) -> None:
     """Add the command."""
-    app.command("runs", rich_help_panel=PANEL)(runs)
+    app.command("runs", cls=RunsCommand, rich_help_panel=PANEL)(runs)
 
 
 def runs(
@@ -32,7 +33,10 @@ def runs(
     compare: Annotated[bool, typer.Option("--compare", help="Compare all runs that are found, side by side.")] = False,
     json: Json = False,
 ) -> None:
-    """List runs, or compare them side by side: scores, spending, and the settings in which they differ. Reads only."""
+    """List runs, or compare them side by side: scores, spending, and the settings in which they differ. Reads only.
+
+    'skillopt runs watch [RUN]' follows one that is at work; its help says more.
+    """
     from skillopt.cli import _report, _side_by_side
 
     places = folders or [Path("outputs")]

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -25,6 +26,10 @@ Id: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="[PROPOSAL]", help="Id of a proposal; unset: the newest that is open.", show_default=False)
 ]
 Skills: TypeAlias = Annotated[list[str] | None, typer.Option("--skill", help="Only this skill; may be repeated.", show_default=False)]
+TasksPath: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--tasks-file", help="Use the tasks of this file instead of sessions; `harvest --output` writes one.", show_default=False),
+]
 Edits: TypeAlias = Annotated[
     list[int] | None, typer.Option("--edit", help="Only the edit of this number; may be repeated.", show_default=False)
 ]
@@ -43,29 +48,38 @@ def add(app: typer.Typer, *, full: bool) -> None:
 def harvest(
     flags: Mapping[str, Any],
     since: Annotated[str | None, typer.Option("--since", help="From when on: 2026-11-14, 12h, 7d; UTC.", show_default=False)] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Write the tasks found to this file, for you to read.", show_default=False)
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Read the sessions of your agents and say what was read, kept and dropped. Nothing is written or sent."""
+    """Read the sessions of your agents and say what was read, kept and dropped. Nothing is sent, and nothing written without --output."""
     from skillopt.cli import _report, _sleep_show
-    from skillopt.nights import read_sessions, since_of
+    from skillopt.nights import gather, read_sessions, since_of
 
     around = _sleep.surroundings(flags)
     now = _sleep.utc_now()
     start = since_of(around.settings, now, None) if since is None else _sleep.moment(since, now)
-    found, sessions = read_sessions(around, start)
-    told = _sleep_show.harvest_json(found, sessions, start)
+    if output is None:
+        found, sessions = read_sessions(around, start)
+        told = _sleep_show.harvest_json(found, sessions, start)
+    else:
+        gathered = asyncio.run(gather(around, start))
+        told = _sleep_show.harvest_json(gathered.harvest, gathered.sessions, start)
+        told["output"] = _sleep.write_output(output, around, gathered)
+        told["tasks"] = len(gathered.mined.tasks)
     if json:
         _report.print_json(told)
     else:
         _sleep_show.harvest(told)
 
 
-def dry_run(flags: Mapping[str, Any], json: Json = False) -> None:
+def dry_run(flags: Mapping[str, Any], tasks_file: TasksPath = None, json: Json = False) -> None:
     """Harvest and mine, and say what a night would work on and cost. Nothing is written or sent."""
     from skillopt.cli import _report, _sleep_show
     from skillopt.nights import preview, roles_of
 
-    around = _sleep.surroundings(flags)
+    around = _sleep.surroundings(flags, tasks_file)
     seen = asyncio.run(preview(around, roles_of(around.settings), environ=_sleep.environ(), now=_sleep.utc_now()))
     told = _sleep_show.preview_json(seen)
     if json:
@@ -76,6 +90,8 @@ def dry_run(flags: Mapping[str, Any], json: Json = False) -> None:
 
 def run(
     flags: Mapping[str, Any],
+    tasks_file: TasksPath = None,
+    reviewed: Annotated[bool, typer.Option("--reviewed", help="You have read the file of tasks; it need not say so itself.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Leave a night that is open and begin anew.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -88,12 +104,17 @@ def run(
     from skillopt.cli import _report, _sleep_show
     from skillopt.nights import REMEDY, roles_of, run_night
 
-    around = _sleep.surroundings(flags)
+    around = _sleep.surroundings(flags, tasks_file)
     roles = roles_of(around.settings)
     if roles is None:
         if not json:
-            dry_run(flags)
+            dry_run(flags, tasks_file)
         raise ConfigError(REMEDY)
+    if around.tasks is not None and not (reviewed or around.tasks.reviewed):
+        raise UsageError(
+            f"{tasks_file} was not reviewed, and its tasks would be sent to {', '.join(roles.named())}. Read it, then set "
+            '"reviewed": true in it, or say --reviewed.'
+        )
     onlooker = _sleep.Onlooker(quiet=quiet, plain=plain)
     ended = asyncio.run(run_night(around, roles, environ=_sleep.environ(), now=_sleep.utc_now, watcher=onlooker, restart=restart))
     told = _sleep_show.night_json(ended, around)
@@ -191,6 +212,28 @@ def unschedule(
         typer.echo("Nothing of ours was scheduled.")
 
 
+def clean(
+    flags: Mapping[str, Any],
+    older_than: Annotated[str, typer.Option("--older-than", help="How long ago it was decided or ended: 90d, 12h, or a date.")] = "90d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be taken away.")] = False,
+    json: Json = False,
+) -> None:
+    """Take away what old nights left: decided proposals and the run folders of nights that ended, of all projects.
+
+    Nothing that is open goes, and the last adoption of each file stays, so that it can be undone.
+    """
+    from skillopt.cli import _report, _sleep_show
+    from skillopt.nights import clean as take_away
+
+    around = _sleep.surroundings(flags)
+    done = take_away(around, before=_sleep.moment(older_than, _sleep.utc_now(), "--older-than"), dry=dry_run)
+    told = _sleep_show.cleaned_json(done, dry=dry_run)
+    if json:
+        _report.print_json(told)
+    else:
+        _sleep_show.cleaned(told)
+
+
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "harvest": harvest,
     "dry-run": dry_run,
@@ -202,6 +245,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "undo": undo,
     "schedule": schedule,
     "unschedule": unschedule,
+    "clean": clean,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from skillopt.agents import agents
 from skillopt.config import Config, Resolved, parse_model_string
@@ -14,10 +15,11 @@ from skillopt.doctor import _machine
 from skillopt.doctor._data import Loaded, load_data
 from skillopt.doctor._finding import Finding
 from skillopt.doctor._role import Needs, Spent, Trial
+from skillopt.doctor._sleep import Nights
 from skillopt.errors import SkillOptError
 from skillopt.redact import Scrubber, redact_patterns
 
-AREAS = ("configuration", "target", "optimizer", "judge", "data", "agents", "machine")
+AREAS = ("configuration", "target", "optimizer", "judge", "data", "nights", "agents", "machine")
 """In the order they are told."""
 
 
@@ -28,6 +30,8 @@ class Subject:
     resolved: Resolved | None
     environ: Mapping[str, str] = field(repr=False)
     problem: str = ""
+    home: Path | None = None
+    """The person's home folder, where nights keep what they know; None leaves nights out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +80,9 @@ async def examine(subject: Subject, *, calls: bool = True, news: News = lambda t
         check("sandbox", "machine", machine(_machine.sandboxed)),
         check("agent programs", "agents", machine(lambda: _machine.programs(subject.environ, *_agents(subject.resolved)))),
     ]
+    if subject.home is not None:
+        nights = Nights(home=subject.home, environ=subject.environ, spent=spent)
+        checks.append(check("nights", "nights", lambda: nights.examine(calls=calls)))
     if subject.resolved is None:
         found.append(_clean(Finding(area="configuration", name="config", state="fix", text=subject.problem), scrubber))
         await asyncio.gather(*checks)

@@ -55,6 +55,11 @@ class Change:
     candidate: float | None = None
     """The candidate's val score, where it was measured in full."""
     bound: float | None = None
+    incumbent: float | None = None
+    """The score it was compared with."""
+    policy: str = ""
+    decided_by: str = ""
+    """The part of the policy that fixed the verdict; empty where nothing was measured."""
     score: float | None = None
     """The current skill's val score after the verdict."""
     rows_used: int = 0
@@ -83,6 +88,8 @@ class Cell:
 
     mark: Mark
     note: str = ""
+    rollouts: Sequence[tuple[str, int]] = ()
+    """Key and attempt of each stored trajectory, one a draw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,12 @@ class Version:
     name: str
     action: str
     cells: Mapping[str, Cell]
+    at: float = 0.0
+    """Where it stands on the axis of steps; the seed stands at 0."""
+    text: str = ""
+    """The skill as the target got it; empty where the log does not hold it."""
+    score: float | None = None
+    """Its val score, where it was measured in full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,14 @@
-"""Decides where a run stands: the events so far as the few figures a person watches."""
+"""Decides where a run stands: the events so far as the few figures a person watches, in this process or from outside."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import Literal
 
-from skillopt.cli._words import duration, outcomes, score
 from skillopt.events import (
     Aggregated,
     Arrived,
@@ -20,15 +23,40 @@ from skillopt.events import (
     StageOpened,
     Updated,
 )
+from skillopt.report.words import score
+from skillopt.watch.words import duration, marks, outcomes
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
+_STEP = ("rollout", "reflect", "aggregate", "select", "update", "gate")
+RECENT = 9
+"""From how many closed steps a watcher learns how long one takes."""
 _AFTER = {Reflected: "aggregate", Aggregated: "select", Selected: "update", Updated: "gate", Judged: ""}
 
 
-class Status:
-    """A fold of events. Times count from this session only, so that the estimate rests on what was really seen."""
+@dataclass(frozen=True, slots=True)
+class StripStage:
+    """One stage of the strip: behind us in this step, under way, or still to come."""
 
-    def __init__(self, *, epochs: int = 0, subject: str = "", simulated: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    name: str
+    state: Literal["done", "now", "ahead"]
+
+
+class Status:
+    """A fold of events. Times count from this session only, so that the estimate rests on what was really seen.
+
+    A watcher in another process sees no step from its beginning: with `from_records` it takes the durations that the step records tell, and
+    its clock is that of the log, seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        *,
+        epochs: int = 0,
+        subject: str = "",
+        simulated: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        from_records: bool = False,
+    ) -> None:
         self.epochs = epochs
         self.simulated = simulated
         self.steps = 0
@@ -41,6 +69,7 @@ class Status:
         self.best: float | None = None
         self.best_step = 0
         self.baseline: float | None = None
+        self.is_finished = False
         self.calls = 0
         self.tokens = 0
         self.usd: float | None = None
@@ -48,6 +77,11 @@ class Status:
         """Calls in flight right now, where they can be asked for."""
         self.brake: Callable[[], str] | None = None
         """How far providers made us slow down and why, in words, where it can be asked for."""
+        self.timer: Callable[[], float] | None = None
+        """Seconds the run has taken so far, where somebody else than this session knows."""
+        self._from_records = from_records
+        self._took: list[float] = []
+        self._closed_at: float | None = None
         self._in_flight = 0
         self._subject = subject
         self._actions: dict[int, str] = {}
@@ -100,6 +134,8 @@ class Status:
 
     def position(self) -> str:
         """Epoch, step and stage."""
+        if self.is_finished:
+            return "finished"
         if not self.epoch or self.stage in ("baseline", "sealed test", "measuring"):
             return self.stage or "starting"
         step = [] if self.stage.startswith("slow update") else [f"step {min(self.step + 1, self.steps)}/{self.steps}"]
@@ -117,6 +153,21 @@ class Status:
         """Rows of the open stage."""
         return f"{self.done:,}/{self.total:,} rows" if self.total else ""
 
+    def marks(self) -> str:
+        """One sign a step: accepted, rejected, unchanged, inconclusive."""
+        return marks(list(self._actions.values()))
+
+    def strip(self) -> list[StripStage]:
+        """The stages of the open step and what stands before and after them."""
+        names = ("baseline", *_STEP, *(("slow update",) if self.epochs > 1 or self.stage.startswith("slow update") else ()), "sealed test")
+        now = "slow update" if self.stage.startswith("slow update") else self.stage
+        if self.is_finished:
+            return [StripStage(name, "done") for name in names]
+        if now not in names:  # between two stages
+            return [StripStage(name, "done" if name == "baseline" and self.baseline is not None else "ahead") for name in names]
+        at = names.index(now)
+        return [StripStage(name, "done" if place < at else "now" if place == at else "ahead") for place, name in enumerate(names)]
+
     def verdicts(self) -> str:
         """How the steps so far ended."""
         return outcomes(list(self._actions.values()))
@@ -128,28 +179,39 @@ class Status:
         return f"Going on after step {self.step} of {self.steps}: {self.verdicts()}; best {score(self.best)}, seed {score(self.baseline)}."
 
     def elapsed(self) -> float:
-        """Seconds of this session."""
-        return self._clock() - self._began
+        """Seconds of this session; of the whole run where a timer tells them."""
+        return self._clock() - self._began if self.timer is None else self.timer()
 
     def left_in_words(self) -> str:
         """The estimate, or why there is none yet."""
+        if self.is_finished:
+            return "finished"
         left = self.seconds_left()
         if left is not None:
             return f"about {duration(left)} left"
         return "time left known after the first step" if self.steps else "time left unknown"
 
     def seconds_left(self) -> float | None:
-        """Mean step of this session for the steps to come, less what the open one has had, plus the test at the pace of whole stages."""
+        """Mean step of this session for the steps to come, less what the open one has had, plus the test at the pace of whole stages.
+
+        A watcher takes the median of the last steps as their records tell them, and the pace of their gates.
+        """
         now = self._clock()
+        if self.is_finished:
+            return 0.0
         if self.stage in ("sealed test", "measuring"):
             pace = self._pace(now)
             return None if pace is None else (self.total - self.done) / pace
-        if not self._steps_here or self._first_step is None or self._last_step is None:
+        if self._from_records and self._took and self._closed_at is not None:
+            mean, since = median(self._took), self._closed_at
+        elif self._steps_here and self._first_step is not None and self._last_step is not None:
+            mean, since = (self._last_step - self._first_step) / self._steps_here, self._last_step
+        else:
             return None
-        mean = (self._last_step - self._first_step) / self._steps_here
-        steps = mean * (self.steps - self.step)
+        left = self.steps - self.step
+        had = min(now - since, mean) if self._from_records else now - since  # a watcher may look at a run that nobody works on
         test = 2 * self._test_rows / self._rows_per_second if self._rows_per_second else 0.0
-        return max(0.0, steps - (now - self._last_step)) + test
+        return max(0.0, mean * left - had) + test
 
     # The fold
 
@@ -182,6 +244,8 @@ class Status:
         now = self._clock()
         if not self._replaying and self._fresh >= 10 and event.stage in ("selection", "rollout"):
             self._rows_per_second = self._pace(now) or self._rows_per_second
+        if event.stage == "rollout" and "/end" not in event.place:
+            self.stage = "reflect"
 
     def _pace(self, now: float) -> float | None:
         """Fresh rows per second of the open stage; None before there is anything to go by."""
@@ -193,7 +257,9 @@ class Status:
         self.baseline = state["baseline_score"]
         self.epoch = max(state["epoch"], 1)
         self.stage, self.done, self.total, self._group = "", 0, 0, ""
+        self.is_finished = bool(state.get("finished"))
         if event.kind == "step":
+            self._learn(event)
             self._actions = {**self._actions, event.record["step"]: event.record["action"]}
             self.epoch = event.record["epoch"]
             if self._is_resumed:  # the first step after a stop was half paid already: no measure for the others
@@ -205,6 +271,16 @@ class Status:
             self._actions = {step: action for step, action in self._actions.items() if step < event.record["from_step"]}
         elif event.kind == "epoch":
             self.epoch = min(event.record["epoch"] + 1, self.epochs)
+
+    def _learn(self, event: Checkpoint) -> None:
+        """How long a step took and how quick its gate was, as its record tells."""
+        if not self._from_records:
+            return
+        record, self._closed_at = event.record, datetime.fromisoformat(event.time).timestamp()
+        self._took = [*self._took, float(record.get("wall_time_s", 0.0))][-RECENT:]
+        rows, seconds = int(record.get("selection_rows_all", 0)), float(record.get("timing", {}).get("evaluate_s", 0.0))
+        if rows >= 10 and seconds > 0:
+            self._rows_per_second = rows / seconds
 
     def _read_place(self, place: str) -> None:
         head = place.partition("/")[0]

@@ -1,0 +1,90 @@
+"""Makes the pictures of docs/dashboard.md: a real dashboard, a real Chromium, a simulated run and a simulated night.
+
+make screenshots
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from playwright.sync_api import Page
+
+from dashboard._browser import Server, Tab, chromium, serving, tab
+from dashboard._places import staged
+from skillopt.dashboard._runs import Roots
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+LARGEST = 150_000
+RUNS = {"world": (), "careful": ("gate.policy=confirm",), "small-steps": ("optimizer.learning_rate=2", "train.num_epochs=4")}
+
+
+def main() -> None:
+    """Train, look, keep the pictures."""
+    folder = Path(tempfile.gettempdir()) / "skillopt-demo"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        world, _ = staged(folder / "home")
+        for name, options in RUNS.items():
+            command = [sys.executable, "-m", "skillopt", "train", "--config=quickstart", "--quiet", f"--out_root=outputs/{name}"]
+            told = [f"--cfg-options={option}" for option in options]
+            subprocess.run([*command, *told], cwd=world.project, check=True, timeout=300, stdout=subprocess.DEVNULL)
+        run = Roots([world.project / "outputs"]).id_of(world.project / "outputs" / "world")
+        with chromium() as browser, serving(world.project, home=world.home) as server:
+            with tab(browser, IMAGES) as desk:
+                take(desk, server, str(run))
+            with tab(browser, IMAGES, dark=True, phone=True) as phone:
+                phone.open(f"{server.url}/run/{run}").wait_for_timeout(1500)
+                keep(phone, "run-phone")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def take(desk: Tab, server: Server, run: str) -> None:
+    """Every page as a person would leave it."""
+
+    def shown(path: str, height: int = 900) -> Page:
+        desk.page.set_viewport_size({"width": 1280, "height": height})
+        page = desk.open(f"{server.url}{path}")
+        page.wait_for_timeout(1500)
+        return page
+
+    shown("/", 560)
+    keep(desk, "runs")
+    shown(f"/run/{run}", 1000)
+    keep(desk, "run")
+    shown(f"/run/{run}/skill", 900)
+    keep(desk, "skill")
+    shown(f"/run/{run}/edits", 620)
+    keep(desk, "edits")
+    shown(f"/run/{run}/tasks", 900).get_by_role("button", name=re.compile(": fail$")).first.click()
+    desk.page.wait_for_timeout(500)
+    keep(desk, "tasks")
+    shown(f"/run/{run}/cost", 700)
+    keep(desk, "cost")
+    shown("/launch", 1000).get_by_label("Further options").fill("gate.policy=stict")
+    desk.page.get_by_label("Further options").blur()
+    desk.page.get_by_role("alert").wait_for()
+    keep(desk, "launch")
+    shown("/sleep", 1150)
+    keep(desk, "sleep")
+
+
+def keep(desk: Tab, name: str) -> None:
+    """Write a picture, and refuse one that would make the repository heavy."""
+    path = desk.picture(name, full=False)
+    size = path.stat().st_size
+    print(f"{path.relative_to(ROOT)}: {size / 1000:.0f} kB")
+    if size > LARGEST:
+        raise SystemExit(f"{path} has {size:,} bytes; pictures of the documentation have at most {LARGEST:,}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""`skillopt runs watch`: decides what a terminal shows of a run that another process works on, and when there is nothing more to see."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from skillopt.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from skillopt.cli._progress import View
+    from skillopt.watch.live import Watcher
+
+EVERY = 0.5
+"""Seconds between two looks."""
+FIRST_LINES = 8
+"""How many of the latest decisions are shown at the start."""
+NAME = "watch"
+
+
+class RunsCommand(TyperCommand):
+    """`runs`, which lists; `runs watch` is a command of its own behind it. A folder of that name is `./watch`."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of whichever of the two was asked for."""
+        if args[:1] != [NAME]:
+            return super().make_context(info_name, args, parent=parent, **extra)
+        return _command().make_context(f"{info_name} {NAME}", args[1:], parent=parent, **extra)
+
+
+def watch(
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A run folder, also one that is not there yet; a folder with runs below it stands for the newest of them. "
+            "Left out: the newest below 'outputs'.",
+            show_default=False,
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Show where it stands and end.")] = False,
+    json_lines: Annotated[bool, typer.Option("--json-lines", help="Print every event as one line of JSON instead.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Plain lines instead of a live view, also on a terminal.")] = False,
+) -> None:
+    """Watch a run that any process works on: stage, scores, verdicts, calls in flight, cost and time left. Reads only.
+
+    Ends with the run. Ctrl-C ends the watching and leaves the run alone.
+    """
+    from rich.console import Console
+
+    from skillopt.cli._progress import panel
+    from skillopt.watch.live import Watcher
+
+    console = Console(highlight=False)
+    watcher = Watcher(_folder(run, once=once))
+    try:
+        if json_lines:
+            _print_events(watcher, once=once)
+        elif once:
+            watcher.read()
+            console.print(panel(watcher.status))
+            console.print(_ending(watcher), soft_wrap=True, markup=False)
+        else:
+            _show(watcher, Console(stderr=True, highlight=False), plain=plain)
+            console.print(panel(watcher.status))
+            console.print(_ending(watcher), soft_wrap=True, markup=False)
+    except KeyboardInterrupt:
+        typer.echo("No longer watching; the run goes on.", err=True)
+
+
+def _command() -> Any:
+    app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+    app.command(NAME)(watch)
+    return typer.main.get_command(app)
+
+
+def _folder(run: Path | None, *, once: bool) -> Path:
+    from skillopt.watch.live import find_run
+
+    wanted = Path("outputs") if run is None else run
+    if run is not None and not once and not wanted.exists():
+        typer.echo(f"Waiting for a run in {wanted}. Ctrl-C ends the waiting.", err=True)
+        return wanted
+    return find_run(wanted)
+
+
+def _show(watcher: Watcher, console: Console, *, plain: bool) -> None:
+    """Follow a run to its end: what was decided last, then everything as it comes."""
+    from skillopt.cli._progress import LiveView, PlainLines
+    from skillopt.watch.status import Status
+
+    # A status of its own: the watcher's has taken in an event before the view is told of it.
+    status = Status(clock=time.time, from_records=True)
+    status.timer, status.gauge = watcher.seconds, lambda: watcher.spending.in_flight
+    view: View = PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
+    for event in watcher.read():
+        status(event)
+    status.epochs = watcher.status.epochs
+    view.start(())
+    try:
+        for line in watcher.lines[-FIRST_LINES:]:
+            view.say(line.text)
+        while watcher.state in ("waiting", "running"):
+            time.sleep(EVERY)
+            for event in watcher.read():
+                view(event)
+            status.epochs = watcher.status.epochs
+    finally:
+        view.close()
+
+
+def _print_events(watcher: Watcher, *, once: bool) -> None:
+    while True:
+        for event in watcher.read():
+            sys.stdout.write(event.model_dump_json() + "\n")
+        sys.stdout.flush()
+        if once or watcher.state in ("finished", "stopped"):
+            return
+        time.sleep(EVERY)
+
+
+def _ending(watcher: Watcher) -> str:
+    facts = watcher.facts()
+    if facts is None:
+        raise UsageError(f"The run in {watcher.folder} has not begun.")
+    said: Sequence[str] = {
+        "running": ["It is running."],
+        "finished": [facts.claim or "It is finished."],
+        "stopped": ["No process works on it. Run the same training command again to go on."],
+    }.get(watcher.state, [])
+    return " ".join(said)

@@ -1,0 +1,74 @@
+"""`skillopt dashboard`: runs, nights and settings in a browser."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillopt.errors import ConfigError, UsageError
+
+PANEL, PLACE = "Look at runs", 6
+
+
+def add(app: typer.Typer, *, full: bool) -> None:
+    """Add the command."""
+    app.command("dashboard", rich_help_panel=PANEL)(dashboard)
+
+
+def dashboard(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0 takes a free port.")] = 7860,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on. Any other than this machine's own asks visitors for a token.")
+    ] = "127.0.0.1",
+    share: Annotated[bool, typer.Option("--share", help="Listen on all addresses of this machine, with a token.")] = False,
+    token: Annotated[bool, typer.Option("--token", help="Ask for a token here too: other users of this machine need it then.")] = False,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--root",
+            metavar="FOLDER",
+            help="Folder with runs below it; may be repeated. Unset: outputs, and where nights keep theirs.",
+            show_default=False,
+        ),
+    ] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
+) -> None:
+    """Show runs as they train, launch and stop them, review what nights propose. Reads run folders; starts only what this program starts.
+
+    Only this machine can reach it, unless --host or --share says otherwise; then a token is asked for, which is printed once.
+    """
+    if importlib.util.find_spec("nicegui") is None:
+        raise ConfigError("The dashboard needs nicegui: pip install 'skillopt[webui]'")
+    if share and host != "127.0.0.1":
+        raise UsageError("--share listens on all addresses and --host names one. Keep one of them.")
+    from skillopt.dashboard.app import ANY, Settings, serve
+
+    cwd = Path.cwd()
+    for folder in root or ():
+        if not folder.is_dir():
+            raise UsageError(f"There is no folder {folder}. --root names one that holds runs, or will.")
+    roots = [folder.absolute() for folder in root] if root else [cwd / "outputs", _nights()]
+    serve(
+        Settings(
+            host=ANY if share else host,
+            port=port,
+            roots=roots,
+            cwd=cwd,
+            environ=os.environ,
+            asks_token=token,
+            opens_browser=not no_open,
+        ),
+        typer.echo,
+    )
+
+
+def _nights() -> Path:
+    """Where nights keep their runs."""
+    from skillopt.nights import Home, find_settings, read_settings
+
+    home = Path.home()
+    return Home.of(read_settings(find_settings(home / ".skillopt-sleep"), {}).settings, home).folder

@@ -1,0 +1,26 @@
+"""Where the nights of this person take place: decides, from the same settings file as the command line, what the page Sleep may touch."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+from skillopt.dashboard._page import Surroundings
+from skillopt.nights import Around, Home, find_settings, read_settings
+from skillopt.sleep.adopt import Desk
+from skillopt.sleep.sources import Homes
+
+
+def nights_of(around: Surroundings) -> Around:
+    """The project of the working folder, or the one the settings name, with the person's home. Raises `UsageError` for bad settings."""
+    home = Path.home()
+    settings = read_settings(find_settings(home / ".skillopt-sleep"), {}).settings
+    project = (settings.invoked_project or around.cwd).absolute()
+    homes = Homes(home=home, env=dict(around.environ), places=settings.places())
+    return Around(settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home))
+
+
+def desk_of(nights: Around) -> Desk:
+    """Where the person decides: the same desk, with the same limits, as `skillopt sleep adopt`."""
+    return Desk(store=nights.home.store, roots=nights.roots(), now=lambda: datetime.now(timezone.utc))

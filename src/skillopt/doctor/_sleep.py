@@ -1,0 +1,203 @@
+"""Looks at what nights need: settings, a private folder, the key, transcripts, the schedule, the models, and what is still open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from skillopt.config import load
+from skillopt.config.environment import read_dotenv
+from skillopt.config.role_schema import RoleName
+from skillopt.doctor._finding import Finding, State
+from skillopt.doctor._role import Needs, Spent, Trial
+from skillopt.errors import Fault, SkillOptError, UsageError
+from skillopt.nights.gather import since_of
+from skillopt.nights.roles import Roles, roles_of
+from skillopt.nights.settings import SleepSettings, find_settings, read_settings
+from skillopt.nights.state import Home
+from skillopt.redact import Scrubber
+from skillopt.sleep._seal import read_key
+from skillopt.sleep._status import status
+from skillopt.sleep.sources import Homes, harvest, pick, present
+from skillopt.sleep.timer import Schedule, available, system, timer_for
+
+AREA = "nights"
+_ASK_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Nights:
+    """The examination of one person's nights: findings as they come, and what their calls cost. Nothing is written, no content shown."""
+
+    home: Path
+    environ: Mapping[str, str]
+    spent: list[Spent]
+
+    async def examine(self, *, calls: bool) -> list[Finding]:
+        """Look at everything; one trouble hides no other."""
+        folder = self.home / ".skillopt-sleep"
+        homes = Homes(home=self.home, env=dict(self.environ))
+        if not folder.is_dir():
+            found = ", ".join(source.name for source in await asyncio.to_thread(present, homes))
+            text = f"there were none so far; transcripts to learn from: {found or 'none were found'}"
+            return [_finding("nights", "skipped", text, "`skillopt sleep dry-run` shows what a night would do." if found else "")]
+        findings, settings = _settings(folder)
+        settings = settings or SleepSettings()
+        state = Home.of(settings, self.home)
+        homes = replace(homes, places=settings.places())
+        parts = await asyncio.gather(
+            asyncio.to_thread(_folder, state.folder),
+            asyncio.to_thread(_key, state),
+            asyncio.to_thread(_sources, settings, homes),
+            asyncio.to_thread(_schedules, self.home, state.folder, self.environ),
+            asyncio.to_thread(_standing, state),
+            self._models(settings, folder, calls=calls),
+        )
+        return [*findings, *(finding for part in parts for finding in part)]
+
+    async def _models(self, settings: SleepSettings, folder: Path, *, calls: bool) -> list[Finding]:
+        """The same tiny call that a run's models are asked, once for each different model."""
+        try:
+            roles = roles_of(settings)
+            if roles is None:
+                remedy = "Name one: `model` in the settings, or --model of `skillopt sleep run`."
+                return [_finding("models", "note", "none is named in the settings; a night without one only says what it found", remedy)]
+            environ = {**read_dotenv(folder / ".env"), **self.environ}
+            options = [f"model.{role}={name}" for role, name in _named(roles).items()]
+            options += [f"{key}={value}" for key, value in settings.options.items() if key.startswith("model.")]
+            resolved = load(None, flags={}, options=options, environ=environ, cwd=folder, dotenv=False)
+        except (SkillOptError, OSError) as error:
+            return [_finding("models", "fix", "a night cannot use them", str(error))]
+        trials: dict[str, tuple[RoleName, Trial]] = {}
+        for role, name in _named(roles).items():
+            trials.setdefault(name, (role, Trial(resolved.config, role, Scrubber(resolved.secrets))))
+
+        async def nothing_more() -> Needs:
+            return Needs()
+
+        found: list[Finding] = []
+        for role, trial in trials.values():
+            try:
+                await trial.run(asyncio.ensure_future(nothing_more()), calls=calls)
+            finally:
+                self.spent.append(trial.spent)
+            found += [replace(one, area=AREA, name=f"{role}: {one.name}") for one in trial.findings]
+        scrub = Scrubber(resolved.secrets).scrub
+        return [replace(one, text=scrub(one.text), remedy=scrub(one.remedy)) for one in found]
+
+
+def _named(roles: Roles) -> dict[RoleName, str]:
+    named: dict[RoleName, str] = {"target": roles.target, "optimizer": roles.optimizer}
+    return named if roles.judge is None else {**named, "judge": roles.judge}
+
+
+def _settings(folder: Path) -> tuple[list[Finding], SleepSettings | None]:
+    try:
+        path = find_settings(folder)
+        read = read_settings(path)
+    except (UsageError, OSError) as error:
+        return [_finding("settings", "fix", "they cannot be used, and every command of `skillopt sleep` stops at them", str(error))], None
+    notes = [_finding("settings", "note", warning) for warning in read.warnings]
+    return [_finding("settings", "fine", f"{path}" if path is not None else f"the defaults: {folder} holds no config.yaml"), *notes], (
+        read.settings
+    )
+
+
+def _folder(folder: Path) -> list[Finding]:
+    if not folder.is_dir():
+        return [_finding("folder", "skipped", f"{folder} is made by the first night")]
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return [_finding("folder", "fix", f"{folder} cannot be written to", f"Give it back to yourself: chmod u+rwx {folder}")]
+    kept = [folder / ".env", *folder.glob("projects/*"), *folder.glob("proposals/*")]
+    is_open = [path for path in kept if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
+    if sys.platform != "win32" and mode & 0o077 and is_open:
+        remedy = f"Close it: chmod 700 {folder}"
+        return [_finding("folder", "fix", f"others can look into {folder} (mode {mode:03o}), also into {is_open[0]}", remedy)]
+    return [_finding("folder", "fine", f"{folder} is yours" + (" alone" if not mode & 0o077 else ", and what nights keep in it alone"))]
+
+
+def _key(state: Home) -> list[Finding]:
+    try:
+        key = read_key(state.store.key_file)
+    except UsageError as error:
+        return [_finding("key", "fix", "it cannot be trusted, so every proposal is refused", str(error))]
+    if key is None:
+        return [_finding("key", "skipped", "it is made with the first proposal")]
+    return [_finding("key", "fine", f"{state.store.key_file} is readable by you alone")]
+
+
+def _sources(settings: SleepSettings, homes: Homes) -> list[Finding]:
+    try:
+        names = [name.strip() for name in settings.transcript_source.split(",") if name.strip()] or ["auto"]
+        picked = pick(names, homes)
+        found = harvest(picked, since_of(settings, datetime.now(timezone.utc), None))
+    except (SkillOptError, OSError) as error:
+        return [_finding("transcripts", "fix", "they cannot be read", str(error))]
+    counts = {source.name: 0 for source in picked} | Counter(session.source for session in found.sessions)
+    notes = [_finding("transcripts", "note", note) for note in found.notes]
+    if not counts:
+        return [_finding("transcripts", "note", "none were found", "docs/sleep-sources.md says where each program keeps its own."), *notes]
+    told = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    window = f"the last {settings.lookback_hours:g} hours" if settings.lookback_hours else "all time"
+    return [_finding("transcripts", "fine", f"sessions of {window}: {told}", facts=counts), *notes]
+
+
+def _schedules(home: Path, state: Path, environ: Mapping[str, str]) -> list[Finding]:
+    ask = system(environ, timeout=_ASK_SECONDS)
+    uid = os.getuid() if hasattr(os, "getuid") else 0
+    findings: list[Finding] = []
+    entries: list[Schedule] = []
+    for kind in available(ask, sys.platform):
+        try:
+            entries += timer_for(kind, ask, home=home, state=state, uid=uid).entries()
+        except (UsageError, Fault) as error:
+            findings.append(_finding("schedule", "note", f"{kind} could not be asked", str(error)))
+    for entry in entries:
+        program, remedy = Path(entry.command[0]), f"In {entry.folder}: `skillopt sleep schedule`, or `skillopt sleep unschedule`."
+        if not program.is_absolute() or not os.access(program, os.X_OK):
+            findings.append(_finding("schedule", "fix", f"the night of {entry.folder} starts {program}, which is not there", remedy))
+        elif not entry.folder.is_dir():
+            findings.append(
+                _finding("schedule", "fix", f"the night of {entry.folder} has no folder any more", "`skillopt sleep unschedule --all`")
+            )
+        else:
+            findings.append(_finding("schedule", "fine", f"{entry.folder} every night at {entry.time}"))
+    return findings or [_finding("schedule", "skipped", "no night is scheduled")]
+
+
+def _standing(state: Home) -> list[Finding]:
+    findings: list[Finding] = []
+    for project in state.projects():
+        try:
+            number = state.project(project).load().open
+        except UsageError as error:
+            findings.append(_finding("nights", "fix", f"the state of {project} cannot be read", str(error)))
+            continue
+        if number is not None:
+            findings.append(
+                _finding("nights", "note", f"night {number} of {project} is open", "`skillopt sleep run` there goes on with it.")
+            )
+    try:
+        standing = status(state.store, ())
+    except (UsageError, OSError) as error:
+        return [*findings, _finding("proposals", "fix", "they cannot be read", str(error))]
+    counts: Counter[str] = Counter(one.state for one in standing.proposals)
+    waiting = [state for state in ("pending", "partly adopted", "interrupted") if counts[state]]
+    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
+    remedy = "`skillopt sleep status` shows them, `skillopt sleep diff` what they would change." if waiting else ""
+    findings.append(_finding("proposals", "note" if waiting else "fine", told, remedy, facts=dict(counts)))
+    if standing.refused:
+        findings.append(_finding("proposals", "note", f"{len(standing.refused)} are refused", next(iter(standing.refused.values()))))
+    return findings
+
+
+def _finding(name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None) -> Finding:
+    return Finding(area=AREA, name=name, state=state, text=text, remedy=remedy, facts=facts or {})

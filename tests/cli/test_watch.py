@@ -1,0 +1,114 @@
+"""`skillopt runs watch`: a run that another process works on, as a terminal shows it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from cli._commands import SMALL, Command, program
+from skillopt.cli._progress import panel
+from skillopt.events import parse_event
+from skillopt.store.run import read_events
+from skillopt.testing import LoopbackProvider
+from skillopt.watch.live import Watcher
+
+PATIENCE = 60
+
+
+def drawn(watcher: Watcher) -> str:
+    out = Console(file=io.StringIO(), width=80, highlight=False)
+    out.print(panel(watcher.status))
+    return str(out.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_once_shows_where_a_run_stands(skillopt: Command, finished: Path) -> None:
+    ran = skillopt("runs", "watch", str(finished), "--once")
+    assert (ran.code, ran.err) == (0, "")
+    for words in ("simulated", "✓gate", "✓test", "val score", "●", "accepted", "calls", "cost unknown", "0 in flight", "finished"):
+        assert words in ran.out, words
+    assert "Simulated: The trained skill is" in ran.out
+
+
+def test_a_run_that_was_stopped_is_said_to_be_nobodys(skillopt: Command, finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "stopped"
+    shutil.copytree(finished, folder)
+    lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
+    (folder / "events.jsonl").write_text("".join(lines[:20]))
+    ran = skillopt("runs", "watch", str(folder))
+    assert ran.code == 0
+    assert "No process works on it. Run the same training command again to go on." in ran.out
+    assert "seed skill: 0." in ran.err  # what was decided so far
+
+
+def test_a_strip_of_stages_fits_a_narrow_terminal(finished: Path, tmp_path: Path) -> None:
+    lines = (finished / "events.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "config.json").write_bytes((finished / "config.json").read_bytes())
+    (tmp_path / "run.db").write_bytes((finished / "run.db").read_bytes())
+    upto = next(number for number, line in enumerate(lines) if '"type":"reflected"' in line)
+    (tmp_path / "events.jsonl").write_text("".join(lines[: upto + 1]))
+    watcher = Watcher(tmp_path)
+    watcher.read()
+    said = drawn(watcher)
+    assert "✓rollout ✓reflect ▶aggregate ·select ·update ·gate ·slow ·test" in said
+    assert "…" not in said
+
+
+def test_every_event_can_be_had_as_json(skillopt: Command, finished: Path) -> None:
+    ran = skillopt("runs", "watch", str(finished), "--json-lines")
+    told = [parse_event(line) for line in ran.out.splitlines()]
+    assert [event for event in told if event.id is not None] == read_events(finished / "events.jsonl")
+
+
+def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) -> None:
+    for words in (("runs", "watch"), ("runs", "watch", str(tmp_path)), ("runs", "watch", str(tmp_path / "nowhere"), "--once")):
+        ran = skillopt(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert "There is no run in" in ran.err
+
+
+def test_runs_itself_is_as_it_was_also_for_a_folder_named_watch(skillopt: Command, finished: Path) -> None:
+    shutil.copytree(finished, "watch")
+    listed = skillopt("runs", "./watch")
+    assert (listed.code, listed.err) == (0, "") and "step 6/6" in listed.out
+    assert len(json.loads(skillopt("runs", "--json", "./watch").out)["runs"]) == 1
+    said = skillopt("runs", "--help").out
+    assert "Usage: skillopt runs" in said and "skillopt runs watch" in said
+    assert "Usage: skillopt runs watch" in skillopt("runs", "watch", "--help").out
+
+
+def test_two_programs_one_works_and_the_other_watches_from_before_it_began(provider: LoopbackProvider, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    watching = program("runs", "watch", str(folder), "--plain", cwd=tmp_path)
+    model = f"compatible:m@{provider.base_url}"
+    options = ["env.name=world", f"model.target={model}", f"model.optimizer={model}", "train.num_epochs=1", *SMALL]
+    working = program("train", "--quiet", "--out_root", str(folder), "--cfg-options", *options, cwd=tmp_path)
+    try:
+        assert working.wait(PATIENCE) == 0
+        out, err = watching.communicate(timeout=PATIENCE)
+    finally:
+        watching.kill()
+        working.kill()
+    assert watching.returncode == 0, err
+    assert err.startswith(f"Waiting for a run in {folder}.")
+    for words in ("seed skill: ", "step 1/", "in flight", "sealed test opened (look 1)"):
+        assert words in err, words
+    assert "✓test" in out and "finished" in out
+
+
+def test_ctrl_c_ends_the_watching_and_not_the_run(tmp_path: Path) -> None:
+    watching = program("runs", "watch", str(tmp_path / "later"), cwd=tmp_path)
+    try:
+        assert watching.stderr is not None and watching.stderr.readline().startswith("Waiting for a run")
+        time.sleep(0.5)
+        watching.send_signal(signal.SIGINT)
+        _, err = watching.communicate(timeout=PATIENCE)
+    finally:
+        watching.kill()
+    assert watching.returncode == 0
+    assert "No longer watching" in err

@@ -1,0 +1,79 @@
+"""The frame around the pages: navigation, theme, phone width, keyboard, and a page for what is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from dashboard._browser import Server, tab
+
+
+def test_a_person_at_the_keyboard_skips_the_navigation(local: Server, browser: Browser, pictures: Path) -> None:
+    with tab(browser, pictures) as desk:
+        page = desk.open(f"{local.url}/doctor")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+
+
+def test_a_screen_reader_finds_landmarks_one_heading_and_the_current_page(local: Server, browser: Browser, pictures: Path) -> None:
+    with tab(browser, pictures) as desk:
+        page = desk.open(f"{local.url}/doctor")
+        assert page.get_by_role("banner").count() == 1
+        assert page.get_by_role("main").count() == 1
+        assert page.get_by_role("heading", level=1).all_inner_texts() == ["Doctor"]
+        navigation = page.get_by_role("navigation", name="Main")
+        assert navigation.locator("[aria-current=page]").inner_text().strip().endswith("Doctor")
+        assert page.locator("html").get_attribute("lang") == "en-US"
+        # Everything one can press or fill in has a name.
+        unnamed = page.evaluate(
+            """() => [...document.querySelectorAll('button, a[href], input, textarea, select, [role=button], [role=checkbox]')]
+            .filter(e => !e.closest('[aria-hidden=true]') && !(e.innerText || '').trim() && !e.getAttribute('aria-label')
+                && !(e.labels && e.labels.length) && !e.closest('label'))
+            .map(e => e.outerHTML)"""
+        )
+        assert unnamed == []
+
+
+def test_the_theme_is_the_systems_until_another_is_chosen_and_is_then_kept(local: Server, browser: Browser, pictures: Path) -> None:
+    with tab(browser, pictures, dark=True) as desk:
+        page = desk.open(f"{local.url}/doctor")
+        page.locator("body.body--dark").wait_for()
+        page.get_by_role("button", name="Theme: system").click()
+        page.locator("body.body--light").wait_for()
+        page = desk.open(f"{local.url}/launch")
+        page.locator("body.body--light").wait_for()
+        page.get_by_role("button", name="Theme: light").click()
+        page.get_by_role("button", name="Theme: dark").wait_for()
+        page.locator("body.body--dark").wait_for()
+
+
+@pytest.mark.parametrize("name", ["launch", "doctor", "sleep"])
+def test_every_page_fits_a_phone_in_the_dark(local: Server, browser: Browser, pictures: Path, name: str) -> None:
+    with tab(browser, pictures, dark=True, phone=True) as phone:
+        page = phone.open(f"{local.url}/{name}")
+        page.locator("body.body--dark").wait_for()
+        phone.picture(f"{name}-phone-dark")
+        assert phone.fits()
+
+
+def test_a_run_that_is_not_there_is_a_sentence_with_the_way_back(local: Server, browser: Browser, pictures: Path) -> None:
+    with tab(browser, pictures, complains=True) as desk:
+        page = desk.open(f"{local.url}/run/0123456789abcdef")
+        assert "There is no run '0123456789abcdef'" in page.get_by_role("alert").inner_text()
+        page.get_by_role("link", name="All runs").wait_for()
+        assert [one for one in desk.complaints if "404" not in one] == []
+
+
+def test_the_doctor_says_what_must_be_fixed_and_how(local: Server, browser: Browser, pictures: Path) -> None:
+    with tab(browser, pictures) as desk:
+        page = desk.open(f"{local.url}/doctor")
+        page.get_by_role("button", name="Run the checks").click()
+        page.get_by_role("heading", name="Machine").wait_for()
+        assert page.get_by_text("must be fixed").count() >= 2
+        assert "needs an API key: set OPENAI_API_KEY" in page.get_by_role("main").inner_text()
+        desk.picture("doctor")

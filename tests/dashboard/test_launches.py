@@ -1,0 +1,157 @@
+"""What a form becomes on the command line, and what is remembered of a start."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from skillopt.dashboard._launch import KEPT, Launches, Wish, chosen_options, split_options
+from skillopt.dashboard._runs import Roots
+from skillopt.errors import ConfigError, UsageError
+from skillopt.files import holder, lock
+from skillopt.process import start_detached
+
+NOW = datetime(2026, 3, 1, 2, 15, tzinfo=timezone.utc)
+TINY = ("env.train_cases=8", "env.val_cases=6", "env.test_cases=6", "train.num_epochs=1", "train.batch_size=8")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Launches:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    if "PYTHONPATH" in os.environ:
+        env["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    return Launches(Roots([tmp_path / "outputs"]), tmp_path, env)
+
+
+def wait_for(desk: Launches, id: str, state: str) -> None:
+    deadline = time.monotonic() + 60
+    while desk.state(desk.load(id)) != state:
+        assert time.monotonic() < deadline, f"{desk.state(desk.load(id))}: {desk.output(desk.load(id))}"
+        time.sleep(0.05)
+
+
+def test_options_are_lines_and_an_empty_field_is_not_given() -> None:
+    assert split_options("a.b=1\n\n # a note\n  c.d=x y  \n") == ("a.b=1", "c.d=x y")
+    assert chosen_options([("budget", " $2 "), ("gate.policy", "")], "a.b=1") == ("budget=$2", "a.b=1")
+    with pytest.raises(ConfigError, match=r"gate\.policy: given twice"):
+        chosen_options([("gate.policy", "strict")], "gate.policy=paired")
+
+
+def test_an_option_is_one_word_of_the_command_line_whatever_is_in_it() -> None:
+    wish = Wish(config="my config.yaml", options=("env.prompt=--out_root=/etc; rm -rf $HOME",))
+    assert wish.arguments("train") == ["train", "--config=my config.yaml", "--cfg-options=env.prompt=--out_root=/etc; rm -rf $HOME"]
+    assert "'env.prompt=--out_root=/etc; rm -rf $HOME'" in wish.spoken
+
+
+async def test_the_estimate_and_its_refusal_are_the_commands_own(desk: Launches) -> None:
+    told = await desk.estimate(Wish(config="quickstart", options=TINY))
+    assert told["simulated"] is True and told["total"]["calls"]["likely"] > 0
+    with pytest.raises(UsageError, match=r"train\.train_size is 5, but the train split has 8 tasks"):
+        await desk.estimate(Wish(config="quickstart", options=(*TINY, "train.train_size=5")))
+    with pytest.raises(ConfigError, match="Did you mean 'quickstart'"):
+        await desk.estimate(Wish(config="quickstar"))
+
+
+def test_a_start_gets_a_folder_below_the_root_and_can_be_resumed_by_the_same_command(desk: Launches, tmp_path: Path) -> None:
+    made = desk.start(Wish(config="quickstart", options=TINY), NOW)
+    assert Path(made.folder) == tmp_path / "outputs" / "quickstart-20260301-021500"
+    wait_for(desk, made.id, "finished")
+    assert (Path(made.folder) / "best_skill.md").is_file()
+    assert "Simulated" in desk.output(made)
+    assert [one.id for one in desk.all()] == [made.id]
+    assert [place.folder for place in desk.roots.runs()] == [Path(made.folder)]
+    events = (Path(made.folder) / "events.jsonl").read_bytes()
+    again = desk.resume(made.id)
+    assert again.folder == made.folder and again.options == made.options
+    wait_for(desk, again.id, "finished")
+    assert (Path(made.folder) / "events.jsonl").read_bytes() == events
+
+
+def test_a_start_is_remembered_by_the_next_dashboard(desk: Launches) -> None:
+    made = desk.start(Wish(config="quickstart", options=("train.train_size=5",)), NOW)
+    wait_for(desk, made.id, "refused: nothing was paid")
+    later = Launches(desk.roots, desk.cwd, desk.environ)
+    assert later.load(made.id) == made and later.state(made) == "ended"
+    assert "train split has 80 tasks" in later.output(made)
+    kept = desk.home / made.id / "output.log"
+    assert desk.home.name == KEPT and kept.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("folder", ["{0}/elsewhere", "elsewhere", "outputs/../elsewhere", "outputs/link/elsewhere"])
+def test_a_run_folder_outside_of_the_roots_is_refused(desk: Launches, tmp_path: Path, folder: str) -> None:
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs" / "link").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="lies outside of"):
+        desk.start(Wish(config="quickstart", options=(*TINY, f"env.out_root={folder.format(tmp_path)}")))
+    assert desk.all() == []
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["model.target.api_key={0}", "model.target.base_url=http://me:{0}@127.0.0.1:1/v1", "model.target=compatible:m@http://me:{0}@[::1]/v1"],
+)
+def test_a_key_is_refused_before_it_could_stand_in_a_command_line(desk: Launches, option: str) -> None:
+    secret = "sk-abcdefghijkl"
+    with pytest.raises(ConfigError, match="Put it into the environment") as caught:
+        desk.start(Wish(config="quickstart", options=(option.format(secret),)))
+    assert secret not in str(caught.value)
+    assert not desk.home.exists()
+
+
+def test_a_run_that_is_worked_on_is_not_started_twice(desk: Launches, tmp_path: Path) -> None:
+    folder = tmp_path / "outputs" / "mine"
+    with lock(folder / ".lock"), pytest.raises(UsageError, match="is being worked on by process"):
+        desk.start(Wish(config="quickstart", options=(*TINY, f"env.out_root={folder}")))
+
+
+def test_only_what_works_on_a_run_can_be_stopped(desk: Launches, tmp_path: Path) -> None:
+    folder = tmp_path / "outputs" / "left"
+    folder.mkdir(parents=True)
+    (folder / ".lock").write_text(str(os.getpid()))  # left behind by a process that was killed; the number is somebody else's now
+    with pytest.raises(UsageError, match="nothing to stop"):
+        desk.stop(folder)
+
+
+@pytest.mark.parametrize("id", ["../../etc", "", "x", "20260301-021500-0000000g", "20260301-021500-00000000/.."])
+def test_an_id_that_is_a_path_starts_nothing(desk: Launches, id: str) -> None:
+    with pytest.raises(UsageError, match="Nothing was started from here"):
+        desk.resume(id)
+
+
+def test_a_record_that_somebody_broke_hides_no_other(desk: Launches) -> None:
+    for id, text in (("20260301-021500-00000000", "{"), ("20260301-021501-00000000", json.dumps({"id": "x"}))):
+        (desk.home / id).mkdir(parents=True)
+        (desk.home / id / "launched.json").write_text(text)
+    (desk.home / "notes").mkdir()
+    assert desk.all() == []
+
+
+def test_a_detached_program_hears_no_signal_meant_for_us_and_cannot_be_missing(tmp_path: Path) -> None:
+    code = "import os; print(os.getsid(0) == os.getpid(), os.environ.get('SECRET'))"
+    child = start_detached([sys.executable, "-c", code], env={}, cwd=tmp_path, output=tmp_path / "kept" / "log")
+    assert child.wait(30) == 0
+    assert (tmp_path / "kept" / "log").read_text() == "True None\n"
+    with pytest.raises(UsageError, match="could not be started"):
+        start_detached([str(tmp_path / "none")], env={}, cwd=tmp_path, output=tmp_path / "log")
+
+
+def test_a_stop_is_an_interrupt_of_the_holder(desk: Launches, tmp_path: Path) -> None:
+    folder = tmp_path / "outputs" / "held"
+    code = f"import time, sys\nfrom skillopt.files import lock\nwith lock({str(folder / '.lock')!r}):\n    time.sleep(60)"
+    child = start_detached([sys.executable, "-c", code], env=desk.environ, cwd=tmp_path, output=tmp_path / "log")
+    try:
+        deadline = time.monotonic() + 30
+        while holder(folder / ".lock") is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert desk.stop(folder) == child.pid
+        assert child.wait(30) in (-signal.SIGINT, 1, 130)
+    finally:
+        child.kill()
+        child.wait(10)
