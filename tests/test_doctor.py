@@ -14,6 +14,7 @@ import pytest
 
 from cli._commands import Command, Ran, run
 from harnesses._stub import stub
+from skillopt.agents import agent, agents
 from skillopt.config import load
 from skillopt.doctor import Subject, examine
 from skillopt.doctor._machine import extras
@@ -224,6 +225,43 @@ def test_an_agent_program_is_tried_with_its_version_and_what_isolates_its_login(
     ran, found = asked(skillopt, None, *settings)
     assert one(found, "agents", "claude_code")["facts"]["isolated_by"] == "CLAUDE_CODE_OAUTH_TOKEN"
     assert "oauth-token-1234567" not in ran.out + ran.err
+
+
+LOGINS = [pytest.param(name, variable, id=f"{name}-{variable}") for name in agents.names() for variable in agent(name).credentials]
+
+
+def in_agent(tmp_path: Path, name: str) -> tuple[str, ...]:
+    """Rollouts inside that program, here a stand-in, with the login it keeps itself."""
+    program = stub(tmp_path, help=" ".join(agent(name).flags))
+    return f"model.target={name}/{agent(name).login}:m", f"model.target.agent.path={program}", "model.optimizer=world"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
+@pytest.mark.parametrize("name", agents.names())
+def test_a_login_that_cannot_be_isolated_is_said_for_every_agent_with_what_would_do_it(
+    name: str, skillopt: Command, tmp_path: Path
+) -> None:
+    ran, found = asked(skillopt, None, *in_agent(tmp_path, name))
+    program, harness = one(found, "agents", name), one(found, "target", "harness")
+    assert program["facts"]["isolated_by"] is None
+    assert "its own login cannot be isolated" in program["text"]
+    assert (ran.code, harness["state"]) == (2, "fix")
+    assert "a rollout runs in a home of its own" in harness["remedy"]
+    for variable in agent(name).credentials or ("a provider",):
+        assert variable in program["text"]
+        assert variable in harness["remedy"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
+@pytest.mark.parametrize(("name", "variable"), LOGINS)
+def test_every_variable_that_is_said_to_isolate_a_login_does(
+    name: str, variable: str, skillopt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "credential-1234567")
+    ran, found = asked(skillopt, None, *in_agent(tmp_path, name), words=("--no-calls",))
+    assert one(found, "agents", name)["facts"]["isolated_by"] == variable
+    assert one(found, "target", "harness")["state"] == "fine", one(found, "target", "harness")
+    assert "credential-1234567" not in ran.out + ran.err
 
 
 def test_checks_run_side_by_side(skillopt: Command, serving: Serving) -> None:

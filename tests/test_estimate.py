@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skillopt.build import Job, prepare
+from skillopt import api
+from skillopt.build import Engine, Job, prepare
 from skillopt.config import load
 from skillopt.estimate import estimate
+from skillopt.testing import Answer, Call, LoopbackProvider
 from train._world import SMALL, train
+
+ROLES = ("target", "optimizer", "judge")
+PRICES = (("input", 1.0), ("output", 4.0))
 
 
 def job_of(folder: Path, **settings: Any) -> Job:
@@ -28,6 +34,7 @@ RUNS = [
     {"optimizer__skill_update_mode": "rewrite_from_suggestions"},
     {"optimizer__skill_update_mode": "full_rewrite_minibatch"},
     {"optimizer__salvage": False, "train__num_epochs": 4},
+    {"gradient__rollouts_per_task": 3},
 ]
 
 
@@ -105,6 +112,82 @@ def test_a_rewrite_is_as_long_as_the_skill_it_writes(tmp_path, mode, paid, said)
     tokens = sum(stages[stage]["total_tokens"] for stage in paid if stage in stages)
     assert sum(line.tokens.low for line in lines) <= tokens <= sum(line.tokens.high for line in lines)
     assert sum(line.tokens.likely for line in lines) == pytest.approx(tokens, rel=0.35)
+
+
+POLITE = "Begin every letter with a greeting."
+
+
+def letters(call: Call) -> Answer:
+    """A simulated target whose letters are never the same twice, a judge that reads them, and an optimizer with an idea a step."""
+    place = call.place or ""
+    if place.startswith("rollout/"):
+        drawn = hashlib.sha256(place.encode()).hexdigest()
+        greeting = "Good morning! " if POLITE in call.text and int(drawn[0], 16) > 3 else ""
+        return Answer(text=f"{greeting}Dear customer, {drawn[:6]} " + "we are glad to help. " * 20, output_tokens=100)
+    if place.startswith("judge/"):
+        greets = "Good morning" in call.text.partition("<work>")[2].partition("</work>")[0]
+        found = [("Good morning" if greets else "", greets), ("Dear customer", True)]
+        findings = [{"criterion": n, "evidence": words, "met": met} for n, (words, met) in enumerate(found, start=1)]
+        return Answer(text=json.dumps({"findings": findings}), output_tokens=120)
+    content = POLITE if "e1/s1" in place else f"- Advice of {place}, kept short."
+    edits = [{"op": "append", "content": content}]
+    return Answer(text=json.dumps({"batch_size": 4, "edits": edits, "patch": {"reasoning": "r", "edits": edits}}), output_tokens=110)
+
+
+async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_takes(tmp_path):
+    rubric = ["Greets the customer before anything else is said", "Names the customer"]
+    rows = [{"id": f"i{n}", "prompt": f"Write to customer {n}, who asks where the parcel is.", "rubric": rubric} for n in range(100)]
+    (tmp_path / "tasks.json").write_text(json.dumps(rows))
+    async with LoopbackProvider(letters) as provider:
+        models = [f"model.{role}=compatible:{role}@{provider.base_url}" for role in ROLES]
+        prices = [f"model.{role}.price.{kind}={price}" for role in ROLES for kind, price in PRICES]
+        given = [
+            "env.name=own",
+            "env.data_path=tasks.json",
+            "env.scorer=judge",
+            "train.batch_size=20",
+            "train.num_epochs=2",
+            "optimizer.salvage=false",
+        ]
+        job = prepare(load(None, flags={}, options=[*given, *models, *prices], environ={}, cwd=tmp_path))
+        said = estimate(job, reply_tokens={"target": 100, "optimizer": 110})
+        async with Engine(job, tmp_path / "run") as engine:
+            paid = (await api.train(engine)).summary["spending"]
+            judged = [entry for entry in engine.run.database.entries() if entry.role == "judge"]
+    lines = [line for line in said.lines if line.role == "judge"]
+    assert [line.stage for line in lines] == ["judge, baseline and test", "judge, steps"]
+    assert sum(line.calls.likely for line in lines) == pytest.approx(len(judged), rel=0.25)
+    assert sum(line.tokens.likely for line in lines) == pytest.approx(sum(entry.charged.tokens for entry in judged), rel=0.25)
+    assert said.calls.likely == pytest.approx(paid["calls"], rel=0.25)
+    assert said.tokens.likely == pytest.approx(paid["tokens"], rel=0.25)
+    assert said.usd.likely == pytest.approx(paid["usd"], rel=0.25)
+    assert said.calls.low <= paid["calls"] <= said.calls.high
+    assert "every answer is judged" in "; ".join(said.assumptions)
+
+
+def test_a_judge_of_pairs_is_asked_twice_and_its_unknown_price_is_unknown(tmp_path):
+    rows = [{"id": f"i{n}", "prompt": f"Write {n}.", "reference": "A letter."} for n in range(20)]
+    (tmp_path / "tasks.json").write_text(json.dumps(rows))
+    models = [f"model.{role}=openai:m" for role in ("target", "optimizer")] + [f"model.{role}.api_key=k-1" for role in ROLES]
+    priced = [f"model.{role}.price.{kind}={price}" for role in ("target", "optimizer") for kind, price in PRICES]
+    given = [*models, "model.judge=openai:j", "env.name=own", "env.data_path=tasks.json", "env.scorer=judge"]
+
+    def found(*more):
+        return estimate(prepare(load(None, flags={}, options=[*given, *priced, *more], environ={}, cwd=tmp_path)))
+
+    alone, pairs = found(), found("env.scorer_options={pairs: true}")
+    assert [line.calls.likely for line in pairs.lines if line.role == "judge"] == [
+        2 * line.calls.likely for line in alone.lines if line.role == "judge"
+    ]
+    assert alone.usd is None
+
+
+def test_inside_an_agent_every_turn_carries_what_the_agent_sends_itself(tmp_path):
+    key = {f"model__{role}__api_key": "k-1" for role in ("target", "optimizer")}
+    alone = estimate(job_of(tmp_path, model__target="anthropic:m", model__optimizer="openai:m", **key))
+    inside = estimate(job_of(tmp_path, model__target="claude_code/anthropic:m", model__optimizer="openai:m", **key, budget="300k tokens"))
+    assert inside.tokens.likely > 10_000 * alone.lines[0].calls.likely
+    assert "10,000 tokens of the agent's own" in "; ".join(inside.assumptions)
 
 
 def test_a_rate_that_nobody_sets_for_whole_skills_costs_nothing(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,16 @@ def test_claude_code_is_asked_without_tools_skills_or_settings() -> None:
     assert launch.env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "77"
 
 
+def test_claude_code_is_shown_images_with_the_question_and_needs_no_tool_to_read_them(tmp_path: Path) -> None:
+    image = tmp_path / "image-1.jpg"
+    image.write_bytes(b"jpg")
+    launch = agent("claude_code").ask(ask(access(), images=(image,)))
+    assert launch.arguments[-2:] == ("--input-format", "stream-json")
+    source = {"type": "base64", "media_type": "image/jpeg", "data": "anBn"}
+    told = {"role": "user", "content": [{"type": "text", "text": PROMPT}, {"type": "image", "source": source}]}
+    assert json.loads(launch.stdin) == {"type": "user", "message": told}
+
+
 def test_claude_code_takes_a_setup_token_as_a_token_and_its_settings_where_they_are_set() -> None:
     launch = agent("claude_code").work(
         work(access(key="sk-ant-oat01-token"), settings={"effort": "high", "max_thinking_tokens": 9, "profile": "/s"})
@@ -103,7 +114,8 @@ def test_codex_at_work() -> None:
 def test_codex_is_asked_without_a_shell_and_with_a_schema_in_a_file() -> None:
     launch = agent("codex").ask(ask(access(), schema={"type": "object"}))
     assert launch.arguments[30:] == (
-        *("--disable", "shell_tool", "--disable", "unified_exec", "--sandbox", "read-only", "--ephemeral", "--ignore-user-config"),
+        *("--disable", "shell_tool", "--disable", "unified_exec", "--disable", "view_image"),
+        *("--sandbox", "read-only", "--ephemeral", "--ignore-user-config"),
         *("--config", "skills.include_instructions=false", "--config", "project_doc_max_bytes=0", "--config", 'web_search="disabled"'),
         *("--output-schema", "/r/schema.json", "-"),
     ), launch.arguments
@@ -144,6 +156,23 @@ def test_opencode_at_work() -> None:
     assert KEY not in config
     assert launch.env["SKILLOPT_AGENT_KEY"] == KEY
     assert launch.stdin == PROMPT
+
+
+def test_opencode_beside_images_is_asked_for_the_skill_in_words_as_its_commands_leave_files_out() -> None:
+    launch = agent("opencode").work(work(pointed("opencode"), images=(Path("/r/workspace/a.png"),)))
+    assert launch.arguments[-1] == "--file=/r/workspace/a.png"
+    assert "--command" not in launch.arguments
+    assert "house-style" in launch.stdin.split("\n")[0]
+    assert launch.stdin.endswith(PROMPT)
+    (config,) = map(json.loads, launch.files.values())
+    assert config["provider"]["skillopt"]["models"]["m1"]["modalities"]["input"] == ["text", "image"]
+
+
+@pytest.mark.parametrize("name", ["init", "review"])
+def test_a_skill_named_like_a_command_of_opencode_cannot_be_forced(name: str) -> None:
+    with pytest.raises(ConfigError, match="Rename the skill"):
+        agent("opencode").work(work(pointed("opencode"), skill=name))
+    assert "--command" not in agent("opencode").work(work(pointed("opencode"), skill=name, activation="natural")).arguments
 
 
 def test_cursor_at_work_and_asked() -> None:

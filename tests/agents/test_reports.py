@@ -51,6 +51,57 @@ def test_a_transcript_of_another_workspace_proves_nothing(place: Place) -> None:
     assert agent("claude_code").report(printed("claude_code"), place, "other-style").loaded == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"), [("claude_code", ".claude/projects/-workspace/s.jsonl"), ("codex", ".codex/sessions/2026/11/15/rollout-1.jsonl")]
+)
+def test_a_skill_of_the_same_name_elsewhere_proves_nothing(name: str, kept: str, place: Place) -> None:
+    """In a home that is used in place the user's own skill of that name would be loaded before the one that is measured."""
+    transcript(name, place.home / kept)
+    text = (place.home / kept).read_text()
+    assert text.count("/workspace/.") == 1
+    (place.home / kept).write_text(text.replace("/workspace/.", "/home/me/agents/."))
+    (place.home / kept).open("a").write(json.dumps({"cwd": "/workspace"}))
+    assert agent(name).report(printed(name), place, "house-style").loaded == ()
+
+
+def test_copilot_s_own_skill_of_that_name_proves_nothing(place: Place) -> None:
+    theirs = (STREAMS / "copilot.jsonl").read_text().replace('"skillSource":"project"', '"skillSource":"personal"')
+    assert agent("copilot").report(said(theirs), place, "house-style").loaded == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "loaded"),
+    [
+        ("cat .claude/skills/house-style/SKILL.md", ("SKILL.md",)),
+        ("cat ./.claude/skills/house-style/references/a.md", ("references/a.md",)),
+        ("cat /workspace/.claude/skills/house-style/SKILL.md", ("SKILL.md",)),
+        ("cat ~/.claude/skills/house-style/SKILL.md", ()),
+        ("cat /home/me/.claude/skills/house-style/SKILL.md", ()),
+    ],
+)
+def test_only_files_of_the_measured_skill_count_as_read(command: str, loaded: tuple[str, ...], place: Place) -> None:
+    use = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": command}}
+    told = [{"type": "assistant", "message": {"content": [use]}}, {"type": "result", "subtype": "success", "result": "x"}]
+    found = agent("claude_code").report(said("\n".join(map(json.dumps, told))), place, "house-style")
+    assert found.loaded == loaded
+
+
+def test_a_workspace_whose_path_is_not_ascii_proves_as_well(place: Place) -> None:
+    named = replace(place, workspace=Path("/tmp/ein Ort für 日本/workspace"))
+    record = {
+        "type": "user",
+        "message": {
+            "content": [{"type": "text", "text": f"Base directory for this skill: {named.workspace}/.claude/skills/house-style\n\nB"}]
+        },
+    }
+    for escaped in (True, False):
+        kept = place.home / ".claude" / "projects" / f"p{escaped}" / "s.jsonl"
+        kept.parent.mkdir(parents=True)
+        kept.write_text(json.dumps(record, ensure_ascii=escaped), encoding="utf-8")
+        assert agent("claude_code").report(printed("claude_code"), named, "house-style").loaded == ("SKILL.md",)
+        kept.unlink()
+
+
 def test_codex_tells_its_commands_and_its_transcript_proves_the_skill(place: Place) -> None:
     transcript("codex", place.home / ".codex" / "sessions" / "2026" / "11" / "15" / "rollout-1.jsonl")
     report = agent("codex").report(printed("codex"), place, "house-style")
@@ -80,8 +131,8 @@ def test_opencode_counts_every_step(place: Place) -> None:
     assert report.usage == Usage(input_tokens=200, output_tokens=14, cached_tokens=0, reasoning_tokens=0)
 
 
-def test_cursor_in_its_documented_form() -> None:
-    report = agent("cursor").report(printed("cursor"), PLACE, "house-style")
+def test_cursor_in_its_documented_form(place: Place) -> None:
+    report = agent("cursor").report(printed("cursor"), place, "house-style")
     assert [message.role for message in report.messages] == ["assistant", "assistant", "tool", "assistant", "tool", "assistant"]
     assert [call.name for message in report.messages for call in message.tool_calls] == ["read", "list"]
     assert (report.answer, report.loaded, report.usage, report.model) == ("<answer>Paris</answer>", ("SKILL.md",), None, "Composer")

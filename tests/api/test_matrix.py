@@ -147,10 +147,14 @@ async def test_what_an_outage_left_open_is_all_that_is_asked_for_later(tmp_path:
 
 
 async def test_a_cell_that_was_complete_when_somebody_stopped_it_is_kept(tmp_path: Path) -> None:
-    async with LoopbackProvider(world_answers()) as quick, LoopbackProvider(world_answers(), latency=lambda call: 1.5) as slow:
+    async with LoopbackProvider(world_answers()) as quick, LoopbackProvider(world_answers(), latency=lambda call: 3) as slow:
         job, targets = both(quick, slow, "env.workers=60")
         work = asyncio.ensure_future(api.matrix(job, SKILLS, ["val"], tmp_path, targets=targets, retry=ONCE))
-        await asyncio.sleep(0.7)
+        for _ in range(100):
+            if quick.calls == 24:
+                break
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)  # the last answers are under way
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work

@@ -40,6 +40,18 @@ if has("HANG"):
 if has("LEAVES-BEHIND"):
     away = subprocess.Popen([sys.executable, "-IS", "-c", "import time; time.sleep(120)"], start_new_session=True)
     (pathlib.Path({note!r}) / "left.pids").write_text(str(away.pid))
+if has("BARE-DAEMON"):
+    subprocess.Popen(["/usr/bin/env", "-i", sys.executable, "-IS", "-c", "import time; time.sleep(120)", {note!r}],
+                     start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+if has("MAKES-HUGE"):
+    with open("huge.bin", "wb") as huge:
+        huge.truncate(200 << 30)
+if has("SHUTS"):
+    pathlib.Path("shut.txt").write_text("closed")
+    pathlib.Path("shut.txt").chmod(0)
+if has("FLOODS"):
+    for _ in range(100):
+        sys.stdout.write(("x" * 1023 + "\\n") * 1024)
 if has("SLOWLY"):
     time.sleep(1)
 first = prompt.split(" ", 1)[0]
@@ -62,13 +74,32 @@ read = dict(type="tool_use", id="t2", name="Read", input=dict(file_path=path))
 if has("READS-IT"):
     say(type="assistant", message=dict(content=[read]))
     say(type="user", message=dict(content=[dict(type="tool_result", tool_use_id="t2", content="1\\tSECRET RULE")]))
+for path in pathlib.Path("documents").glob("*") if has("SPOILS") else ():
+    try:
+        path.chmod(0o600)
+        path.write_text("as I want it")
+    except OSError as error:
+        say(type="assistant", message=dict(content=[dict(type="text", text="not changed: " + error.strerror)]))
+if has("DELETES"):
+    try:
+        pathlib.Path("documents").chmod(0o700)
+        next(pathlib.Path("documents").glob("*")).unlink()
+    except OSError as error:
+        say(type="assistant", message=dict(content=[dict(type="text", text="not changed: " + error.strerror)]))
 if has("EDITS"):
     pathlib.Path("made.txt").write_text("made by " + prompt.split("EDITS ")[1].split()[0])
-if has("LOOKS-AT "):
+if has("READS-DOCUMENTS"):
+    end(json.dumps(dict((path.name, path.read_text()) for path in pathlib.Path("documents").rglob("*"))))
+elif has("LOOKS-AT "):
     there = [path for path in prompt.split("LOOKS-AT ")[1].split()[0].split(",") if pathlib.Path(path).exists()]
     end(json.dumps(there))
 elif has("TELLS-ENV"):
     end(json.dumps(dict(os.environ)))
+elif has("READS-REFERENCE"):
+    found = sorted((pathlib.Path(".claude/skills")).glob("*/references/*"))
+    end("<answer>" + " ".join(path.read_text() for path in found) + "</answer>")
+elif has("TELLS-PROMPT"):
+    end(prompt)
 elif has("SILENT"):
     end("")
 else:

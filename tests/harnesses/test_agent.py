@@ -114,6 +114,25 @@ async def test_files_and_images_are_in_the_workspace_and_what_changed_comes_back
     assert {name: base64.b64decode(data).decode() for name, data in done.files.items()} == {"made.txt": "made by it"}
 
 
+async def test_a_file_of_any_size_is_refused_without_being_read(tmp_path: Path) -> None:
+    with pytest.raises(Fault, match="more than 8 MB of files") as caught:
+        await rollout(harness(tmp_path), "MAKES-HUGE")  # 200 GB, of which nothing is written
+    assert caught.value.kind == "contract"
+
+
+async def test_a_file_that_the_agent_shut_comes_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Path.read_bytes
+
+    def as_a_user(path: Path) -> bytes:  # root reads what nobody may
+        if path.name == "shut.txt" and not path.stat().st_mode & 0o400:
+            raise PermissionError(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", as_a_user)
+    done = await rollout(harness(tmp_path), "SHUTS")
+    assert base64.b64decode(done.files["shut.txt"]) == b"closed"
+
+
 async def test_an_empty_answer_is_the_targets_own_failure_unless_it_made_a_file(tmp_path: Path) -> None:
     assert (await rollout(harness(tmp_path), "SILENT")).failure == "empty"
     assert (await rollout(harness(tmp_path), "SILENT EDITS it")).failure is None
@@ -138,9 +157,30 @@ async def test_what_an_agent_leaves_running_ends_with_it(tmp_path: Path) -> None
     assert is_gone(int((tmp_path / "left.pids").read_text()))
 
 
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists() or not is_there(), reason="needs bubblewrap and a Python of the system's")
+async def test_behind_the_wall_even_a_daemon_without_our_mark_ends_with_the_agent(tmp_path: Path) -> None:
+    folder = tmp_path / "program"
+    folder.mkdir()
+    made = harness(tmp_path, agent={"path": str(stub(folder, python="/usr/bin/python3"))})
+    assert "rule" in (await rollout(made, "BARE-DAEMON")).answer
+    for _ in range(250):
+        if not [line for line in command_lines() if str(folder) in line]:
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("the daemon lives on")
+
+
+async def test_an_agent_that_prints_without_end_is_no_measurement_and_no_burden(tmp_path: Path) -> None:
+    with pytest.raises(Fault, match="printed more than can be kept") as caught:
+        await rollout(harness(tmp_path), "FLOODS")  # 100 MB
+    assert caught.value.kind == "parse"
+
+
 async def test_a_flag_that_is_gone_is_a_broken_contract_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(Fault, match=r"9\.9\.9 .* does not know .*--tools.*npm install") as caught:
-        await rollout(harness(tmp_path, help="--print --output-format --verbose --model --setting-sources --allowedTools"), "one")
+        await rollout(
+            harness(tmp_path, help="--print --output-format --input-format --verbose --model --setting-sources --allowedTools"), "one"
+        )
     assert caught.value.kind == "contract"
 
 

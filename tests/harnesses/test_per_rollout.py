@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from harnesses._stub import stub
-from skillopt.build import Lab, prepare
+from skillopt import api
+from skillopt.build import Engine, Lab, prepare
 from skillopt.config import load
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluate.runner import Row
+from skillopt.events import Checkpoint
 from skillopt.tasks.rollout import Scored
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
@@ -63,3 +65,17 @@ async def test_a_measured_rollout_is_not_run_again(tmp_path: Path) -> None:
         calls = made.ledger.spent.calls
         assert await measured(made, 0)
         assert made.ledger.spent.calls == calls
+
+
+async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap_that_nobody_sends(tmp_path: Path) -> None:
+    """The output cap (16,384 tokens and more) would have taken more than half of this budget, and the test with it."""
+    settings = ["budget.tokens=20000", "budget.per_rollout.tokens=2000", "env.test_cases=4", "evaluation.repeats=1", "train.num_epochs=1"]
+    target = ["model.target=claude_code/anthropic:m@http://127.0.0.1:1", "model.target.api_key=sk-key-1", "model.optimizer=world"]
+    world = ["env.name=world", "env.train_cases=3", "env.val_cases=6", f"model.target.agent.path={stub(tmp_path)}"]
+    job = prepare(load(None, flags={}, options=[*world, *target, *settings], environ={}, cwd=tmp_path))
+    assert job.target.max_tokens > 10_000
+    async with Engine(job, tmp_path / "run") as engine:
+        result = await api.train(engine)
+    (set_aside,) = {event.state["set_aside"]["tokens"] for event in engine.run.history if isinstance(event, Checkpoint)}
+    assert set_aside == 2 * 4 * 110 * 13 // 10 + 2000
+    assert result.test is not None, result.summary["claim"]

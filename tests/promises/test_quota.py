@@ -7,9 +7,9 @@ from pathlib import Path
 from promises._runs import make_job, run
 from skillopt import api
 from skillopt.build import Engine
-from skillopt.cli._status import Status
 from skillopt.events import Event, StageClosed
 from skillopt.testing import LoopbackProvider, Quota, world_answers
+from skillopt.watch.status import Status
 
 SIZES = ("env.train_cases=40", "env.val_cases=60", "env.test_cases=60", "train.batch_size=20", "train.num_epochs=1")
 

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 SKILL = "---\nname: skillopt-target\ndescription: House rules.\n---\n\nHOUSE-RULE-7: name the city only.\n"
 ALL = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)]
-TRAINED = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX)]
+QUICK = (CLAUDE, CODEX)
 
 
 class Seen:
@@ -118,7 +118,7 @@ async def test_a_task_whose_result_is_an_edited_file(agent: RealAgent, tmp_path:
 
 
 @pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
-@pytest.mark.parametrize("agent", TRAINED)
+@pytest.mark.parametrize("agent", ALL)
 async def test_a_spreadsheet_task_solved_with_a_file(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
     data = make_data(tmp_path / "data")
     write = f"ls; cat > solution.py <<'END'\n{DOUBLE}END"
@@ -131,16 +131,19 @@ async def test_a_spreadsheet_task_solved_with_a_file(agent: RealAgent, tmp_path:
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["solution.py"]), outcome.score
     listed = [message.content for message in outcome.trajectory.messages if message.role == "tool"]
-    assert job.splits.train[0].files[0].name in listed[0], "the workbook lies in the workspace"
+    assert job.splits.train[0].files[0].name in "".join(listed), "the workbook lies in the workspace"
     assert "_answer" not in "".join(listed), "the golden workbooks were in sight"
 
 
-@pytest.mark.parametrize("agent", TRAINED)
+@pytest.mark.parametrize("agent", ALL)
 async def test_a_training_run_of_two_steps(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+    # The other two take ten times as long for a rollout.
+    sizes = ["env.train_cases=4", "env.val_cases=3", "env.test_cases=2", "train.batch_size=2"]
+    if agent in QUICK:
+        sizes = ["env.train_cases=8", "env.val_cases=6", "env.test_cases=4", "train.batch_size=4"]
     async with LoopbackProvider(agent_world(agent), lenient=True) as provider:
         options = [
-            *("env.name=world", "env.train_cases=8", "env.val_cases=6", "env.test_cases=4", "env.workers=4", "evaluation.repeats=1"),
-            *("train.batch_size=4", "train.num_epochs=1", "env.exec_timeout=60"),
+            *("env.name=world", *sizes, "env.workers=4", "evaluation.repeats=1", "train.num_epochs=1", "env.exec_timeout=120"),
             *agent.options(provider, machine_env),
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from real.test_agents import Seen, searchqa
 from skillopt.build import Lab, prepare
 from skillopt.errors import ModelError
 from skillopt.evaluate.runner import Row
-from skillopt.messages import Message, Request
+from skillopt.messages import Image, Message, Request
 from skillopt.models import providers
 from skillopt.models._model import ModelSpec
 from skillopt.process import run_process
@@ -188,6 +189,24 @@ async def test_a_chat_through_the_cli_has_no_tools_and_nothing_of_the_users(
     assert not {agent.shell, "Read", "view", "Skill", "skill"} & set(call.tools)
     assert PLANTED not in json.dumps(call.body)
     assert not told.exists()
+
+
+@pytest.mark.parametrize(("name", "agent"), CHATS)
+async def test_an_image_in_a_chat_through_the_cli_reaches_the_model(
+    name: str, agent: RealAgent, home: Path, machine_env: Mapping[str, str]
+) -> None:
+    """Without tools nobody could read a file that the prompt only names."""
+    seen = Seen(lambda call: "A dot.")
+    program = cli(agent.package, agent.version, agent.binary, env=machine_env)
+    dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    asked = Message(role="user", content="What is it, QUESTION-MARK?", images=(Image(media_type="image/png", data=dot),))
+    async with LoopbackProvider(seen, lenient=True, api_key="sk-loopback-chat-key") as provider:
+        url = provider.url if name == "claude_cli" else provider.base_url
+        spec = ModelSpec(provider=name, name="m1", base_url=url, api_key="sk-loopback-chat-key", options={"path": str(program)}, timeout=60)
+        reply = await providers.get(name)(spec).complete(replace(QUESTION, messages=(QUESTION.messages[0], asked)))
+    assert reply.text == "A dot."
+    (call,) = [call for call in seen.calls if "QUESTION-MARK" in call.text]
+    assert dot in json.dumps(call.body)
 
 
 @pytest.mark.parametrize(("name", "agent"), [CHATS[0], CHATS[2]])

@@ -37,6 +37,8 @@ class Place:
     temp: Path
     config: Path | None = None
     """The CLI's own configuration folder that is used in place, where the user named one; else it is a fresh one in `home`."""
+    documents: Path | None = None
+    """A folder below `workspace` that the agent may read and not change, where its task has documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +94,12 @@ class Report:
     model: str = ""
     loaded: tuple[str, ...] = ()
     """Files of the skill that came before the model, as proof: loaded by the CLI, or read by the agent."""
+    seconds: float | None = None
+    """How long the CLI ran, by our clock."""
 
 
 class Agent(Protocol):
-    """One agent CLI. All methods are pure except `report`, which may read what the CLI left in the place."""
+    """One agent CLI. Methods only read: `ask` and `work` the images they are given, `report` what the CLI left in the place."""
 
     name: str
     login: str

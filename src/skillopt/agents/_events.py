@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from skillopt.agents._agent import Place
 from skillopt.errors import Fault, Kind
 from skillopt.messages import Message, ToolCall, Usage
 from skillopt.process import Finished
@@ -37,6 +38,7 @@ _SIGNS: tuple[tuple[Kind, str], ...] = (
         r"|stream disconnected|(?:status|error|http)\D{0,12}5\d\d\b|econnre|enotfound|fetch failed",
     ),
 )
+_NO_PATH = re.compile(r"[^\w./~$:-]")
 # A login that is gone, told as if it were the answer.
 _LOGGED_OUT = re.compile(
     r"\W{0,4}(?:not logged in|invalid api key|please (?:run /login|log ?in)|authentication (?:failed|required))", re.IGNORECASE
@@ -99,11 +101,16 @@ def shown(text: str) -> str:
 
 def transcripts(folder: Path, pattern: str, workspace: Path) -> Iterator[dict[str, Any]]:
     """The records of every transcript below a folder that is about this workspace."""
-    about = json.dumps(str(workspace))[1:-1].encode()
+    about = [name.encode() for name in _written(str(workspace))]
     for file in sorted(folder.glob(pattern)):
         content = file.read_bytes()
-        if about in content:
+        if any(name in content for name in about):
             yield from events(content)
+
+
+def _written(text: str) -> set[str]:
+    """A text as JSON has it, with letters beyond ASCII as they are or escaped."""
+    return {json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (True, False)}
 
 
 def tool_message(call: str, content: str) -> Message:
@@ -120,13 +127,21 @@ def call_message(text: str, calls: Iterable[tuple[str, str, Any]]) -> Message:
     return Message(role="assistant", content=text, tool_calls=asked)
 
 
-def read_skill_files(messages: Iterable[Message], folder: str, name: str) -> list[str]:
-    """Files of the installed skill that tool calls name, relative to the skill: what the agent read by itself."""
+def read_skill_files(messages: Iterable[Message], place: Place, folder: str, name: str) -> list[str]:
+    """Files of the installed skill that tool calls name, relative to the skill: what the agent read by itself.
+
+    One of the same name elsewhere, in a home that is used in place, is another skill.
+    """
     pattern = re.compile(rf"{re.escape(folder)}/{re.escape(name)}/([\w./-]+)")
+    roots = tuple(f"{written}/" for written in _written(place.workspace.as_posix()))
     found: list[str] = []
     for message in messages:
         for call in message.tool_calls:
-            found += [match.rstrip(".") for match in pattern.findall(call.arguments.replace("\\\\", "/"))]
+            said = call.arguments.replace("\\\\", "/")
+            for match in pattern.finditer(said):
+                before = said[: match.start()]
+                if before.endswith(roots) or _NO_PATH.split(before)[-1] in ("", "./", "$PWD/"):
+                    found.append(match[1].rstrip("."))
     return found
 
 

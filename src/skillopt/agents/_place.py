@@ -57,10 +57,12 @@ def bare_env() -> Iterator[dict[str, str]]:
 
 
 def remove(root: Path) -> None:
-    """Remove a tree, also what an agent made read-only in it."""
+    """Remove a tree, also what an agent made read-only in it; nothing above it is touched."""
 
     def again(function: Callable[..., Any], path: str, _error: Any) -> None:
         for each in (Path(path).parent, Path(path)):
+            if not each.is_relative_to(root) or each.is_symlink():
+                continue
             with contextlib.suppress(OSError):
                 each.chmod(stat.S_IRWXU)
         with contextlib.suppress(OSError):

@@ -57,6 +57,7 @@ def _arguments(program: Path, place: Place, also: Iterable[Path]) -> list[str]:
         *(bwrap, "--die-with-parent", "--unshare-pid", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
         *(part for path in dict.fromkeys(seen) for part in ("--ro-bind-try", path, path)),
         *(part for path in writable for part in ("--bind", path, path)),
+        *(() if place.documents is None else ("--ro-bind", str(place.documents), str(place.documents))),
         *("--chdir", str(place.workspace), "--"),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from fractions import Fraction
@@ -58,7 +59,10 @@ class ClaudeCode:
     providers = frozenset({"anthropic"})
     credentials = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY")
     settings = frozenset({"path", "home", "profile", "use_sdk", "effort", "max_thinking_tokens", "activation"})
-    flags = ("--print", "--output-format", "--verbose", "--model", "--tools", "--strict-mcp-config", "--setting-sources", "--allowedTools")
+    flags = (
+        *("--print", "--output-format", "--input-format", "--verbose", "--model", "--tools", "--strict-mcp-config", "--setting-sources"),
+        "--allowedTools",
+    )
     help = ("--help",)
     images = True
     reports_usage = True
@@ -76,12 +80,13 @@ class ClaudeCode:
             *("--tools", "", "--setting-sources", "", "--disable-slash-commands", "--no-session-persistence"),
             *(["--safe-mode"] if own else []),
             *(["--json-schema", json.dumps(ask.schema)] if ask.schema is not None else []),
+            *(["--input-format", "stream-json"] if ask.images else []),
         ]
         env = self._env(ask.access, ask.settings, ask.place) | {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(ask.max_tokens)}
         return Launch(
             arguments=tuple(arguments),
             env=env,
-            stdin=_with_images(ask.prompt, [str(path) for path in ask.images]),
+            stdin=_message(ask.prompt, ask.images) if ask.images else ask.prompt,
             files={system: ask.system or "Answer the question."},
             own_home=own,
         )
@@ -175,15 +180,18 @@ class ClaudeCode:
         return fault(self.name, answer or f"it ended with {result.get('subtype')}", otherwise="unavailable", kind=kind)
 
     def _loaded(self, place: Place, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
-        """Its own transcript shows the skill's text where it was put before the model; reading the files is proof as well."""
+        """Its own transcript shows the skill's text where it was put before the model; reading the files is proof as well.
+
+        A skill of this name in a home that is used in place goes before the one that is measured, and proves nothing of it.
+        """
         found = []
         for record in transcripts(_config(place) / "projects", "*/*.jsonl", place.workspace):
             content = record.get("message", {}).get("content") if record.get("type") == "user" else None
             for block in content if isinstance(content, list) else []:
                 text = block.get("text") if isinstance(block, dict) else None
-                if isinstance(text, str) and text.startswith(_LOADED) and text.split("\n", 1)[0].endswith(f"/{skill}"):
+                if isinstance(text, str) and text.split("\n", 1)[0] == f"{_LOADED}{place.workspace / self.skills / skill}":
                     found.append("SKILL.md")
-        return unique([*found, *read_skill_files(messages, self.skills, skill)])
+        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
 
 
 def _config(place: Place) -> Path:
@@ -216,8 +224,18 @@ def _text(content: Any) -> str:
     return str(content or "")
 
 
+def _message(prompt: str, images: tuple[Path, ...]) -> str:
+    """A question with its images as one line of its input stream: without tools it can read no file."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": prompt}]
+    for path in images:
+        kind = f"image/{path.suffix.removeprefix('.').replace('jpg', 'jpeg')}"
+        data = base64.b64encode(path.read_bytes()).decode()
+        blocks.append({"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}})
+    return json.dumps({"type": "user", "message": {"role": "user", "content": blocks}}) + "\n"
+
+
 def _with_images(prompt: str, paths: list[str]) -> str:
-    """It takes images by reading files, so the prompt names them."""
+    """At work it takes images by reading files, so the prompt names them."""
     return prompt if not paths else f"{prompt}\n\nImages that belong to this (read each of them first): {', '.join(paths)}"
 
 

@@ -30,7 +30,7 @@ KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
 _OFF = ("apps", "plugins", "remote_plugin", "multi_agent", "goals", "image_generation", "memories", "hooks")
 """Features that bring in what is no part of the measurement: other people's tools, helpers, notes."""
-_NO_TOOLS = ("shell_tool", "unified_exec")
+_NO_TOOLS = ("shell_tool", "unified_exec", "view_image")
 _SECRETS = ["*KEY*", "*TOKEN*", "*SECRET*"]
 
 
@@ -181,12 +181,13 @@ class Codex:
     def _loaded(self, place: Place, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
         """Its own transcript holds the skill it put before the model; reading the files is proof as well."""
         found = []
+        ours = f"<skill>\n<name>{skill}</name>\n<path>{place.workspace / self.skills / skill / 'SKILL.md'}</path>"
         for record in transcripts(_config(place) / "sessions", "**/*.jsonl", place.workspace):
             payload = record.get("payload") if record.get("type") == "response_item" else None
             for part in payload.get("content") or [] if isinstance(payload, dict) and payload.get("role") == "user" else []:
-                if isinstance(part, dict) and str(part.get("text")).startswith(f"<skill>\n<name>{skill}</name>"):
+                if isinstance(part, dict) and str(part.get("text")).startswith(ours):
                     found.append("SKILL.md")
-        return unique([*found, *read_skill_files(messages, self.skills, skill)])
+        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
 
 
 def _config(place: Place) -> Path:

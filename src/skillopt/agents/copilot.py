@@ -48,7 +48,7 @@ class Copilot:
     tested = "1.0.102"
     skills = ".claude/skills"
     providers = frozenset({"openai", "compatible", "anthropic"})
-    credentials = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN")
+    credentials = ("COPILOT_GITHUB_TOKEN",)  # GH_TOKEN and GITHUB_TOKEN may do far more than this: they are not passed on by chance
     settings = frozenset({"path", "home", "effort", "allow_all_tools", "activation"})
     flags = ("--output-format", "--stream", "--model", "--allow-all-tools", "--available-tools", "--usage-output-file", "--no-ask-user")
     help = ("--help",)
@@ -96,7 +96,7 @@ class Copilot:
             finish="stop",
             calls=sum(event.get("type") == "assistant.turn_start" for event in told) or 1,
             usage=_usage(place.root / _USAGE),
-            loaded=() if skill is None else self._loaded(messages, skill),
+            loaded=() if skill is None else self._loaded(told, messages, place, skill),
         )
 
     def _common(self, access: Access, settings: Mapping[str, Any], place: Place) -> list[str]:
@@ -129,15 +129,22 @@ class Copilot:
         kind = _KINDS.get(str(error.get("errorType"))) or kind_of_status(error.get("statusCode"))
         return fault(self.name, str(error.get("message") or "the session failed"), otherwise="unavailable", kind=kind)
 
-    def _loaded(self, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
-        """Its `skill` tool says that the skill was loaded; reading the files is proof as well."""
+    def _loaded(self, told: list[dict[str, Any]], messages: tuple[Message, ...], place: Place, skill: str) -> tuple[str, ...]:
+        """Its `skill` tool says that the skill was loaded, and from the workspace; reading the files is proof as well."""
         refused = {message.tool_call_id for message in messages if message.role == "tool" and "loaded successfully" not in message.content}
+        refused |= {str(mapping(event.get("data")).get("toolCallId")) for event in told if _source(event) not in ("", "project")}
         found = []
         for message in messages:
             for call in message.tool_calls:
                 if call.name == "skill" and call.id not in refused and json.loads(call.arguments).get("skill") == skill:
                     found.append("SKILL.md")
-        return unique([*found, *read_skill_files(messages, self.skills, skill)])
+        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
+
+
+def _source(event: Mapping[str, Any]) -> str:
+    """Where a skill that was loaded lies: `project` is the workspace; empty for anything else that happened."""
+    telemetry = mapping(mapping(event.get("data")).get("toolTelemetry"))
+    return str(mapping(telemetry.get("properties")).get("skillSource") or "")
 
 
 def _messages(told: list[dict[str, Any]]) -> list[Message]:

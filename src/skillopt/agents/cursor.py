@@ -87,7 +87,7 @@ class Cursor:
             calls=1 + sum(bool(message.tool_calls) for message in messages),
             usage=None,
             model=str(next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""),
-            loaded=() if skill is None else unique(read_skill_files(messages, self.skills, skill)),
+            loaded=() if skill is None else unique(read_skill_files(messages, place, self.skills, skill)),
         )
 
     def _common(self, access: Access, place: Place) -> list[str]:

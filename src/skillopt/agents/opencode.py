@@ -15,6 +15,7 @@ from skillopt.agents._events import (
     count,
     events,
     fault,
+    forced_by_words,
     kind_of_status,
     mapping,
     no_result,
@@ -32,6 +33,8 @@ KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
 _PACKAGES = {"anthropic": "@ai-sdk/anthropic", "openai": "@ai-sdk/openai", "compatible": "@ai-sdk/openai-compatible"}
 _DENIED = {"webfetch": "deny", "websearch": "deny", "external_directory": "deny", "question": "deny"}
+_COMMANDS = ("init", "review")
+"""Commands of its own, which go before a skill of that name."""
 _LOADED = "Base directory for this skill: "
 
 
@@ -51,7 +54,7 @@ class OpenCode:
     help = ("run", "--help")
     images = True
     reports_usage = True
-    forced_by = "`--command name`"
+    forced_by = "`--command name`; beside images asked for in words"
     proven_by = "its database, or reading the file"
     network = "on"
 
@@ -60,23 +63,32 @@ class OpenCode:
         raise ConfigError("opencode is no chat provider. Name the service behind it, such as 'anthropic:MODEL' or 'compatible:MODEL@URL'.")
 
     def work(self, work: Work) -> Launch:
-        """In the workspace with its tools; a forced skill is run as the command that every skill is."""
+        """In the workspace with its tools; a forced skill is run as the command that every skill is, beside images asked for in words."""
         access, config = work.access, work.place.root / "opencode.json"
         if access.provider not in _PACKAGES:
             raise ConfigError("opencode needs a provider, such as 'opencode/anthropic:MODEL' or 'opencode/compatible:MODEL@URL'.")
         effort = text_setting(work.settings, "effort") or access.effort
         forced = work.skill is not None and work.activation == "forced"
+        is_command = forced and not work.images  # a command leaves out the files that come with it
+        if is_command and work.skill in _COMMANDS:
+            raise ConfigError(
+                f"opencode has a command of its own named {work.skill!r}, so a skill of that name cannot be forced. Rename the skill, "
+                "or set model.target.agent.activation to natural."
+            )
         arguments = [
             *("run", "--pure", "--format", "json", "--title", "rollout", "--model", f"{_PROVIDER}/{access.model}"),
             *(["--variant", effort] if effort else []),
-            *(["--command", str(work.skill)] if forced else []),
+            *(["--command", str(work.skill)] if is_command else []),
             *(f"--file={path}" for path in work.images),
         ]
+        prompt = f"{forced_by_words(str(work.skill))}\n\n{work.prompt}" if forced and not is_command else work.prompt
         env = {"OPENCODE_CONFIG": str(config), "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
         env |= {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_CLAUDE_CODE": "1"}
         if access.key:
             env[KEY_VARIABLE] = access.key
-        return Launch(arguments=tuple(arguments), env=env, stdin=work.prompt, files={config: json.dumps(_config(access), indent=1)})
+        return Launch(
+            arguments=tuple(arguments), env=env, stdin=prompt, files={config: json.dumps(_config(access, bool(work.images)), indent=1)}
+        )
 
     def report(self, done: Finished, place: Place, skill: str | None) -> Report:
         """Read the parts it printed; an error among them is the end of the session."""
@@ -110,14 +122,18 @@ class OpenCode:
         found = ["SKILL.md"] if any(wanted in text for text in _parts(database)) else []
         for message in messages:
             found += ["SKILL.md" for call in message.tool_calls if call.name == "skill" and json.loads(call.arguments).get("name") == skill]
-        return unique([*found, *read_skill_files(messages, self.skills, skill)])
+        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
 
 
-def _config(access: Access) -> Mapping[str, Any]:
+def _config(access: Access, has_images: bool) -> Mapping[str, Any]:
+    """Its whole configuration. It leaves images out, without a word to us, for a model of which it does not know that it takes them."""
     options = {"baseURL": access.base_url} if access.base_url else {}
     if access.key:
         options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
-    provider = {"npm": _PACKAGES[access.provider], "name": _PROVIDER, "options": options, "models": {access.model: {"name": access.model}}}
+    model: dict[str, Any] = {"name": access.model}
+    if has_images:
+        model |= {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
+    provider = {"npm": _PACKAGES[access.provider], "name": _PROVIDER, "options": options, "models": {access.model: model}}
     return {
         "autoupdate": False,
         "share": "disabled",

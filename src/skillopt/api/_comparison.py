@@ -25,7 +25,7 @@ class Evaluated:
     """Of all that can change what the target does."""
     skill: str
     digest: str
-    """Of the text that the target gets: the same under every name."""
+    """Of what the target gets, the text and for an agent the files that come with it: the same under every name."""
     split: Split
     repeats: int
     hard: float | None

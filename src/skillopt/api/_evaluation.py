@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skillopt.agents import agents
 from skillopt.api._comparison import Evaluated, comparisons, evaluated
 from skillopt.api._looking import Noted, note_in
 from skillopt.api._results import Missing, write_results
@@ -16,8 +17,10 @@ from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluate.runner import Evaluation, Evaluator, fact, rows_of
 from skillopt.events import RowFact, Sink
+from skillopt.harnesses._workspace import carried_digest
 from skillopt.models._limits import Retry
 from skillopt.skill.document import Document
+from skillopt.skill.folder import Skill
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split
 from skillopt.together import together
@@ -60,7 +63,7 @@ class Matrix:
 
 async def evaluate(
     job: Job,
-    skills: Mapping[str, Document],
+    skills: Mapping[str, Document | Skill],
     splits: Sequence[Split],
     folder: Path,
     *,
@@ -76,7 +79,7 @@ async def evaluate(
 
 async def matrix(
     job: Job,
-    skills: Mapping[str, Document],
+    skills: Mapping[str, Document | Skill],
     splits: Sequence[Split],
     folder: Path,
     *,
@@ -89,10 +92,11 @@ async def matrix(
 ) -> Matrix:
     """Measure skills on splits with every target; what was measured before in this folder (or the shared cache) is not paid again.
 
-    All targets share the folder, its ledger and its budget. Skills with equal texts are measured once. `targets` left out is the job's
-    own; `against` names the one of `skills` that `eval_summary.json` compares the others with; `repeats` is the number of draws per
-    task. A target that is lost stops for itself: what is complete is kept and written, and `Matrix` says what is missing. `runs` are
-    training runs in which it is noted if their test tasks were among what was measured.
+    All targets share the folder, its ledger and its budget. Equal skills are measured once. A `Skill` brings the files of its own folder
+    to a target that installs it, a `Document` those of the job's skill. `targets` left out is the job's own; `against` names the one of
+    `skills` that `eval_summary.json` compares the others with; `repeats` is the number of draws per task. A target that is lost stops for
+    itself: what is complete is kept and written, and `Matrix` says what is missing. `runs` are training runs in which it is noted if
+    their test tasks were among what was measured.
     """
     own = Target.of(job.config)
     targets = list(targets) or [own]
@@ -102,10 +106,10 @@ async def matrix(
     if job.judge is not None:  # rows of two judges do not add up
         kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
     async with Lab(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as lab:
-        evaluators = [lab.evaluator if target.digest == own.digest else lab.further_target(target.spec) for target in targets]
         work = _Work(job, skills, splits, repeats, targets)
+        evaluators = [_Evaluators(lab, target, is_own=target.digest == own.digest) for target in targets]
         try:
-            await together(*(work.measure(target, evaluator) for target, evaluator in zip(targets, evaluators, strict=True)))
+            await together(*(work.measure(target, each) for target, each in zip(targets, evaluators, strict=True)))
         finally:
             await lab.drain()
             found = work.matrix()
@@ -127,25 +131,44 @@ def eval_splits(name: str, job: Job) -> list[Split]:
     return [split]
 
 
+class _Evaluators:
+    """One target's evaluators: for an agent, skills that carry other files beside their text need one each."""
+
+    def __init__(self, lab: Lab, target: Target, *, is_own: bool) -> None:
+        self._lab = lab
+        self._spec = target.spec
+        first = lab.evaluator if is_own else lab.further_target(target.spec)
+        self._made = {_files(target, lab.job.seed): first}
+
+    def of(self, target: Target, skill: Skill) -> Evaluator:
+        """The one that installs this skill with its own files."""
+        files = _files(target, skill)
+        if files not in self._made:
+            self._made[files] = self._lab.further_target(self._spec, skill)
+        return self._made[files]
+
+
 class _Work:
     """What is to be measured, what is in, and why a target could not go on."""
 
-    def __init__(self, job: Job, skills: Mapping[str, Document], splits: Sequence[Split], repeats: int, targets: Sequence[Target]) -> None:
+    def __init__(
+        self, job: Job, skills: Mapping[str, Document | Skill], splits: Sequence[Split], repeats: int, targets: Sequence[Target]
+    ) -> None:
         self._job = job
-        self._skills = skills
+        self._skills = {name: one if isinstance(one, Skill) else replace(job.seed, document=one) for name, one in skills.items()}
         self._splits = splits
         self._repeats = repeats
         self._targets = targets
         self._rows: dict[tuple[str, str, Split], tuple[RowFact, ...]] = {}
         self._reasons: dict[str, Stopped] = {}
 
-    async def measure(self, target: Target, evaluator: Evaluator) -> None:
+    async def measure(self, target: Target, evaluators: _Evaluators) -> None:
         """All skills with one target. What stops it is kept for the end and takes nothing from the other targets."""
         names: dict[str, str] = {}
         for name, skill in self._skills.items():
-            names.setdefault(skill.digest, name)  # equal texts are measured once
+            names.setdefault(_digest(target, skill), name)  # equal ones are measured once
         running = [
-            self._close((target.digest, digest, split), self._start(evaluator, target, name, split))
+            self._close((target.digest, digest, split), self._start(evaluators.of(target, self._skills[name]), target, name, split))
             for digest, name in names.items()
             for split in self._splits
         ]
@@ -157,7 +180,7 @@ class _Work:
     def _start(self, evaluator: Evaluator, target: Target, name: str, split: Split) -> Evaluation:
         rows = rows_of(self._job.splits.of(split), self._repeats)
         place = f"{target.name}/{name}/{split}" if len(self._targets) > 1 else f"{name}/{split}"
-        return evaluator.start(self._skills[name].rendered, rows, stage="eval", place=place, resumes=False)
+        return evaluator.start(self._skills[name].document.rendered, rows, stage="eval", place=place, resumes=False)
 
     async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:
         outcomes = await evaluation.close()
@@ -167,7 +190,7 @@ class _Work:
         """What came of it, in the order it was asked for: targets, skills, splits."""
         found, missing = [], []
         for target, name, split in self._cells():
-            digest = self._skills[name].digest
+            digest = _digest(target, self._skills[name])
             rows = self._rows.get((target.digest, digest, split))
             if rows is None:
                 why = str(self._reasons.get(target.name, Interrupted("Interrupted.")))
@@ -203,6 +226,18 @@ class _Work:
         if len(said) == 1 and len(self._reasons) == len(self._targets):
             return first
         return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))
+
+
+def _files(target: Target, skill: Skill) -> str:
+    """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
+    return carried_digest(skill) if target.spec.harness in agents.names() else ""
+
+
+def _digest(target: Target, skill: Skill) -> str:
+    """What identifies a skill as a target gets it."""
+    files = _files(target, skill)
+    text = skill.document.digest
+    return hashlib.sha256(f"{text} {files}".encode()).hexdigest()[: len(text)] if files else text
 
 
 def _check_apart(targets: Sequence[Target]) -> None:

@@ -34,7 +34,7 @@ def write_results(
 ) -> None:
     """Add evaluations and comparisons to the folder, and say what the command that made them could not measure."""
     job, notes, scrub = lab.job, lab.run.database, lab.job.scrubber.scrub_json
-    digests = {one.skill: one.digest for one in results}
+    digests = {(one.target, one.skill): one.digest for one in results}
     targets = {one.target: one.target_digest for one in results}
     now = [scrub(_summary(one)) for one in results]
     evaluations = _merged(notes, "eval/evaluations", now, ("target_digest", "skill", "digest", "split", "repeats"))
@@ -43,8 +43,8 @@ def write_results(
             {
                 **asdict(one),
                 "target_digest": targets[one.target],
-                "digest": digests[one.skill],
-                "against_digest": digests[one.against],
+                "digest": digests[one.target, one.skill],
+                "against_digest": digests[one.target, one.against],
             }
         )
         for one in compared

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
@@ -58,6 +58,7 @@ class PageImage(Image):
 
 
 class _DocVQA:
+    shows_images: ClassVar[Literal[True]] = True
     Settings: type[BaseModel] = DocVQASettings
     defaults: Mapping[str, Any] = {
         "evaluation.repeats": 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import get_args
@@ -12,15 +13,24 @@ from skillopt.agents._agent import OWN, Access, Activation, Place, Report, Work
 from skillopt.agents._run import Driver
 from skillopt.agents._settings import choice
 from skillopt.errors import ConfigError, Fault
-from skillopt.harnesses._harness import Session, Setup
-from skillopt.harnesses._workspace import as_prompt, carried_digest, changed, install_skill, put_files, snapshot
+from skillopt.harnesses._harness import Session, Setup, rollout_prompt
+from skillopt.harnesses._workspace import (
+    are_untouched,
+    as_prompt,
+    carried_digest,
+    changed,
+    install_skill,
+    put_documents,
+    put_files,
+    snapshot,
+)
 from skillopt.messages import Message
-from skillopt.tasks.benchmark import Environment
+from skillopt.tasks.benchmark import Environment, Reading
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
-_REVISION = "1"
+_REVISION = "2"
 _NOT_SAID = ("path", "home")
 _POINTER: Mapping[Activation, str] = {
     "forced": "Follow the skill `{name}`, which is installed in this workspace.",
@@ -29,6 +39,7 @@ _POINTER: Mapping[Activation, str] = {
 _NO_SKILL = "(There is none.)"
 _THE_SKILL = "[the text of the skill]"
 _NO_ENVIRONMENT = "Choose a mode of the benchmark that has none (such as env.mode: single), or another harness."
+_CHANGED = "changed documents"
 _FAILURES = {"refusal": "refusal", "length": "length", "other": "turns"}
 
 
@@ -73,38 +84,50 @@ class AgentHarness:
         self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
     ) -> Trajectory:
         """One rollout in its own place. A forced skill that was not provably loaded is no measurement."""
-        if environment is not None:
+        documents = tuple(environment.documents) if isinstance(environment, Reading) else ()
+        if environment is not None and not documents:
             raise Fault("contract", f"{self.name} has its own tools and cannot use the environment's. {_NO_ENVIRONMENT}")
         if task.images and not self._driver.agent.images:
             raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
         with self._driver.place() as place:
+            if documents:
+                place = replace(place, documents=put_documents(documents, place.workspace))
             name = install_skill(skill, place.workspace / self._driver.agent.skills, self._setup.skill)
-            images = put_files(task, place.workspace)
+            images = put_files(task, place.workspace, documents)
             pointer = _NO_SKILL if name is None else _POINTER[self._activation].replace("{name}", name)
             work = Work(
                 access=self._driver.access,
                 place=place,
                 settings=self._driver.settings,
-                prompt=self._setup.scrub(as_prompt(fill(prompts["rollout"], {"skill": pointer}), task)),
+                prompt=self._setup.scrub(as_prompt(fill(rollout_prompt(prompts, own_tools=True), {"skill": pointer}), task, documents)),
                 skill=name,
                 activation=self._activation,
                 images=images,
             )
             before = snapshot(place.workspace)
             report = await self._paid(work, session)
-            files = changed(place.workspace, before, self._setup.scrub)
+            files = changed(place.workspace, before, self._setup.scrub, place.documents)
             if name is not None and self._activation == "forced" and not report.loaded:
                 raise Fault("contract", f"{self.name}: nothing proves that the skill {name!r} was loaded, so this is no measurement of it")
-            return self._trajectory(report, files, place, name)
+            done = self._trajectory(report, files, place, name)
+            if place.documents is not None and not are_untouched(place.documents, before):
+                return replace(done, failure=_CHANGED)  # its own copy only, but an answer from evidence of its own making is none
+            return done
 
     async def _paid(self, work: Work, session: Session) -> Report:
         launch = self._driver.agent.work(work)
+
+        async def run() -> Report:
+            began = time.monotonic()  # behind the purse: waiting for money is no time of the agent's
+            report = await self._driver.run(work.place, launch, skill=work.skill, walled=True)
+            return replace(report, seconds=round(time.monotonic() - began, 3))
+
         if self._setup.purse is None:
-            return await self._driver.run(work.place, launch, skill=work.skill, walled=True)
+            return await run()
         return await self._setup.purse.pay(
             session.stage,
             session.place,
-            lambda: self._driver.run(work.place, launch, skill=work.skill, walled=True),
+            run,
             background=session.background,
             trusts_cost=work.access.base_url is None,
         )
@@ -124,7 +147,14 @@ class AgentHarness:
         answer = clean(report.answer)
         failure = _FAILURES.get(report.finish) or ("empty" if not answer.strip() and not files else None)
         return Trajectory(
-            messages=messages, answer=answer, calls=report.calls, usage=report.usage, failure=failure, files=files, loaded=report.loaded
+            messages=messages,
+            answer=answer,
+            calls=report.calls,
+            usage=report.usage,
+            failure=failure,
+            files=files,
+            loaded=report.loaded,
+            seconds=report.seconds,
         )
 
 

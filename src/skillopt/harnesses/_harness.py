@@ -12,7 +12,7 @@ from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models._model import Model, ModelSpec
 from skillopt.models._wire import fingerprint
 from skillopt.skill.folder import Skill
-from skillopt.tasks.benchmark import Environment, Episode
+from skillopt.tasks.benchmark import AGENT_PROMPT, Environment, Episode
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
@@ -30,6 +30,7 @@ class Session:
         self.max_tokens = max_tokens
         self.calls = 0
         self.usage: Usage | None = Usage(input_tokens=0, output_tokens=0)
+        self.seconds: float | None = 0.0
 
     @property
     def place(self) -> str:
@@ -51,6 +52,7 @@ class Session:
         self.calls += 1
         reply = await self._model.complete(request)
         self.usage = _add(self.usage, reply.usage)
+        self.seconds = None if self.seconds is None or reply.seconds is None else round(self.seconds + reply.seconds, 3)
         if reply.finish == "length" and (reply.usage is None or reply.usage.output_tokens >= self.max_tokens):
             raise Fault("truncated", f"the reply was cut at our cap of {self.max_tokens} tokens")
         return reply
@@ -107,6 +109,11 @@ HarnessPlugin: TypeAlias = Callable[[Setup], Harness]
 """`PLUGIN` of every file in this folder."""
 
 
+def rollout_prompt(prompts: Mapping[str, str], *, own_tools: bool) -> str:
+    """The prompt a rollout begins with; a target with `own_tools` may have another one, that speaks of no tools it does not have."""
+    return prompts.get(AGENT_PROMPT, prompts["rollout"]) if own_tools else prompts["rollout"]
+
+
 def failure_of(reply: Reply) -> str | None:
     """The target's own fault that a final reply shows, if any."""
     if reply.finish == "refusal":
@@ -148,7 +155,7 @@ async def converse(
             break
     else:
         failure = "turns"
-    return Trajectory(messages=said, answer=reply.text, calls=session.calls, usage=session.usage, failure=failure)
+    return Trajectory(messages=said, answer=reply.text, calls=session.calls, usage=session.usage, failure=failure, seconds=session.seconds)
 
 
 def is_over(environment: Environment | None) -> TypeGuard[Episode]:

@@ -30,6 +30,16 @@ class Allowance:
     usd: Fraction | None = None
 
 
+def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amount:
+    """What is set aside for a rollout before it starts: its allowance, or 1.3 x `most`, the dearest one seen; before any, a guess."""
+    seen = most.times(SAFETY)
+    tokens = allowance.tokens or seen.tokens or FIRST_TOKENS
+    usd = allowance.usd or seen.usd
+    if not usd:
+        usd = FIRST_USD if price is None else cost(Usage(input_tokens=tokens, output_tokens=0), price)
+    return Amount(calls=max(1, math.ceil(seen.calls)), tokens=tokens, usd=usd)
+
+
 class Purse:
     """Pays for rollouts from the ledger: reserve the allowance, or 1.3 x the dearest rollout seen; run; settle what was reported."""
 
@@ -53,7 +63,8 @@ class Purse:
 
         `trusts_cost` says that the dollars the work reports are those of the bill: the CLI talks to its own service.
         """
-        entry = await self._ledger.reserve("target", stage, place, self._need(), background=background)
+        need = reservation(self._allowance, self._most, self._price)
+        entry = await self._ledger.reserve("target", stage, place, need, background=background)
         return await _to_the_end(self._run(work, entry, trusts_cost))
 
     async def _run(self, work: Callable[[], Coroutine[Any, Any, Report]], entry: Entry, trusts_cost: bool) -> Report:
@@ -77,14 +88,6 @@ class Purse:
                 usd=max(self._most.usd or Fraction(0), charged.usd or Fraction(0)),
             )
         return report
-
-    def _need(self) -> Amount:
-        seen = self._most.times(SAFETY)
-        tokens = self._allowance.tokens or seen.tokens or FIRST_TOKENS
-        usd = self._allowance.usd or seen.usd
-        if not usd:
-            usd = FIRST_USD if self._price is None else cost(Usage(input_tokens=tokens, output_tokens=0), self._price)
-        return Amount(calls=max(1, math.ceil(seen.calls)), tokens=tokens, usd=usd)
 
     def _charge(self, report: Report, entry: Entry, trusts_cost: bool) -> Amount | None:
         """What the report says it cost; None where it says nothing, so that the reservation stays charged."""

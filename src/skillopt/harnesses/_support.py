@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from skillopt.agents import agents
+from skillopt.agents import agent, agents
 from skillopt.agents._survey import support_table
 from skillopt.harnesses import harnesses
-from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
+from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness, OffersDocuments, ShowsImages
 
 _END = "<!-- end -->"
 SINGLE = "single"
@@ -32,10 +32,14 @@ def with_tables(page: str, plugins: Mapping[str, BenchmarkPlugin]) -> str:
 
 
 def _cell(plugin: BenchmarkPlugin, harness: str) -> str:
-    """An agent brings its own tools, so it needs a mode without an environment; chat needs one that understands plain text."""
+    """An agent brings its own tools, so it needs documents or no environment at all; chat needs one that understands plain text."""
+    if isinstance(plugin, ShowsImages) and harness in agents.names() and not agent(harness).images:
+        return "no"
     if not isinstance(plugin, ChoosesHarness):
         return "yes"
     if harness not in agents.names():
         return "yes" if harness == "tool_loop" else "by mode"
+    if isinstance(plugin, OffersDocuments):
+        return "yes"
     mode = plugin.Settings.model_fields.get("mode")
     return f"`env.mode: {SINGLE}`" if mode is not None and SINGLE in get_args(mode.annotation) else "no"

@@ -1,4 +1,4 @@
-"""Decides what lies in an agent's workspace: the one skill, the task's files and images; and what of it came back changed."""
+"""Decides what lies in an agent's workspace: the one skill, the task's files, images and documents; and what of it came back changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from skillopt.errors import Fault, SkillError
@@ -23,6 +24,8 @@ MOST_BYTES = 8 << 20
 """Of all the files a rollout brings back; more than that is no answer to keep in a database."""
 EVALS = "evals"
 """The folder of a skill that says what its work is judged by: an agent whose work is judged does not get it."""
+DOCUMENTS = "documents"
+"""The folder of a workspace with what may be read and not changed."""
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -64,9 +67,27 @@ def carried_digest(seed: Skill | None) -> str:
     return sha.hexdigest()[:16] if carried else ""
 
 
-def put_files(task: Task, workspace: Path) -> tuple[Path, ...]:
-    """Copy the task's files into the workspace and write its images; the images' paths."""
+def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
+    """Copy documents into a folder of their own in the workspace, so that nothing of the user's is ever at stake; that folder.
+
+    Not writable for who minds, which root does not: a wall makes it so for everybody, and `are_untouched` tells where there is none.
+    """
+    folder = workspace / DOCUMENTS
+    folder.mkdir()
+    for path in documents:
+        if (folder / path.name).exists():
+            raise Fault("contract", f"two documents are named {path.name!r}; a folder holds one. Rename one of them.")
+        shutil.copyfile(path, folder / path.name)
+        (folder / path.name).chmod(0o444)
+    folder.chmod(0o555)
+    return folder
+
+
+def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Copy the task's files into the workspace, those that are `documents` aside, and write its images; the images' paths."""
     for path in task.files:
+        if path in documents:
+            continue
         target = workspace / path.name
         if target.exists():
             raise Fault("contract", f"two files of task {task.id!r} are named {path.name!r}; a workspace holds one. Rename one of them.")
@@ -75,22 +96,48 @@ def put_files(task: Task, workspace: Path) -> tuple[Path, ...]:
 
 
 def snapshot(workspace: Path) -> dict[str, str]:
-    """Every file of a workspace with a hash of its content; links and an agent's own dot folders are left out."""
+    """Every file of a workspace with what tells whether it changed; links and an agent's own dot folders are left out."""
     found = {}
     for path in sorted(workspace.rglob("*")):
         relative = path.relative_to(workspace)
         if path.is_symlink() or not path.is_file() or relative.parts[0].startswith("."):
             continue
-        found[relative.as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+        found[relative.as_posix()] = _stamp(path)
     return found
 
 
-def changed(workspace: Path, before: Mapping[str, str], scrub: Callable[[str], str]) -> dict[str, str]:
-    """The files that were made or changed since `before`, base64 encoded, text files without our credentials."""
+def _stamp(path: Path) -> str:
+    """A hash of what is in a file; of one that could not be kept anyhow its size and times: an agent can make one of any size."""
+    stat = path.stat()
+    if stat.st_size > MOST_BYTES:
+        return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
+    return hashlib.sha256(_content(path)).hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except PermissionError:  # an agent may shut its files; they are in our folder
+        path.chmod(0o600)
+        return path.read_bytes()
+
+
+def are_untouched(documents: Path, before: Mapping[str, str]) -> bool:
+    """Whether the documents are those of `before`, a snapshot of the workspace: none more, none less, none another."""
+    part = f"{documents.name}/"
+    return {f"{part}{name}": digest for name, digest in snapshot(documents).items()} == {
+        name: digest for name, digest in before.items() if name.startswith(part)
+    }
+
+
+def changed(workspace: Path, before: Mapping[str, str], scrub: Callable[[str], str], documents: Path | None = None) -> dict[str, str]:
+    """The files that were made or changed since `before`, base64 encoded, text files without our credentials; no documents."""
     names = [name for name, digest in snapshot(workspace).items() if before.get(name) != digest]
+    if documents is not None:
+        names = [name for name in names if not name.startswith(f"{documents.name}/")]
     if sum((workspace / name).stat().st_size for name in names) > MOST_BYTES:
         raise Fault("contract", f"the agent left more than {MOST_BYTES >> 20} MB of files in its workspace, which cannot be kept")
-    return {name: base64.b64encode(_scrubbed((workspace / name).read_bytes(), scrub)).decode() for name in names}
+    return {name: base64.b64encode(_scrubbed(_content(workspace / name), scrub)).decode() for name in names}
 
 
 def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
@@ -100,8 +147,9 @@ def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
         return content
 
 
-def as_prompt(system: str, task: Task) -> str:
-    """What the agent is told: how to answer, then the task, then which files belong to it."""
-    names = [path.name for path in task.files]
+def as_prompt(system: str, task: Task, documents: Sequence[Path] = ()) -> str:
+    """What the agent is told: how to answer, then the task, then which files and documents belong to it."""
+    names = [path.name for path in task.files if path not in documents]
     files = f"\n\nFiles of this task in the working folder: {', '.join(json.dumps(name) for name in names)}" if names else ""
-    return f"{system.strip()}\n\n{task.prompt}{files}"
+    read = f"\n\nThe documents of this task are in the folder `{DOCUMENTS}`. Read them; they cannot be changed." if documents else ""
+    return f"{system.strip()}\n\n{task.prompt}{files}{read}"

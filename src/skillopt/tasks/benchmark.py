@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -18,6 +19,8 @@ OPTIMIZER_STAGES = (
     *("slow_update", "meta_skill"),
 )
 """The optimizer's stages whose prompt a benchmark may bring along."""
+AGENT_PROMPT = "rollout_agent"
+"""The prompt that takes the place of `rollout` for an agent with tools of its own, where `rollout` speaks of the environment's."""
 
 
 class Environment(Protocol):
@@ -56,12 +59,21 @@ class Episode(Environment, Protocol):
 
 
 @runtime_checkable
+class Reading(Environment, Protocol):
+    """An environment whose tools only read documents: an agent with tools of its own is given the documents themselves, read-only."""
+
+    documents: Sequence[Path]
+    """Files with different names, and nothing that the target may not see."""
+
+
+@runtime_checkable
 class Benchmark(Protocol):
     """Tasks with a way to score them."""
 
     name: str
     prompts: Mapping[str, str]
-    """Stage to text. `rollout` is the system prompt with `{skill}` in it; optimizer stages override the generic prompt of that name."""
+    """Stage to text. `rollout` is the system prompt with `{skill}` in it, `rollout_agent` perhaps another one for agents with tools of
+    their own; optimizer stages override the generic prompt of that name."""
     seed_skill: str
     """The skill a run starts from when the user names none."""
     scorer_version: str
@@ -118,3 +130,17 @@ class ChoosesHarness(Protocol):
     def harness(self, settings: Any) -> str:
         """The harness that the tasks run under when the target names none."""
         ...
+
+
+@runtime_checkable
+class OffersDocuments(Protocol):
+    """A benchmark plug-in whose environments are all `Reading`, so that agents can work in it too."""
+
+    offers_documents: ClassVar[Literal[True]]
+
+
+@runtime_checkable
+class ShowsImages(Protocol):
+    """A benchmark plug-in whose tasks are about images: what takes none cannot run it."""
+
+    shows_images: ClassVar[Literal[True]]

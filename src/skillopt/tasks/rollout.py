@@ -40,6 +40,8 @@ class Trajectory:
     """Files the target made or changed in its workspace: relative path to base64."""
     loaded: tuple[str, ...] = ()
     """Files of the skill that provably came before the model; recorded by harnesses that install a skill."""
+    seconds: float | None = None
+    """How long its model calls took together, without waiting for their turn; of an agent program how long it ran. None is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
@@ -20,7 +20,7 @@ from skillopt.benchmarks.officeqa._environment import Desk
 from skillopt.benchmarks.officeqa._load import Loader, folders
 from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
 from skillopt.errors import ConfigError
-from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin, Environment
+from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, Environment
 from skillopt.tasks.task import Task
 
 
@@ -49,11 +49,12 @@ class OfficeQA(QuestionBenchmark):
         self._max_turns = max_turns
 
     def open(self, task: Task) -> Environment | None:
-        """The tools over the documents of this task alone."""
+        """The tools over the documents of this task alone, or these documents themselves for an agent that has tools."""
         return None if self._max_turns is None else Desk(task.files, self._max_turns)
 
 
 class _Plugin:
+    offers_documents: ClassVar[Literal[True]] = True
     Settings: type[BaseModel] = OfficeQASettings
     defaults: Mapping[str, Any] = {
         "evaluation.repeats": 1,
@@ -66,13 +67,15 @@ class _Plugin:
         roots = folders(settings.data_dirs, os.environ.get("OFFICEQA_DOCS_DIR"))
         if not roots:
             raise ConfigError("env.data_dirs: OfficeQA needs the folder with its documents. Set env.data_dirs, or OFFICEQA_DOCS_DIR.")
-        loader = Loader(Library(roots), _text("task.md"), shows_pages=settings.oracle_pages)
+        tools = settings.use_local_tools
+        loader = Loader(Library(roots), _text("task.md"), shows_pages=settings.oracle_pages, shows_documents=tools)
         return OfficeQA(
             splits=load_splits(settings, loader.tasks),
             scorer=OfficeAnswer(tolerance=settings.tolerance),
-            system=_text("system_tools.md" if settings.use_local_tools else "system.md"),
+            system=_text("system_tools.md" if tools else "system.md"),
+            prompts={AGENT_PROMPT: _text("system_agent.md")} if tools else {},
             seed_skill=_text("skill.md"),
-            max_turns=settings.max_tool_turns if settings.use_local_tools else None,
+            max_turns=settings.max_tool_turns if tools else None,
         )
 
     def harness(self, settings: OfficeQASettings) -> str:

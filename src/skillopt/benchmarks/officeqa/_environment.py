@@ -1,4 +1,7 @@
-"""The tools of a question: list, read and search its own documents. A name is looked up among them; no path is ever followed."""
+"""The tools of a question: list, read and search its own documents. A name is looked up among them; no path is ever followed.
+
+An agent that brings its own tools gets the documents themselves (`Desk.documents`) in place of these.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +58,7 @@ class Desk:
 
     def __init__(self, documents: Sequence[Path], max_turns: int) -> None:
         self.max_turns = max_turns
+        self.documents = tuple(documents)
         self._documents = {path.name: path for path in documents}
 
     async def step(self, name: str, arguments: Mapping[str, object]) -> str:

@@ -18,10 +18,12 @@ from skillopt.tasks.template import fill
 class Loader:
     """Turns rows into tasks."""
 
-    def __init__(self, library: Library, template: str, *, shows_pages: bool) -> None:
+    def __init__(self, library: Library, template: str, *, shows_pages: bool, shows_documents: bool = True) -> None:
+        """`shows_documents` says that the target may look into the documents, so that they are part of the task."""
         self._library = library
         self._template = template
         self._shows_pages = shows_pages and library.has_pages
+        self._shows_documents = shows_documents
 
     def tasks(self, rows: Sequence[Row]) -> list[Task]:
         """One task for each row."""
@@ -43,7 +45,7 @@ class Loader:
             prompt=fill(self._template, {"question": question, "documents": listed, "pages": pages}).strip(),
             reference=_text(row, "ground_truth", "answer"),
             kind=_text(row, "category", "difficulty", optional=True),
-            files=documents,
+            files=documents if self._shows_documents else (),
             data={"question": question},
         )
 
