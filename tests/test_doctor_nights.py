@@ -154,6 +154,6 @@ def test_a_schedule_is_seen_and_one_whose_program_is_gone_is_to_be_fixed(person:
     (tmp_path / "bin" / "crontab").write_text(script)
     assert run("sleep", "schedule", "--model", "handoff", "--scheduler", "cron").code == 0
     assert one(doctor("--no-calls"), "schedule") == ("fine", f"{person.project} every night at 03:17 ")
-    table.write_text(table.read_text().replace(sys.executable, "/nowhere/python"))
+    table.write_text(table.read_text().replace(str(Path(sys.executable).parent), "/nowhere"))
     state, text = one(doctor("--no-calls"), "schedule")
-    assert state == "fix" and "/nowhere/python" in text and "skillopt sleep schedule" in text
+    assert state == "fix" and "/nowhere/" in text and "skillopt sleep schedule" in text

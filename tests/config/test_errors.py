@@ -17,7 +17,7 @@ from skillopt.errors import ConfigError
         ("env.dificulty", "Did you mean 'env.difficulty'?"),
         ("trian.seed", "Did you mean 'train.seed'?"),
         ("bach_size", "Did you mean 'batch_size'?"),
-        ("gate.xyzzy", "Known: policy, alpha, max_chars, confirm_draws, leak_guard."),
+        ("gate.xyzzy", "Known: policy, alpha, max_chars, confirm_draws, max_tokens_increase,"),
     ],
 )
 def test_an_unknown_key_names_the_near_miss(key, near, fails):

@@ -84,6 +84,18 @@ def test_a_tracker_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest
     assert len(notices) == 1 and "did not take everything" in notices[0].text
 
 
+def test_a_library_that_cannot_be_imported_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_tracker_library.py").write_text("raise OSError('no such device')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    notices: list[Notice] = []
+    opening = Opening(folder=tmp_path / "tracking" / "mine", name="run", identity="abc", project="p", settings={})
+    one = Delivery("mine", Kind(open=Recorder, module="broken_tracker_library"), opening, warn=notices.append)
+    one.start(news(1))
+    one(news(2)[0])
+    one.close()
+    assert [notice.text for notice in notices] == ["Tracker mine: OSError: no such device. The run goes on without it."]
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"told": "x"}'])
 def test_damaged_notes_mean_from_the_beginning(tmp_path: Path, damage: str) -> None:
     (tmp_path / "tracking").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import queue
 import threading
@@ -57,6 +58,13 @@ class Delivery:
         self._told = min(self._kept.told, len(history))
         for event in history[self._told :]:
             self._waiting.put(event)
+        try:
+            # Here and not in its thread: imports of two threads at once have broken in Python 3.11 (a SystemError from `ast`).
+            if self._kind.module:
+                importlib.import_module(self._kind.module)
+        except Exception as error:  # noqa: BLE001 - a stranger's library: whatever its import raises, the run goes on
+            self._failed = _in_a_line(error)
+            return
         self._thread.start()
 
     def __call__(self, event: Event) -> None:
@@ -68,7 +76,8 @@ class Delivery:
     def close(self) -> None:
         """Wait a while for what is still to be sent. A slow tracker is left behind, and told the rest in the next session."""
         self._waiting.put(None)
-        self._thread.join(PATIENCE_SECONDS)
+        if self._thread.ident is not None:
+            self._thread.join(PATIENCE_SECONDS)
         if self._thread.is_alive() and not self._failed:
             self._failed = f"it did not take everything within {PATIENCE_SECONDS:.0f} seconds; the next session of the run sends the rest"
         if self._failed:
@@ -90,9 +99,13 @@ class Delivery:
             tracker.close()
             self._remember(tracker)
         except Exception as error:  # noqa: BLE001 - a stranger's library on a thread of its own: whatever it raises, the run goes on
-            self._failed = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+            self._failed = _in_a_line(error)
 
     def _remember(self, tracker: Tracker) -> None:
         self._notes.parent.mkdir(parents=True, exist_ok=True)
         kept = replace(self._kept, told=self._told, reference=tracker.reference)
         write_json(self._notes, asdict(kept), durable=False)
+
+
+def _in_a_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]

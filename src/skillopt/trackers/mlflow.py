@@ -53,4 +53,4 @@ class MLflow:
         self._client.set_terminated(self.reference, status="FINISHED" if self._finished else "KILLED")
 
 
-PLUGIN = Kind(open=MLflow, module="mlflow", extra="mlflow")
+PLUGIN = Kind(open=MLflow, module="mlflow.tracking", extra="mlflow")

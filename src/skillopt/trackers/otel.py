@@ -126,4 +126,4 @@ def _nanoseconds(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp() * 1e9)
 
 
-PLUGIN = Kind(open=OpenTelemetry, module="opentelemetry.exporter.otlp", extra="otel", wants_calls=True)
+PLUGIN = Kind(open=OpenTelemetry, module="opentelemetry.exporter.otlp.proto.http.trace_exporter", extra="otel", wants_calls=True)
