@@ -96,9 +96,14 @@ def noting() -> Job:
 
 
 MODES = pytest.mark.parametrize(
-    "world", [healthy, partly_broken, *(pytest.param(world, marks=pytest.mark.real) for world in (rewriting, noting))]
+    ("world", "every"),
+    [
+        (healthy, 3),
+        (partly_broken, 3),
+        *(pytest.param(world, 1, marks=pytest.mark.real) for world in (healthy, partly_broken, rewriting, noting)),
+    ],
 )
-"""The other modes take a minute and are among the slower tests."""
+"""Every third place to stop here; every place, and the other modes, which take minutes, among the slower tests."""
 WORLDS = pytest.mark.parametrize("world", [healthy, partly_broken])
 
 
@@ -144,7 +149,7 @@ def assert_paid_once(folder: Path) -> None:
 
 
 @MODES
-async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(world: Callable[[], Job], quick: Path) -> None:
+async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(world: Callable[[], Job], every: int, quick: Path) -> None:
     job = world()
     await run(job, quick / "undisturbed")
     ids = [fact["id"] for fact in facts(quick / "undisturbed")]
@@ -152,6 +157,8 @@ async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(world: Cal
         await run_until(job, quick / "broken", 1, live=False, rudely=True)
         assert [fact["id"] for fact in facts(quick / "broken")] == ids[:known]
         assert_nothing_half_written(quick / "broken")
+        if known % every:
+            continue
         folder = quick / "resumed"
         shutil.copytree(quick / "broken", folder)
         await run(job, folder)
@@ -177,11 +184,11 @@ async def test_a_run_stopped_again_and_again_goes_on_to_equal_logs(world: Callab
 
 
 @MODES
-async def test_a_run_stopped_between_two_facts_goes_on_to_equal_logs(world: Callable[[], Job], quick: Path) -> None:
+async def test_a_run_stopped_between_two_facts_goes_on_to_equal_logs(world: Callable[[], Job], every: int, quick: Path) -> None:
     live: list[Event] = []
     job = world()
     await run(job, quick / "undisturbed", sinks=[lambda event: live.append(event) if event.id is None else None])
-    for at in range(1, len(live), 19):
+    for at in range(1, len(live), 19 * every):
         folder = quick / "stopped"
         await run_until(job, folder, at, live=True, rudely=False)
         assert_nothing_half_written(folder)

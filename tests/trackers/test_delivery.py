@@ -13,7 +13,7 @@ import pytest
 
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.events import Event, Notice, comparable
-from skillopt.trackers import _delivery
+from skillopt.trackers import _delivery, otel
 from skillopt.trackers._delivery import Delivery
 from skillopt.trackers._tracker import Kind, Opening
 from trackers._runs import facts, trained, warnings
@@ -106,7 +106,8 @@ def test_damaged_notes_mean_from_the_beginning(tmp_path: Path, damage: str) -> N
     assert [event.id for event in recorder().told] == ["n1", "n2"]
 
 
-async def test_a_dead_collector_changes_nothing_but_one_warning(tmp_path: Path) -> None:
+async def test_a_dead_collector_changes_nothing_but_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otel, "_TIMEOUT_SECONDS", 1)
     plain = await trained(tmp_path / "plain")
     with socket.socket() as taken:  # bound and never listening: connections are refused
         taken.bind(("127.0.0.1", 0))

@@ -50,9 +50,14 @@ class Job:
         return self.seed.document
 
     @property
-    def simulated(self) -> bool:
-        """Whether anything of the run is simulated, which every report then says."""
+    def in_world(self) -> bool:
+        """Whether the simulated world has a part in the run."""
         return "world" in (self.target.model.provider, self.optimizer.model.provider, self.benchmark.name)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether anything of the run is simulated, which every report then says. A model that is called simulated is taken at its word."""
+        return self.in_world or any(role.model.name.startswith("simulated") for role in (self.target, self.optimizer))
 
     @property
     def repeats(self) -> int:

@@ -112,7 +112,7 @@ def job_of(
     every = {**mine, **settings.options, **fixed}
     options = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in every.items()]
     job = prepare(load(None, flags={}, options=options, environ=environ, cwd=cwd, dotenv=False), benchmark=benchmark_of(group, advice))
-    if job.simulated:
+    if job.in_world:
         raise ConfigError("The simulated world cannot learn from real sessions, so it is no model of a night. Name a real one.")
     return replace(job, look_back=_look_back(group))
 

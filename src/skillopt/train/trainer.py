@@ -258,7 +258,7 @@ class Trainer:
     async def finish(self, state: State, stopped: str = "") -> Fitted:
         """Open the seal: seed against best on the test split."""
         if stopped:
-            self.log.emit(Notice(text=f"Training stops before its plan ends: {stopped}."))
+            self.log.emit(Notice(text=f"Training ends after step {state.step} of {self.plan.total_steps}: {stopped}."))
         report = await self.examine(state)
         state = self.checkpoint("finish", replace(state, finished=True), {}, place="finish")
         return Fitted(state=state, report=report, stopped=stopped)

@@ -84,6 +84,8 @@ def test_json_has_the_public_keys_and_says_what_is_simulated(shown: Shown) -> No
     tasks = {"researcher": 12, "programmer": 8}[shown.persona.name]
     assert (shown.on["backend"], shown.on["n_tasks"], shown.on["nights_run"]) == ("simulated", tasks, 1)
     assert shown.on["simulated"].startswith("Simulated: target and optimizer")
+    (started,) = of_type(log(shown.folder), "run_started")  # and so does every later report of the run folder
+    assert started["simulated"] is True
     assert shown.on["trace"][0]["claim"].startswith("Simulated: ")
     assert shown.on["tokens_used"] > 0
 

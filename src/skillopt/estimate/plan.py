@@ -1,21 +1,18 @@
-"""Decides what a training run will probably cost, before anything is spent: calls, tokens and dollars per stage, with a range."""
+"""Decides how many calls each stage of a run takes, how long its questions and replies are, and what that costs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from fractions import Fraction
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 from skillopt.agents import agents
 from skillopt.build.job import Job
-from skillopt.build.money import budget_of, known_price
-from skillopt.config import RoleSpec
+from skillopt.estimate.figures import NOTHING, Line, Range, Role
 from skillopt.evaluate.judge import ATTEMPTS, judge_prompt
 from skillopt.harnesses._purse import FIRST_TOKENS
-from skillopt.ledger import Budget
 from skillopt.messages import Usage
 from skillopt.models._prices import Price, cost
 from skillopt.optimizer._ask import packaged
@@ -23,7 +20,6 @@ from skillopt.optimizer.forms import FORMS
 from skillopt.tasks.protected import protected_by
 from skillopt.tasks.task import Task
 
-Role = Literal["target", "optimizer", "judge"]
 CHARS_A_TOKEN = 4
 """Of English text; the providers' own counts are what is paid."""
 REPLY_TOKENS = {"target": 300, "optimizer": 900, "judge": 120}
@@ -43,86 +39,7 @@ MEMORY_PER_STEP = 420
 """Characters that one earlier step takes in the analysts' prompts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """What is likely, between what is possible with luck and what is possible without."""
-
-    low: float
-    likely: float
-    high: float
-
-    def __add__(self, other: Range) -> Range:
-        return Range(low=self.low + other.low, likely=self.likely + other.likely, high=self.high + other.high)
-
-    def times(self, factor: float) -> Range:
-        """Every bound multiplied."""
-        return Range(low=self.low * factor, likely=self.likely * factor, high=self.high * factor)
-
-
-NOTHING = Range(low=0, likely=0, high=0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One stage of the run. `usd` is None where the model's price is unknown."""
-
-    stage: str
-    role: Role
-    calls: Range
-    tokens: Range
-    usd: Range | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """The whole run, stage by stage, what the figures assume, and what the budget buys."""
-
-    lines: Sequence[Line]
-    steps: int
-    assumptions: Sequence[str]
-    simulated: bool
-    advice: str = ""
-    prices: Mapping[str, str] = field(default_factory=dict)
-    """Where each role's price comes from, with its date."""
-
-    @property
-    def calls(self) -> Range:
-        return sum((line.calls for line in self.lines), NOTHING)
-
-    @property
-    def tokens(self) -> Range:
-        return sum((line.tokens for line in self.lines), NOTHING)
-
-    @property
-    def usd(self) -> Range | None:
-        """None as soon as one price is unknown: unknown is never zero."""
-        known = [line.usd for line in self.lines if line.usd is not None]
-        return sum(known, NOTHING) if len(known) == len(self.lines) else None
-
-
-def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Estimate:
-    """What a run of this job will take. Nothing is sent; task and skill texts are measured as they are.
-
-    `reply_tokens` says how long replies are, where that is known better than by our guess.
-    """
-    roles: dict[Role, RoleSpec] = {"target": job.target, "optimizer": job.optimizer}
-    if job.judge is not None:
-        roles["judge"] = job.judge
-    prices = {role: known_price(spec) for role, spec in roles.items()}
-    guessed = {role: (SIMULATED_REPLY_TOKENS if spec.model.provider == "world" else REPLY_TOKENS)[role] for role, spec in roles.items()}
-    plan = _Plan(job, {**guessed, **(reply_tokens or {})})
-    lines = [plan.line(stage, role, calls, size, prices[role]) for stage, role, calls, size in plan.stages() if calls.high]
-    made = Estimate(
-        lines=lines,
-        steps=plan.steps,
-        assumptions=plan.assumptions(),
-        simulated=job.simulated,
-        prices={role: _told(price) for role, price in prices.items()},
-    )
-    return _advised(made, budget_of(job.config), plan.largest_reply())
-
-
-class _Plan:
+class Plan:
     """The run in numbers."""
 
     def __init__(self, job: Job, replies: dict[Any, int]) -> None:
@@ -293,49 +210,8 @@ class _Plan:
         return told
 
 
-def _advised(made: Estimate, budget: Budget, largest: tuple[int, str]) -> Estimate:
-    """What the budget buys: steps, and whether the test and the largest single call fit in."""
-    if not budget.is_limited:
-        return made
-    shares = []
-    in_step = 0.0
-    fixed_stages = ("baseline", "test", JUDGED_OUTSIDE)
-    for name, limit in (("calls", budget.calls), ("tokens", budget.tokens), ("usd", budget.usd)):
-        if limit is None:
-            continue
-        amounts = {line.stage: getattr(line, name) for line in made.lines}
-        if any(amount is None for amount in amounts.values()):
-            continue
-        fixed = sum(amounts[stage].likely for stage in fixed_stages if stage in amounts)
-        a_step = sum(amount.likely for stage, amount in amounts.items() if stage not in fixed_stages) / max(1, made.steps)
-        shares.append((float(limit) - fixed) / a_step if a_step else float(made.steps))
-        if name == "tokens":
-            in_step = float(limit) - fixed
-    if not shares:
-        unknown = "a price is unknown" if budget.usd is not None else "how long a call takes is not known before the first one"
-        advice = f"What {budget.describe()} buys cannot be said: {unknown}."
-    elif budget.tokens is not None and min(shares) >= 1 and in_step < largest[0]:
-        advice = (
-            f"{budget.describe()} will not pay for a step: one call sets aside its whole output cap, up to {largest[0]:,} tokens. "
-            f"Lower {largest[1]}, or raise the budget."
-        )
-    elif min(shares) >= made.steps:
-        advice = f"{budget.describe()} should pay for the whole run."
-    elif min(shares) < 1:
-        advice = f"{budget.describe()} will hardly pay for baseline and test; a larger budget or fewer val and test tasks are needed."
-    else:
-        advice = (
-            f"{budget.describe()} should pay for about {math.floor(min(shares))} of {made.steps} steps; a larger budget goes on from there."
-        )
-    return replace(made, advice=advice)
-
-
 def _price(price: Price, asked: float, said: float) -> Fraction:
     return cost(Usage(input_tokens=math.ceil(asked), output_tokens=math.ceil(said)), price)
-
-
-def _told(price: Price | None) -> str:
-    return "unknown" if price is None else f"{price.source}, {price.date.isoformat()}"
 
 
 def _exactly(count: float) -> Range:
