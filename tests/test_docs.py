@@ -5,14 +5,20 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import unquote
 
 import pytest
+import typer.main
+
+from skillopt.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-CODE = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1[`~]*\s*?$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1[`~]*\s*?$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(FENCED.pattern + r"|`[^`\n]+`", FENCED.flags)
 LINK = re.compile(r"\]\(\s*<?([^)>\s]+)|^\[[^\]]+\]:\s*<?(\S+?)>?\s*$|(?:href|src)=\"([^\"]+)\"", re.MULTILINE)
 
 
@@ -29,23 +35,93 @@ def test_the_configuration_page_is_what_the_code_says() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == module.page(), "run: make docs"
 
 
-def test_the_readme_is_there() -> None:
-    assert ROOT / "README.md" in PAGES
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, to_read = set[Path](), [ROOT / "README.md"]
+    while to_read:
+        page = to_read.pop()
+        if page not in reached:
+            reached.add(page)
+            to_read += [(page.parent / path).resolve() for path, _ in links(page) if path.endswith(".md")]
+    assert not [str(page.relative_to(ROOT)) for page in PAGES if page not in reached]
 
 
 def test_a_dead_link_is_named_and_code_is_not_read_as_links(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
+        "# Top\n\n## Section\n\n"
         "[here](page.md#top) [gone](gone.md) ![picture](img/gone.png 'title') [web](https://example.com) [mail](mailto:a@example.com) "
         "`[code](code.md)` [`named`](gone-too.md) [section](#section)\n\n```md\n[fenced](fenced.md)\n```\n\n[label]: gone-label.md\n"
     )
     assert list(dead_links(page)) == ["gone.md", "img/gone.png", "gone-too.md", "gone-label.md"]
 
 
-def dead_links(page: Path) -> Iterator[str]:
-    """The relative links of a page that lead to no file or folder."""
+def test_a_link_into_a_page_names_a_heading_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(
+        "[own](#with-a-model) [other](other.md#the-gate-and-why) [gone](other.md#the-gate)\n\n## With a `model`\n"
+    )
+    (tmp_path / "other.md").write_text("# The gate, and why\n\n```\n# The gate\n```\n")
+    assert list(dead_links(tmp_path / "page.md")) == ["other.md#the-gate"]
+
+
+@pytest.mark.real
+def test_every_command_line_of_the_pages_names_a_command_and_options_that_exist() -> None:
+    examples = [*(ROOT / "examples").rglob("*.md"), *(ROOT / "src" / "skillopt" / "plugins" / "texts").rglob("*.md")]
+    pages = [page for page in [*PAGES, *examples] if page.name != "CHANGELOG.md"]
+    found = [(page.name, words) for page in pages for words in command_lines(page.read_text(encoding="utf-8"))]
+    assert len(found) > 100
+    wrong = [(name, " ".join(words), word) for name, words in found for word in unknown_words(words)]
+    assert not wrong
+
+
+def test_an_option_that_a_command_does_not_have_is_found() -> None:
+    (words,) = command_lines("```\nskillopt diff a \\\n    --colour red  # not there\n```\n")
+    assert list(unknown_words(words)) == ["--colour"]
+    assert list(unknown_words(("dif", "a"))) == ["dif"]
+
+
+def command_lines(text: str) -> Iterator[tuple[str, ...]]:
+    """The words behind `skillopt` wherever a line or a piece of code begins with it."""
+    for match in re.finditer(r"(?:^|`|\$ )skillopt ([a-z][^`\n]*)", text.replace("\\\n", " "), re.MULTILINE):
+        yield tuple(match[1].partition(" #")[0].split())
+
+
+def unknown_words(words: tuple[str, ...]) -> Iterator[str]:
+    """The first word if it is no command, else the options that the command does not have."""
+    command: Any = the_command(words[0])
+    if command is None:
+        yield words[0]
+        return
+    for word in words[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    known = {"--help", *(name for one in command.params for name in (*one.opts, *one.secondary_opts))}
+    yield from (word for word in words if word.startswith("--") and word.partition("=")[0].rstrip(",.;)") not in known)
+
+
+@cache
+def the_command(name: str) -> Any:
+    """A command with all its options; None if there is none of that name."""
+    return cast(Any, typer.main.get_command(app(name))).commands.get(name)
+
+
+def links(page: Path) -> Iterator[tuple[str, str]]:
+    """The relative links of a page: path (empty is the page itself) and heading."""
     for match in LINK.finditer(CODE.sub("", page.read_text(encoding="utf-8"))):
         link = next(filter(None, match.groups()))
-        path = unquote(link.partition("#")[0])
-        if path and not re.match(r"[a-z][a-z0-9+.-]*:", path, re.IGNORECASE) and not (page.parent / path).exists():
-            yield link
+        if not re.match(r"[a-z][a-z0-9+.-]*:", link, re.IGNORECASE):
+            path, _, heading = link.partition("#")
+            yield unquote(path), heading
+
+
+def dead_links(page: Path) -> Iterator[str]:
+    """The relative links of a page that lead to no file or folder, or to no heading of a page."""
+    for path, heading in links(page):
+        there = page.parent / path if path else page
+        is_dead = not there.exists() or (heading and there.suffix == ".md" and heading not in headings(there))
+        if is_dead:
+            yield f"{path}#{heading}" if heading else path
+
+
+def headings(page: Path) -> set[str]:
+    """The headings of a page as links name them: small letters, no punctuation, dashes for spaces."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in re.findall(r"^#+ +(.+)$", text, re.MULTILINE)}

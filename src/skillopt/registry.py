@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from skillopt.errors import UnknownName
@@ -24,16 +25,22 @@ class Registry:
 
     def names(self) -> list[str]:
         """All names, ours first come by file, a stranger's by entry point; nothing is imported."""
-        return sorted(set(_files(self.package)) | {point.name for point in entry_points(group=self.group)})
+        return sorted(set(_files(self.package)) | {point.name for point in _points(self.group, tuple(sys.path))})
 
     def get(self, name: str) -> Any:
         """The plug-in of that name, imported now; unknown names raise with the near miss."""
         if name in _files(self.package):
             return importlib.import_module(f"{self.package}.{name}").PLUGIN
-        for point in entry_points(group=self.group):
+        for point in _points(self.group, tuple(sys.path)):
             if point.name == name:
                 return point.load()
         raise UnknownName(self.what, name, self.names())
+
+
+@cache
+def _points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Strangers' plug-ins. Finding them reads a file of every installed package, so it is done once, and anew where the path changed."""
+    return tuple(entry_points(group=group))
 
 
 @cache

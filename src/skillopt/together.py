@@ -1,10 +1,12 @@
-"""Waits for several things at once; the first failure takes the others back, so that nothing goes on for a stage that is lost."""
+"""Decides what an end takes back: the first failure everything that is waited for beside it, Ctrl-C the main task and nothing else."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
+import signal
+import threading
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -24,4 +26,39 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def run_gently(main: Coroutine[Any, Any, T]) -> T:
+    """Run an event loop. Ctrl-C takes back `main` alone, which can still wait for calls that were sent; a second one ends at once.
+
+    `asyncio.run` does the same from Python 3.11 on; on 3.10 it takes back every task, and with them replies that are already paid.
+    """
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not is_default or threading.current_thread() is not threading.main_thread():
+        return asyncio.run(main)
+    interrupted = False
+
+    async def session() -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+
+        def handle(number: int, frame: object) -> None:
+            nonlocal interrupted
+            if interrupted:
+                raise KeyboardInterrupt
+            interrupted = True
+            loop.call_soon_threadsafe(task.cancel)
+
+        before = signal.signal(signal.SIGINT, handle)
+        try:
+            return await main
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    try:
+        return asyncio.run(session())
+    except asyncio.CancelledError:
+        if interrupted:
+            raise KeyboardInterrupt from None
         raise

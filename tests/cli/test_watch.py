@@ -14,6 +14,8 @@ from rich.console import Console
 from cli._commands import SMALL, Command, program
 from skillopt.cli._progress import panel
 from skillopt.events import parse_event
+from skillopt.files import lock
+from skillopt.store.database import Database
 from skillopt.store.run import read_events
 from skillopt.testing import LoopbackProvider
 from skillopt.watch.live import Watcher
@@ -21,8 +23,8 @@ from skillopt.watch.live import Watcher
 PATIENCE = 60
 
 
-def drawn(watcher: Watcher) -> str:
-    out = Console(file=io.StringIO(), width=80, highlight=False)
+def drawn(watcher: Watcher, width: int = 80) -> str:
+    out = Console(file=io.StringIO(), width=width, highlight=False)
     out.print(panel(watcher.status))
     return str(out.file.getvalue())  # type: ignore[attr-defined]
 
@@ -53,10 +55,32 @@ def test_a_strip_of_stages_fits_a_narrow_terminal(finished: Path, tmp_path: Path
     upto = next(number for number, line in enumerate(lines) if '"type":"reflected"' in line)
     (tmp_path / "events.jsonl").write_text("".join(lines[: upto + 1]))
     watcher = Watcher(tmp_path)
-    watcher.read()
+    with lock(tmp_path / ".lock"):
+        watcher.read()
     said = drawn(watcher)
     assert "✓rollout ✓reflect ▶aggregate ·select ·update ·gate ·slow ·test" in said
     assert "…" not in said
+
+
+def test_a_terminal_of_half_the_width_loses_no_figure(finished: Path) -> None:
+    watcher = Watcher(finished)
+    watcher.read()
+    assert drawn(watcher, 48).split() == drawn(watcher).split()
+
+
+def test_a_run_that_stopped_before_its_baseline_is_not_said_to_start(skillopt: Command, finished: Path, tmp_path: Path) -> None:
+    first = (finished / "events.jsonl").read_text().splitlines(keepends=True)[0]
+    (tmp_path / "events.jsonl").write_text(first)
+    Database(tmp_path / "run.db").shut()
+    ran = skillopt("runs", "watch", str(tmp_path), "--once")
+    assert "stopped before the baseline" in ran.out and "nobody works on it" in ran.out and "cost $0.00" in ran.out
+    assert "starting" not in ran.out and "·rollout" not in ran.out
+
+
+def test_a_run_that_has_not_begun_shows_no_figures(skillopt: Command, tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").touch()
+    ran = skillopt("runs", "watch", str(tmp_path), "--once")
+    assert (ran.code, ran.out) == (2, "") and "has not begun" in ran.err
 
 
 def test_every_event_can_be_had_as_json(skillopt: Command, finished: Path) -> None:

@@ -45,7 +45,12 @@ class Server:
 
 @contextmanager
 def serving(
-    folder: Path, *arguments: str, home: Path | None = None, roots: Sequence[Path] = (), env: Mapping[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    home: Path | None = None,
+    roots: Sequence[Path] = (),
+    env: Mapping[str, str] | None = None,
+    opens: bool = False,
 ) -> Iterator[Server]:
     """Start the dashboard in a folder, with a HOME of its own; it ends, and must have complained of nothing, when the block ends."""
     home = home or folder / "home"
@@ -53,7 +58,7 @@ def serving(
         place.mkdir(parents=True, exist_ok=True)
     log = home / "dashboard.log"
     told = [part for root in roots for part in ("--root", str(root))]
-    command = [sys.executable, "-m", "skillopt", "dashboard", "--port", "0", "--no-open", *told, *arguments]
+    command = [sys.executable, "-m", "skillopt", "dashboard", "--port", "0", *([] if opens else ["--no-open"]), *told, *arguments]
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     env = {"HOME": str(home), "COLUMNS": "200", **kept, **(env or {})}
     with log.open("wb") as out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -132,7 +133,11 @@ def test_the_token_is_in_no_text_of_the_rules() -> None:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("dashboard-shared"), "--share") as server:
+    folder = tmp_path_factory.mktemp("dashboard-shared")
+    browser = folder / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {folder / "opening"} && mv {folder / "opening"} {folder / "opened"}\n')
+    browser.chmod(0o755)
+    with serving(folder, "--share", env={"BROWSER": f"{browser} %s"}, opens=True) as server:
         yield server
 
 
@@ -167,6 +172,16 @@ async def test_a_shared_dashboard_takes_its_token_once_and_keeps_it_out_of_the_a
     status, text, _ = await ask(shared, cookie=cookie.partition(";")[0], host="192.0.2.7")
     assert status == 200 and "Launch" in text
     await websocket(shared, origin="http://192.0.2.7", host="192.0.2.7", cookie=cookie.partition(";")[0])
+    # Who has the cookie and opens the printed address once more gets rid of the token, too.
+    status, _, headers = await ask(shared, f"/nowhere?token={token_of(shared)}", cookie=cookie.partition(";")[0], host="192.0.2.7")
+    assert (status, headers["location"]) == (303, "/nowhere")
+
+
+def test_the_browser_is_opened_without_the_token_which_every_user_could_read_in_the_list_of_processes(shared: Server) -> None:
+    deadline = time.monotonic() + 20
+    while not (told := shared.folder / "opened").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert told.read_text().strip() == f"{shared.url}/"
 
 
 async def test_the_token_is_printed_once_and_never_logged_again(shared: Server) -> None:

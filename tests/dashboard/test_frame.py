@@ -69,6 +69,34 @@ def test_a_run_that_is_not_there_is_a_sentence_with_the_way_back(local: Server, 
         assert [one for one in desk.complaints if "404" not in one] == []
 
 
+def test_an_address_that_is_no_page_has_the_way_back_and_is_printed_nowhere(local: Server, browser: Browser, pictures: Path) -> None:
+    with tab(browser, pictures, complains=True) as desk:
+        page = desk.open(f"{local.url}/nowhere%1b%5b31m?x=1")
+        assert page.get_by_role("alert").inner_text() == "There is no page at this address."
+        page.get_by_role("navigation", name="Main").get_by_role("link", name="Launch").wait_for()
+        assert [one for one in desk.complaints if "404" not in one] == []
+    assert "nowhere" not in local.log.read_text()
+
+
+def test_the_focus_is_seen_on_every_control(local: Server, browser: Browser, pictures: Path) -> None:
+    unseen, named = [], []
+    with tab(browser, pictures) as desk:
+        page = desk.open(f"{local.url}/doctor")
+        for _ in range(11):
+            page.keyboard.press("Tab")
+            seen, name = page.evaluate(
+                """async () => { await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+                const one = document.activeElement, style = getComputedStyle(one);
+                const mark = style.outlineStyle !== 'none' && style.outlineWidth !== '0px' || style.boxShadow.includes('5px');
+                return [mark || !!one.closest('.q-field--focused'), one.getAttribute('aria-label') || one.innerText]; }"""
+            )
+            named.append(name)
+            if not seen:
+                unseen.append(name)
+    assert any("Run the checks" in name for name in named) and any("tiny questions" in name for name in named), named
+    assert unseen == []
+
+
 def test_the_doctor_says_what_must_be_fixed_and_how(local: Server, browser: Browser, pictures: Path) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(f"{local.url}/doctor")

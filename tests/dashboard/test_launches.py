@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.dashboard._launch import KEPT, Launches, Wish, chosen_options, split_options
+from skillopt.dashboard._launch import KEPT, Launched, Launches, Wish, chosen_options, split_options
 from skillopt.dashboard._runs import Roots
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, lock
@@ -109,6 +109,24 @@ def test_a_run_that_is_worked_on_is_not_started_twice(desk: Launches, tmp_path: 
     folder = tmp_path / "outputs" / "mine"
     with lock(folder / ".lock"), pytest.raises(UsageError, match="is being worked on by process"):
         desk.start(Wish(config="quickstart", options=(*TINY, f"env.out_root={folder}")))
+
+
+def test_a_second_press_of_the_button_starts_nothing(desk: Launches, tmp_path: Path) -> None:
+    wish = Wish(config="quickstart", options=(*TINY, f"env.out_root={tmp_path / 'outputs' / 'mine'}"))
+    made = desk.start(wish)
+    with pytest.raises(UsageError, match=f"is being worked on by process {made.pid} already"):
+        desk.start(wish)
+    assert [one.id for one in desk.all()] == [made.id]
+    assert desk._unused(tmp_path / "outputs" / "mine").name == "mine-2"
+    os.kill(made.pid, signal.SIGKILL)
+
+
+def test_a_run_that_was_taken_up_elsewhere_is_running_and_can_be_stopped(desk: Launches, tmp_path: Path) -> None:
+    folder = tmp_path / "outputs" / "mine"
+    one = Launched(id="20260301-021500-00000000", config="quickstart", options=(), folder=str(folder), pid=1, started=NOW)
+    assert desk.state(one) == "ended"
+    with lock(folder / ".lock"):
+        assert desk.state(one) == "running"
 
 
 def test_only_what_works_on_a_run_can_be_stopped(desk: Launches, tmp_path: Path) -> None:

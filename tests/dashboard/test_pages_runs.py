@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from cli._commands import SMALL, run
 from dashboard._browser import Server, serving, tab
-from skillopt.dashboard._charts import scores, together
+from skillopt.dashboard._charts import scores, spoken, together
 from skillopt.dashboard._markup import joined, tag
 from skillopt.dashboard._runs import Roots
 from skillopt.dashboard._text import side_by_side
@@ -22,7 +22,7 @@ from skillopt.files import lock
 from skillopt.ledger import Amount
 from skillopt.report.values import Facts
 from skillopt.store.database import Database
-from skillopt.watch.curves import Curves, curves
+from skillopt.watch.curves import Curves, Point, curves
 from skillopt.watch.live import Watcher
 from skillopt.watch.rules import skill_versions
 from watch._big import big_run
@@ -93,7 +93,7 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(shown: Shown, 
         with (folder / "events.jsonl").open("a", encoding="utf-8") as log:
             log.write("".join(lines[first:]))
         expect(page.get_by_text("sealed test opened (look 1)")).to_be_visible()
-        expect(page.get_by_text(f"{len(shown.facts.steps)} of {shown.facts.planned}")).to_be_visible()
+        expect(page.get_by_text(f"{len(shown.facts.steps)} of {shown.facts.planned}", exact=True)).to_be_visible()
         assert points(page) > before
         assert page.evaluate("window.mine") == "still here"
     database.shut()
@@ -170,6 +170,30 @@ def test_a_cell_is_reached_by_keyboard_and_shows_its_rollout(shown: Shown, brows
         desk.picture("tasks-cell")
 
 
+def test_a_damaged_run_is_said_so_first_and_one_that_is_deleted_keeps_its_last_figures(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
+    whole, folder = shown.root / "whole", shown.root / "gone"
+    shutil.copytree(whole, folder)
+    lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
+    (folder / "events.jsonl").write_text("".join([*lines[:4], "{\n"]))
+    try:
+        with tab(browser, pictures) as desk:
+            page = desk.open(shown.url("gone"))
+            assert "line 5, is not an event" in page.get_by_role("alert").inner_text()
+            assert page.get_by_text("Waiting for the run to begin").count() == 0
+            alert, section = page.get_by_role("alert").bounding_box(), page.get_by_role("region", name="Now").bounding_box()
+            assert alert is not None and section is not None and alert["y"] < section["y"]
+            (folder / "events.jsonl").write_text("".join(lines))
+            page.get_by_text("finished", exact=True).first.wait_for()
+            assert page.get_by_role("alert").count() == 0
+            shutil.rmtree(folder)
+            page.get_by_role("alert").get_by_text("There is no run in").wait_for()
+            assert "finished" in page.get_by_role("region", name="Now").inner_text()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def test_cost_adds_up(shown: Shown, browser: Browser, pictures: Path) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", "/cost"))
@@ -223,6 +247,11 @@ def test_a_diff_side_by_side_has_signs_and_only_text() -> None:
     made = side_by_side("one\ntwo\n", f"one\n{SCRIPT}\n")
     assert "<img" not in made
     assert "- two" in made and "+ &lt;img" in made
+
+
+def test_no_half_step_is_read_out() -> None:
+    said = spoken(Curves(planned=8, metric="hard", val=[Point(at=at, score=0.5, low=0.4, high=0.6, n=9) for at in (0, 8, 8.5)]))
+    assert said == "Score chart. Val: 0.500 with the seed, 0.500 after the slow update of step 8 of 8."
 
 
 def test_charts_hold_no_point_of_the_test_before_it_was_opened(shown: Shown) -> None:

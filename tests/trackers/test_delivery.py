@@ -84,6 +84,34 @@ def test_a_tracker_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest
     assert len(notices) == 1 and "did not take everything" in notices[0].text
 
 
+def test_what_a_tracker_calls_the_run_is_kept_before_the_first_fact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_delivery, "PATIENCE_SECONDS", 0.2)
+    hang = threading.Event()
+    one, _ = delivery(tmp_path, [], hang=hang)
+    one.start(news(1))
+    one.close()  # it hangs in the first fact, as if its process had died there
+    kept = json.loads((tmp_path / "tracking" / "mine.json").read_text())
+    hang.set()
+    assert (kept["told"], kept["reference"]) == (0, "r1")
+
+
+def test_a_run_that_was_deleted_at_the_tracker_is_a_warning_that_says_how_to_begin_anew(tmp_path: Path) -> None:
+    one, _ = delivery(tmp_path, [])
+    one.start(news(1))
+    one.close()
+    notices: list[Notice] = []
+
+    def gone(opening: Opening) -> Recorder:
+        raise ValueError(f"The run {opening.earlier} is deleted.")
+
+    opening = Opening(folder=tmp_path / "tracking" / "mine", name="run", identity="abc", project="p", settings={})
+    again = Delivery("mine", Kind(open=gone), opening, warn=notices.append)
+    again.start(news(1))
+    again.close()
+    assert len(notices) == 1
+    assert f"The run r1 is deleted (to begin anew there, remove {tmp_path / 'tracking' / 'mine.json'}). The run" in notices[0].text
+
+
 def test_a_library_that_cannot_be_imported_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken_tracker_library.py").write_text("raise OSError('no such device')\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -15,6 +15,7 @@ from skillopt import api
 from skillopt.api import Result
 from skillopt.build import Engine, prepare
 from skillopt.config import load
+from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent
 from skillopt.ledger import Amount
@@ -200,6 +201,15 @@ def test_one_reader_serves_all_and_does_not_read_more_often_than_it_must(finishe
     for name in "abc":
         watched(finished / name)
     assert watched(finished) is not watcher  # forgotten, as others were looked at since
+
+
+def test_a_damaged_log_is_told_at_every_look_and_never_shown_as_a_run_that_waits(finished: Path, tmp_path: Path) -> None:
+    lines = (finished / "events.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "events.jsonl").write_text("".join([*lines[:4], "{\n", *lines[5:]]))
+    watched = Watched(now=lambda: 1000.0)
+    for _ in range(3):
+        with pytest.raises(RunConflict, match="line 5"):
+            watched(tmp_path)
 
 
 def test_the_newest_run_below_a_folder_is_meant(finished: Path, tmp_path: Path) -> None:

@@ -59,6 +59,13 @@ def test_a_run_that_nobody_works_on_does_not_come_nearer_to_its_end(status: Stat
     assert status.seconds_left() == pytest.approx(5 * 100.0 - 100.0 + 30.0)
 
 
+def test_where_a_run_was_left_is_said_as_such(status: Status) -> None:
+    status(closed(1, 100.0, when=-40.0))
+    assert status.position() == "epoch 1/2, step 2/6"
+    status.is_at_work = False
+    assert (status.position(), status.left_in_words()) == ("stopped in epoch 1/2, step 2/6", "nobody works on it")
+
+
 def test_the_strip_tells_what_is_done_under_way_and_to_come(status: Status) -> None:
     assert set(strip(status).values()) == {"ahead"}
     status(StageOpened(place="baseline", stage="selection", total=10))

@@ -47,6 +47,12 @@ def test_a_line_of_another_program_is_named(tmp_path: Path) -> None:
         LogTail(log).read()
 
 
+def test_a_log_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunConflict, match=r"events\.jsonl cannot be read: Not a directory"):
+        LogTail(tmp_path / "file" / "events.jsonl").read()
+
+
 def test_only_the_wanted_types_are_read(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     started = RunStarted(id="run", identity="x", benchmark="b", target="t", optimizer="o", simulated=False, steps=1, counts={})

@@ -23,6 +23,7 @@ from skillopt.files import write_json
 from skillopt.skill.folder import copy_skill
 from skillopt.tasks.scorers import Scorer
 from skillopt.tasks.task import Task
+from skillopt.together import run_gently
 from skillopt.train.exam import claim
 from skillopt.train.summary import summary
 
@@ -110,7 +111,7 @@ async def aoptimize(
     if is_file:
         flags["data_path"] = str(tasks)
     if isinstance(scorer, str):
-        settings.append(f"env.scorer={json.dumps(scorer)}")
+        settings.append(f"env.scorer={scorer}")
     resolved = load(None, flags=flags, options=settings, environ=os.environ, cwd=Path.cwd())
     benchmark: OwnBenchmark | None = None
     if not is_file or not isinstance(scorer, str):
@@ -144,7 +145,7 @@ def optimize(
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
         raise UsageError("skillopt.optimize starts an event loop, and one is running here. Use: await skillopt.aoptimize(...)")
-    return asyncio.run(
+    return run_gently(
         aoptimize(
             skill=skill,
             tasks=tasks,

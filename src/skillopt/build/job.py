@@ -86,8 +86,11 @@ class Job:
         return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{_digest(self.identity())[:10]}"
 
 
-def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None) -> Job:
-    """Load and check all inputs. `benchmark` stands in for the configured one when it was made in Python."""
+def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key: bool = True) -> Job:
+    """Load and check all inputs. `benchmark` stands in for the configured one when it was made in Python.
+
+    Without `needs_key` a missing key is no error: for a job that is only looked at.
+    """
     config = resolved.config
     if benchmark is None:
         if config.env.name is None:
@@ -113,11 +116,11 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None) -> Job:
         benchmark=benchmark,
         splits=splits,
         seed=seed,
-        target=resolve_role(config, "target"),
-        optimizer=resolve_role(config, "optimizer"),
+        target=resolve_role(config, "target", needs_key=needs_key),
+        optimizer=resolve_role(config, "optimizer", needs_key=needs_key),
         scrubber=scrubber,
         settings=as_json(resolved),
-        judge=_judge(config, benchmark),
+        judge=_judge(config, benchmark, needs_key),
     )
 
 
@@ -132,10 +135,10 @@ def _seed(config: Config, benchmark: Benchmark) -> Skill:
     return load_skill(config.env.skill_init)
 
 
-def _judge(config: Config, benchmark: Benchmark) -> RoleSpec | None:
+def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> RoleSpec | None:
     if not (isinstance(benchmark, WantsJudge) and benchmark.wants_judge):
         return None
-    judge = resolve_role(config, "judge")
+    judge = resolve_role(config, "judge", needs_key=needs_key)
     if judge.model.provider == "world":
         raise ConfigError("Answers are to be judged, and the simulated world judges none. Name a model that does: model.judge (--judge).")
     return judge

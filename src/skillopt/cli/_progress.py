@@ -137,12 +137,12 @@ def panel(status: Status) -> Group:
         title.append("  simulated ", style="black on yellow")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True, min_width=9)
-    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(overflow="fold")
     bar = Table.grid(padding=(0, 1))
     share = ProgressBar(total=max(1, status.total), completed=status.done, width=24) if status.total else Text("")
     bar.add_row(Text(status.position(), style="cyan"), share, status.rows())
     grid.add_row("now", bar)
-    if status.steps:
+    if status.steps and status.is_at_work:
         grid.add_row("stages", _strip(status))
     if status.baseline is not None:
         best = f"{score(status.best)} ({f'step {status.best_step}' if status.best_step else 'the seed'})"

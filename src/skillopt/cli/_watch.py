@@ -56,7 +56,6 @@ def watch(
     """
     from rich.console import Console
 
-    from skillopt.cli._progress import panel
     from skillopt.watch.live import Watcher
 
     console = Console(highlight=False)
@@ -66,12 +65,10 @@ def watch(
             _print_events(watcher, once=once)
         elif once:
             watcher.read()
-            console.print(panel(watcher.status))
-            console.print(_ending(watcher), soft_wrap=True, markup=False)
+            _conclude(watcher, console)
         else:
             _show(watcher, Console(stderr=True, highlight=False), plain=plain)
-            console.print(panel(watcher.status))
-            console.print(_ending(watcher), soft_wrap=True, markup=False)
+            _conclude(watcher, console)
     except KeyboardInterrupt:
         typer.echo("No longer watching; the run goes on.", err=True)
 
@@ -87,7 +84,6 @@ def _folder(run: Path | None, *, once: bool) -> Path:
 
     wanted = Path("outputs") if run is None else run
     if run is not None and not once and not wanted.exists():
-        typer.echo(f"Waiting for a run in {wanted}. Ctrl-C ends the waiting.", err=True)
         return wanted
     return find_run(wanted)
 
@@ -103,6 +99,8 @@ def _show(watcher: Watcher, console: Console, *, plain: bool) -> None:
     view: View = PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
     for event in watcher.read():
         status(event)
+    if watcher.state == "waiting":
+        typer.echo(f"Waiting for a run in {watcher.folder}. Ctrl-C ends the waiting.", err=True)
     status.epochs = watcher.status.epochs
     view.start(())
     try:
@@ -125,6 +123,15 @@ def _print_events(watcher: Watcher, *, once: bool) -> None:
         if once or watcher.state in ("finished", "stopped"):
             return
         time.sleep(EVERY)
+
+
+def _conclude(watcher: Watcher, console: Console) -> None:
+    """Where it stands, and what that means."""
+    from skillopt.cli._progress import panel
+
+    said = _ending(watcher)
+    console.print(panel(watcher.status))
+    console.print(said, soft_wrap=True, markup=False)
 
 
 def _ending(watcher: Watcher) -> str:

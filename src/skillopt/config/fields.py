@@ -71,13 +71,17 @@ class Leaf:
         return " | ".join(_WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option))) for option in self.options)
 
     def from_text(self, text: str) -> Any:
-        """The value that a flag, an option or a variable means: text where the type is text, otherwise a YAML value."""
+        """The value that a flag, an option or a variable means: text where the type is text, unless a list is meant, else a YAML value."""
         if self.optional and text in ("", "null", "~"):
             return None
         if bool in self.options and text.lower() in _TRUTHS:
             return _TRUTHS[text.lower()]
         texts = (str, Path, SecretStr)
-        if any(option in texts for option in self.options) or (self.choices and all(isinstance(choice, str) for choice in self.choices)):
+        is_text = any(option in texts for option in self.options) or (
+            self.choices and all(isinstance(choice, str) for choice in self.choices)
+        )
+        is_list = any(get_origin(option) is list for option in self.options) and text.startswith("[")
+        if is_text and not is_list:
             return text
         try:
             return yaml_file.value_of(text)

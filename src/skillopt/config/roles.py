@@ -120,9 +120,14 @@ def in_harness(target: str, default: str, *, providers: Sequence[str], harnesses
 
 
 def resolve_role(
-    config: Config, role: RoleName, *, providers: Sequence[str] | None = None, harnesses: Sequence[str] | None = None
+    config: Config,
+    role: RoleName,
+    *,
+    providers: Sequence[str] | None = None,
+    harnesses: Sequence[str] | None = None,
+    needs_key: bool = True,
 ) -> RoleSpec:
-    """What a role's model is built from. A missing key or endpoint is an error here, before any call."""
+    """What a role's model is built from. A missing endpoint is an error here, before any call, and a missing key where one is needed."""
     settings = config.role(role)
     if settings.name in NEEDS_NAME:
         variable = " or OPENAI_COMPATIBLE_MODEL" if settings.name == "compatible" else ""
@@ -137,7 +142,9 @@ def resolve_role(
         raise ConfigError(f"model.{role}: '{parts}' needs an endpoint: set {variable} or model.{role}.base_url{hint}")
     agent = _set(settings.agent)
     options = agent if parts.provider in PROGRAMS else _options(settings, parts)
-    api_key = _key(settings.api_key.get_secret_value() if settings.api_key else None, parts, role, base_url, options)
+    api_key = settings.api_key.get_secret_value() if settings.api_key else None
+    if needs_key:
+        api_key = _key(api_key, parts, role, base_url, options)
     return RoleSpec(
         model=ModelSpec(
             provider=parts.provider,

@@ -114,13 +114,14 @@ class Guard:
         # What a proxy says of a request is anybody's to write: addresses in the page would be built from it.
         scope["headers"] = [(name, value) for name, value in scope["headers"] if not _FORWARDED.fullmatch(name)]
         refusal = self.keeper.refusal(scope)
-        if refusal is None:
+        may_enter = refusal is None or refusal.asks_token
+        if may_enter and scope["type"] == "http" and scope["method"] == "GET" and self.keeper.presents_token(scope):
+            await self._welcome(scope, send)  # also who has the cookie: the token must not stay in the address
+        elif refusal is None:
             await self.app(scope, receive, send if scope["type"] == "websocket" else _Secured(send))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": refusal.sentence})
-        elif refusal.asks_token and scope["method"] == "GET" and self.keeper.presents_token(scope):
-            await self._welcome(scope, send)
         else:
             await _answer(send, refusal.status, _page(refusal))
 

@@ -145,7 +145,9 @@ def spoken(curves: Curves) -> str:
     if not curves.val:
         return "Score chart: nothing was measured yet."
     first, last = curves.val[0], curves.val[-1]
-    said = f"Score chart. Val: {first.score:.3f} with the seed, {last.score:.3f} after step {last.at:g} of {curves.planned}."
+    slow = "the slow update of " if last.at % 1 else ""  # it is drawn half a step behind its epoch
+    when = f"{slow}step {math.floor(last.at)} of {curves.planned}"
+    said = f"Score chart. Val: {first.score:.3f} with the seed, {last.score:.3f} after {when}."
     if curves.test:
         said += f" Sealed test: {curves.test['seed'].score:.3f} with the seed, {curves.test['best'].score:.3f} with the best skill."
     return said

@@ -91,6 +91,7 @@ class Launches:
     cwd: Path
     environ: Mapping[str, str] = field(repr=False)
     _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _folders: dict[str, Path] = field(default_factory=dict)
 
     def look(self, wish: Wish) -> Resolved:
         """The configuration as the command line would read it. Raises the same errors, with the same near misses."""
@@ -121,7 +122,7 @@ class Launches:
         folder = resolved.config.env.out_root
         if folder is None:
             name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(wish.config).with_suffix("").name) or "run"
-            folder = self.roots.folders[0] / f"{name}-{moment:%Y%m%d-%H%M%S}"
+            folder = self._unused(self.roots.folders[0] / f"{name}-{moment:%Y%m%d-%H%M%S}")
             wish = Wish(config=wish.config, options=(*wish.options, f"env.out_root={folder}"))
         folder = Path(os.path.realpath(folder))
         if not any(folder.is_relative_to(os.path.realpath(root)) for root in self.roots.folders):
@@ -129,13 +130,14 @@ class Launches:
                 f"The run folder {folder} lies outside of {self.roots.spoken}, so no page here could show it. "
                 "Name one inside, or start the dashboard with --root."
             )
-        if (pid := holder(folder / ".lock")) is not None:
+        if (pid := holder(folder / ".lock") or self._starting(folder)) is not None:
             raise UsageError(f"{folder} is being worked on by process {pid} already.")
         id = f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         place = self.home / id
         argv = [*own_program(), *wish.arguments("train"), "--plain"]
         child = start_detached(argv, env=self.environ, cwd=self.cwd, output=place / "output.log")
         self._children[id] = child
+        self._folders[id] = folder
         made = Launched(id=id, config=wish.config, options=wish.options, folder=str(folder), pid=child.pid, started=moment)
         write_text(place / "launched.json", made.model_dump_json(indent=1) + "\n")
         return made
@@ -179,7 +181,7 @@ class Launches:
 
     def state(self, one: Launched) -> str:
         """running, or how it ended, in words."""
-        if holder(Path(one.folder) / ".lock") == str(one.pid):
+        if holder(Path(one.folder) / ".lock") is not None:  # its own process, or one that took the run up elsewhere
             return "running"
         child = self._children.get(one.id)
         if child is None:
@@ -195,6 +197,18 @@ class Launches:
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
+
+    def _starting(self, folder: Path) -> str | None:
+        """The process that was started on a folder and may not hold its lock yet: a second press of the button comes that early."""
+        pids = (str(child.pid) for id, child in self._children.items() if self._folders[id] == folder and child.poll() is None)
+        return next(pids, None)
+
+    def _unused(self, folder: Path) -> Path:
+        """The folder, or the next name after it: two starts may fall into one second."""
+        taken, wanted, number = set(self._folders.values()), folder, 2
+        while folder.exists() or Path(os.path.realpath(folder)) in taken:
+            folder, number = wanted.with_name(f"{wanted.name}-{number}"), number + 1
+        return folder
 
     @property
     def home(self) -> Path:

@@ -9,7 +9,8 @@ from pathlib import Path
 from nicegui import ui
 
 from skillopt.dashboard import _widgets as w
-from skillopt.errors import SkillOptError
+from skillopt.errors import SkillOptError, UsageError
+from skillopt.watch.folder import is_run
 from skillopt.watch.listing import Listed, Listing
 from skillopt.watch.live import Watched, Watcher
 
@@ -19,6 +20,8 @@ PATIENCE = 0.3
 """Seconds a page may wait for a log before it is sent without it."""
 LONGEST = 30.0
 """Seconds a browser has to open its connection."""
+UNDER_NAVIGATION = 2
+"""Where trouble is said: below the title and the links of the run, above what the page shows."""
 TONES: dict[str, w.Tone] = {
     "running": "info",
     "finished": "good",
@@ -62,10 +65,13 @@ async def watch(folder: Path, show: Callable[[Watcher], Awaitable[None] | None])
     style()
     seen = -1
     trouble = ui.element("div").classes("so-bare")
+    trouble.move(target_index=UNDER_NAVIGATION)
 
     async def refresh() -> None:
         nonlocal seen
         try:
+            if not is_run(folder):  # else the figures would go back to those of a run that never began
+                raise UsageError(f"There is no run in {folder} any more. What stands here is what it last was.")
             watcher = await look(folder)
         except SkillOptError as error:
             seen = -1

@@ -23,4 +23,4 @@ def nights_of(around: Surroundings) -> Around:
 
 def desk_of(nights: Around) -> Desk:
     """Where the person decides: the same desk, with the same limits, as `skillopt sleep adopt`."""
-    return Desk(store=nights.home.store, roots=nights.roots(), now=lambda: datetime.now(timezone.utc))
+    return Desk(store=nights.home.store, roots=nights.roots(), now=lambda: datetime.now(timezone.utc), project=str(nights.project))

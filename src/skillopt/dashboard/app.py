@@ -64,7 +64,8 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
             say("The token is shown this once; whoever has it can start runs and adopt proposals here.")
         say("Ctrl-C ends it; runs that it started go on.")
         if settings.opens_browser:
-            webbrowser.open(address)
+            # Without the token, which every user of this machine could read in the list of processes: the page asks for it.
+            webbrowser.open(address.partition("?")[0])
 
     guard = Guard(_application(settings), Gatekeeper(loopback=loopback, token=token, cookie=f"skillopt_{port}"))
     config = uvicorn.Config(
@@ -102,6 +103,7 @@ def _application(settings: Settings) -> FastAPI:
     application = FastAPI(openapi_url=None)
     ui.run_with(
         application,
+        root=_missing(around),
         title="SkillOpt",
         favicon=_ICON,
         dark=None,
@@ -136,6 +138,18 @@ def _shown(around: Surroundings, page: Page) -> Callable[[], Any]:
                     await made
             except SkillOptError as error:
                 w.trouble(str(error))
+
+    return show
+
+
+def _missing(around: Surroundings) -> Callable[[], None]:
+    """What stands at every address that is no page. The library's own page has no way back, and prints the address, whoever wrote it."""
+
+    def show() -> None:
+        ui.context.client.status_code = 404
+        with frame(around, None, "Not found"):
+            w.trouble("There is no page at this address.")
+            w.link("All runs", "/")
 
     return show
 

@@ -41,6 +41,8 @@ class LogTail:
                 data = log.read()
         except FileNotFoundError:
             return [] if not self._at else None
+        except OSError as error:
+            raise RunConflict(f"{self._path} cannot be read: {error.strerror}. Look at whose it is and where it lies.") from error
         whole = data[: data.rfind(b"\n") + 1]
         lines = whole.split(b"\n")[:-1]
         events = list(self._parsed(lines))

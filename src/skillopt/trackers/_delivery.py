@@ -89,8 +89,12 @@ class Delivery:
             self._warn(Notice(text=f"Tracker {self._name}: {self._failed}. The run goes on without it.", level="warning"))
 
     def _work(self) -> None:
+        earlier = self._kept.reference
+        advice = "" if earlier is None else f" (to begin anew there, remove {self._notes})"  # what it called the run may be gone
         try:
-            tracker = self._kind.open(replace(self._opening, earlier=self._kept.reference))
+            tracker = self._kind.open(replace(self._opening, earlier=earlier))
+            advice = ""
+            self._remember(tracker)  # at once: a process that is killed before the first fact must not leave a second run behind
             while (event := self._waiting.get()) is not None:
                 tracker.tell(event)
                 if event.id is not None:
@@ -99,7 +103,7 @@ class Delivery:
             tracker.close()
             self._remember(tracker)
         except Exception as error:  # noqa: BLE001 - a stranger's library on a thread of its own: whatever it raises, the run goes on
-            self._failed = _in_a_line(error)
+            self._failed = _in_a_line(error) + advice
 
     def _remember(self, tracker: Tracker) -> None:
         self._notes.parent.mkdir(parents=True, exist_ok=True)
@@ -108,4 +112,4 @@ class Delivery:
 
 
 def _in_a_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300].rstrip(".")

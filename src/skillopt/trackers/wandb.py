@@ -29,6 +29,8 @@ class WandB:
         self._texts = opening.texts
         self.reference = opening.earlier or opening.identity[:16]
         opening.folder.mkdir(parents=True, exist_ok=True)
+        if opening.mode == "offline":  # a run's own mode keeps its figures here, but not what W&B reports about its use
+            wandb.setup(wandb.Settings(mode="offline"))
         self._run: Any = wandb.init(
             project=opening.project,
             id=self.reference,

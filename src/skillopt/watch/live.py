@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from skillopt.errors import UsageError
+from skillopt.errors import SkillOptError, UsageError
 from skillopt.events import Checkpoint, Event, RunStarted
 from skillopt.events import Spending as SpendingEvent
 from skillopt.files import holder
@@ -63,6 +63,7 @@ class Watcher:
         self._floor = Floor()
         self._booked_seconds = 0.0
         self._checked_at = 0.0
+        self._has_told = False
         self._facts: tuple[tuple[int, int, State], Facts] | None = None
 
     def read(self) -> list[Event]:
@@ -79,6 +80,7 @@ class Watcher:
                 self._take(event)
             live = self._live(at_work)
             before, self.state = self.state, self._state(at_work)
+            self.status.is_at_work = self.state != "stopped"
             if events or live or before != self.state:
                 self.version += 1
             return [*events, *live]
@@ -121,7 +123,8 @@ class Watcher:
         if news is None:
             return []
         self._booked_seconds = news.seconds
-        changed = bool(news.booked) or at_work != self.spending.is_at_work
+        changed = bool(news.booked) or at_work != self.spending.is_at_work or not self._has_told  # nothing spent is known, too
+        self._has_told = True
         self.spending.is_at_work = at_work
         self.spending.take(news.booked, news.session)
         self._floor.take(news)
@@ -195,7 +198,12 @@ class Watched:
             while len(self._known) > self._keep:  # the one that was looked at longest ago
                 self._known.pop(next(iter(self._known)))
         if now - read_at >= self._every:
-            watcher.read()
+            try:
+                watcher.read()
+            except SkillOptError:
+                with self._lock:  # half read: whoever looks next must hear the same and not be shown a run that never began
+                    self._known.pop(folder, None)
+                raise
         return watcher
 
 

@@ -70,6 +70,8 @@ class Status:
         self.best_step = 0
         self.baseline: float | None = None
         self.is_finished = False
+        self.is_at_work = True
+        """Whether a process works on the run; only a watcher outside can find that none does."""
         self.calls = 0
         self.tokens = 0
         self.usd: float | None = None
@@ -137,9 +139,11 @@ class Status:
         if self.is_finished:
             return "finished"
         if not self.epoch or self.stage in ("baseline", "sealed test", "measuring"):
-            return self.stage or "starting"
+            begun = self.stage or "starting"
+            return begun if self.is_at_work else f"stopped in {self.stage}" if self.stage else "stopped before the baseline"
         step = [] if self.stage.startswith("slow update") else [f"step {min(self.step + 1, self.steps)}/{self.steps}"]
-        return ", ".join([f"epoch {self.epoch}/{self.epochs}", *step, *([self.stage] if self.stage else [])])
+        place = ", ".join([f"epoch {self.epoch}/{self.epochs}", *step, *([self.stage] if self.stage else [])])
+        return place if self.is_at_work else f"stopped in {place}"
 
     def in_flight(self) -> int:
         """Calls sent and not answered."""
@@ -186,6 +190,8 @@ class Status:
         """The estimate, or why there is none yet."""
         if self.is_finished:
             return "finished"
+        if not self.is_at_work:
+            return "nobody works on it"
         left = self.seconds_left()
         if left is not None:
             return f"about {duration(left)} left"

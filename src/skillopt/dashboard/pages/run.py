@@ -70,7 +70,7 @@ class _Overview:
         with ui.element("div").classes("so-two"):
             with w.section("In flight"):
                 self.flights = block(joined([]))
-            with w.section("Log"):
+            with w.section("Log (times in UTC)"):
                 self.log = block(joined([]), "ol").classes("so-log")
                 self.log.props["tabindex"] = "0"
                 self.log.props["role"] = "log"
@@ -97,13 +97,12 @@ class _Overview:
 
     def _spent(self, watcher: Watcher) -> None:
         paid, status = watcher.spending.settled(), watcher.status
-        left = status.left_in_words() if watcher.state in ("running", "finished") else "nobody works on it"
         self.figures.show(
             cost=money(paid.usd),
             **{"calls,_tokens": f"{paid.calls:,}, {paid.tokens:,}"},
             in_flight=str(watcher.spending.in_flight),
             time_so_far=duration(watcher.seconds()),
-            time_left=left,
+            time_left=status.left_in_words(),
         )
 
     def _decided(self, watcher: Watcher, facts: Facts) -> None:

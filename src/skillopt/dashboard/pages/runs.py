@@ -53,7 +53,7 @@ class _Row:
         test = f"{score(one.test_seed)} → {score(one.test_best)}" if one.test_best is not None else "not measured"
         texts = [one.trouble or f"{one.benchmark} · {one.target}", f"{one.step}/{one.steps} {marks(one.actions[-12:])}"]
         figures = [
-            f"{score(one.baseline)} → {score(one.best)}",
+            "not measured" if one.baseline is None else f"{score(one.baseline)} → {score(one.best)}",
             test,
             f"{money(one.usd)} · {one.calls:,} calls",
             f"{_ago(one.changed)} ago",
@@ -96,6 +96,7 @@ class _Runs:
         found = {one.folder: one for one in await live.listed(folders)}
         self.places = {place.id: place for place in places if place.folder in found}
         self.found = {place.id: found[place.folder] for place in self.places.values()}
+        self.chosen = [id for id in self.chosen if id in self.found]  # one that was deleted has no box to take it out by
         self.draw()
 
     def draw(self) -> None:
@@ -103,10 +104,11 @@ class _Runs:
         wanted = [id for id, one in self.found.items() if self._matches(self.places[id], one)]
         wanted.sort(key=lambda id: -self.found[id].changed)
         running = sum(one.status == "running" for one in self.found.values())
-        self.said.text = f"{len(self.found):,} runs, {running:,} running" if self.found else ""
+        too_many = f" At most {MOST} runs are compared at once." if len(self.chosen) > MOST else ""
+        self.said.text = f"{len(self.found):,} runs, {running:,} running.{too_many}" if self.found else ""
         self.nothing.set_visibility(not self.found)
         self.button.text = f"Compare {len(self.chosen)}" if self.chosen else "Compare"
-        self.button.set_enabled(len(self.chosen) > 1)
+        self.button.set_enabled(1 < len(self.chosen) <= MOST)
         shown = wanted[self.pages.part(len(wanted))]
         if shown == list(self.rows):
             for id, row in self.rows.items():
@@ -126,7 +128,7 @@ class _Runs:
         self.compared.clear()
         with self.compared, w.section("Side by side"):
             try:
-                places = [self.visit.around.roots.find(id) for id in self.chosen[:MOST]]
+                places = [self.visit.around.roots.find(id) for id in self.chosen]
                 facts = [(place, (await live.look(place.folder)).facts()) for place in places]
                 _side_by_side([(place, one) for place, one in facts if one is not None])
             except SkillOptError as error:

@@ -15,7 +15,7 @@ from skillopt.errors import SkillOptError, UsageError
 from skillopt.nights import Around, ProjectState
 from skillopt.sleep._status import ProposalStatus, Status
 from skillopt.sleep.adopt import Desk, Done
-from skillopt.sleep.proposal import Change, Cost, Judgement, Target
+from skillopt.sleep.proposal import Change, Judgement, Target
 
 _TONES: dict[str, w.Tone] = {"pending": "info", "partly adopted": "info", "adopted": "good", "interrupted": "bad"}
 _VERBS = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}
@@ -56,7 +56,7 @@ class _Review:
             if one.note:
                 w.paragraph(one.note)
             made = f"{proposal.created:%Y-%m-%d %H:%M} UTC, night {proposal.night}"
-            w.facts([("Project", proposal.project), ("Made", made), ("Cost", _cost(proposal.cost))])
+            w.facts([("Project", proposal.project), ("Made", made), ("Cost", str(proposal.cost))])
             for note in proposal.notes:
                 w.paragraph(note, soft=True)
             pending = [edit for edit, decided in one.edits.items() if decided == "pending"]
@@ -211,16 +211,6 @@ def _told(done: Done) -> str:
     parts += [f"Wrote {path}." for path in done.written]
     parts += [f"Left {name} as it is: somebody else changed it at the last moment." for name in done.left_out]
     return " ".join(parts)
-
-
-def _cost(cost: Cost) -> str:
-    known = (
-        f"{cost.calls} calls" if cost.calls is not None else "",
-        f"{cost.tokens:,} tokens" if cost.tokens is not None else "",
-        f"${cost.dollars:.4f}" if cost.dollars is not None else "dollars unknown",
-        f"{cost.minutes:.1f} min" if cost.minutes is not None else "",
-    )
-    return ", ".join(filter(None, known))
 
 
 def _score(score: float | None) -> str:

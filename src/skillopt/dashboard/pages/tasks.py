@@ -50,6 +50,7 @@ class _Tasks:
         self.decided = -1
         self.facts: Facts | None = None
         self.matrix: Matrix | None = None
+        self.wanted = ("", "")
         with w.section("Tasks and versions", hidden_title=True):
             with ui.element("div").classes("so-row"):
                 self.filter = ui.select(_FILTERS, label="Show", value="all", on_change=self.again).props("outlined dense options-dense")
@@ -101,13 +102,18 @@ class _Tasks:
         said = event.args if isinstance(event.args, list) else []
         if self.facts is None or self.matrix is None or len(said) != 2:
             return
-        task, version = str(said[0]), str(said[1])
-        self.shown.clear()
+        task, version = self.wanted = str(said[0]), str(said[1])
+        trouble, found = "", None
         try:
             found = await run.io_bound(trajectories, self.visit.run.folder, self.facts, version, task)
         except SkillOptError as error:
+            trouble = str(error)
+        if self.wanted != (task, version):
+            return  # another cell was pressed meanwhile
+        self.shown.clear()
+        if trouble:
             with self.shown:
-                w.trouble(str(error))
+                w.trouble(trouble)
             return
         version_of = next(one for one in self.facts.versions if one.short == version)
         cell = version_of.cells.get(task)
