@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skillopt.errors import RunConflict
+from skillopt.errors import RunConflict, UsageError
 
 
 def read_text(path: Path | str) -> str:
@@ -83,6 +83,21 @@ def lock(path: Path | str) -> Iterator[None]:
         finally:
             _write_holder(file.fileno(), "")
             _unlock(file.fileno())
+
+
+@contextmanager
+def lock_privately(path: Path | str) -> Iterator[None]:
+    """Hold such a lock in a folder that is made for its owner alone. Raises `UsageError` where that folder cannot be used."""
+    path = Path(path)
+    with contextlib.ExitStack() as held:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            held.enter_context(lock(path))
+        except OSError as error:
+            raise UsageError(
+                f"{path.parent} cannot be written to: {error.strerror or error}. See that it is a folder of yours, or name another."
+            ) from error
+        yield
 
 
 def holder(path: Path | str) -> str | None:

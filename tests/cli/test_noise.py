@@ -10,14 +10,14 @@ WORDS = ("noise", "quickstart", "--quiet", "--cfg-options", *SMALL)
 
 
 def test_a_noisy_target_is_told_how_much_is_luck(skillopt: Command) -> None:
-    data = json.loads(skillopt(*WORDS, "model.target=world:noise=0.3", "--draws", "4", "--json").out)
+    data = json.loads(skillopt(*WORDS, "--target", "world:noise=0.3", "--draws", "4", "--json").out)
     assert (data["n"], data["draws"], data["simulated"]) == (20, 4, True)
     assert 0 < data["sd"] < 0.2 and 0 < data["lucky"] < 0.5
     assert data["moved"] and data["repeats"] > 1
 
 
 def test_without_noise_one_draw_is_enough(skillopt: Command) -> None:
-    ran = skillopt(*WORDS, "model.target=world:noise=0")
+    ran = skillopt(*WORDS, "--target", "world:noise=0")
     assert "Simulated: 20 val tasks, 3 draws each" in ran.out
     assert "would beat itself in 0% of the gates" in ran.out and "evaluation.repeats=1" in ran.out
 

@@ -72,3 +72,11 @@ def test_a_dead_key_is_said_once_on_stderr(skillopt: Command) -> None:
     ran = skillopt("config", "show", "quickstart", "--cfg-options", "train.steps_per_epoch=3", "--json")
     assert ran.err.count("train.steps_per_epoch") == 1
     assert json.loads(ran.out)
+
+
+def test_a_run_is_estimated_without_the_key_that_it_will_need(skillopt: Command) -> None:
+    given = ("quickstart", "--target_model", "openai:gpt-5.4-mini", "--optimizer_model", "openai:gpt-5.5", "--json")
+    ran = skillopt("estimate", *given)
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["total"]["usd"]["likely"] > 0
+    assert "needs an API key" in skillopt("train", *given).err

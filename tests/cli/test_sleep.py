@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from cli._commands import SRC, Ran, run
+from skillopt.sleep._task_scheduler import split
 from skillopt.testing import LoopbackProvider
 from sleep._nights import LEARNT, RULE, SKILL, Person, scripted
 
@@ -58,8 +60,9 @@ def test_harvest_says_what_was_read_kept_and_dropped(person: Person) -> None:
 def test_harvest_reads_since_when_it_is_told(person: Person) -> None:
     assert json.loads(sleep("harvest", "--json", "--since", "31h").out)["kept"] == 5
     assert json.loads(sleep("harvest", "--json", "--lookback_hours", "31").out)["kept"] == 5
-    ran = sleep("harvest", "--since", "soon")
-    assert ran.code == 2 and "is no time" in ran.err
+    for text in ("soon", "²d", "99999999999d", "999999999d", ""):
+        ran = sleep("harvest", "--since", text)
+        assert ran.code == 2 and "is no time" in ran.err
 
 
 def test_harvest_of_another_project_keeps_none_of_this_one(person: Person) -> None:
@@ -91,6 +94,7 @@ def test_dry_run_without_a_model_names_tasks_cost_and_remedy_and_writes_nothing(
 def test_a_night_without_a_model_shows_what_it_found_and_fails_with_the_remedy(person: Person) -> None:
     ran = sleep("run")
     assert ran.code == 2 and "would work on brief-writer with 20 tasks" in ran.out and "--model handoff" in ran.err
+    assert "No model is configured" not in ran.out, "it is told once"
     assert not (person.home / ".skillopt-sleep" / "projects").exists()
 
 
@@ -185,12 +189,15 @@ def crontab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cron is how Linux without systemd does it")
-def test_what_was_scheduled_is_what_runs(person: Person, crontab: Path) -> None:
+def test_what_was_scheduled_is_what_runs(person: Person, crontab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crontab.write_text("5 4 * * * somebody elses\n")
+    monkeypatch.setenv("CODEX_HOME", "/data/my codex")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-simulated-key-000000000000")
     flags = ["--model", "handoff", "--preferences", "100% short", "--skill-root", "mine", "--max-tokens", "9000"]
     ran = sleep("schedule", "--hour", "2", "--minute", "5", *flags)
     assert ran.code == 0, ran.err
     assert "somebody elses" in crontab.read_text() and "100\\% short" in crontab.read_text()
+    assert "'CODEX_HOME=/data/my codex'" in crontab.read_text() and "sk-simulated" not in crontab.read_text()
     told = json.loads(sleep("status", "--json").out)["schedule"]
     assert told["time"] == "02:05"
     program, *words = told["command"]
@@ -205,6 +212,44 @@ def test_what_was_scheduled_is_what_runs(person: Person, crontab: Path) -> None:
     }
     assert "No longer scheduled" in sleep("unschedule").out
     assert crontab.read_text() == "5 4 * * * somebody elses\n" and "Nothing of ours" in sleep("unschedule").out
+
+
+def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own_log(
+    person: Person, tmp_path: Path, crontab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Task Scheduler of Windows, simulated by a script that keeps one task in a file."""
+    task, script = tmp_path / "task.xml", crontab.with_name("bin") / "schtasks"
+    script.write_text(
+        f'#!/bin/sh\ncase "$1$2" in\n/create*) echo "$3" > {task}.name; cp "$5" {task};;\n'
+        f'/query/fo) [ ! -f {task} ] || printf "\\"%s\\"\\n" "$(cat {task}.name)";;\n/query/tn) cat {task};;\nesac\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("CODEX_HOME", "/data/codex")
+    ran = sleep("schedule", "--scheduler", "task_scheduler", "--model", "handoff")
+    assert ran.code == 0, ran.err
+    words = split(ET.fromstring(task.read_bytes()).findtext(".//{*}Arguments") or "")
+    log = next(word.removeprefix("--log=") for word in words if word.startswith("--log="))
+    assert log in ran.out and log.endswith("night.log")
+    ran = program(person, "run", "--log", log)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "")
+    assert "would work on brief-writer" in Path(log).read_text() and "No model is configured" in Path(log).read_text()
+
+
+def test_a_folder_that_nothing_can_be_kept_in_is_named(person: Person, tmp_path: Path) -> None:
+    (person.home / ".skillopt-sleep" / "config.yaml").write_text(f"state_dir: {tmp_path / 'file'}\n")
+    (tmp_path / "file").write_text("no folder")
+    for words in (["run", "--model", "handoff"], ["adopt"]):
+        ran = sleep(*words)
+        assert ran.code == 2 and f"{tmp_path / 'file'}" in ran.err and "cannot be" in ran.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
+def test_a_project_whose_name_is_no_text_is_named(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = os.fsdecode(os.fsencode(person.home) + b"/b\xffd")
+    Path(odd).mkdir()
+    monkeypatch.chdir(odd)
+    ran = sleep("run", "--model", "handoff")
+    assert ran.code == 2 and "no UTF-8" in ran.err
 
 
 def test_the_door_is_the_same_program(person: Person) -> None:

@@ -79,6 +79,15 @@ def test_without_a_model_a_file_of_tasks_is_shown_and_the_remedy_told(person: Pe
     assert ran.code == 2 and "would work on brief-writer with 20 tasks" in ran.out and "No model is configured" in ran.err
 
 
+def test_a_file_that_cannot_be_written_is_named_and_one_without_tasks_is_not_made(person: Person) -> None:
+    (person.project / "file").write_text("no folder")
+    ran = sleep("harvest", "--output", "file/tasks.json")
+    assert ran.code == 2 and "cannot be written" in ran.err
+    told = json.loads(sleep("harvest", "--since", "1h", "--output", "none.json", "--json").out)
+    assert (told["tasks"], told["output"]) == (0, None) and not (person.project / "none.json").exists()
+    assert "no file was written" in sleep("harvest", "--since", "1h", "--output", "none.json").out
+
+
 def test_a_file_that_is_not_there_is_named(person: Person) -> None:
     ran = sleep("dry-run", "--tasks-file", "gone.json")
     assert ran.code == 2 and "gone.json cannot be read" in ran.err
@@ -98,7 +107,7 @@ def test_another_file_is_another_night(person: Person, provider: LoopbackProvide
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_night_interrupted_while_it_mines_keeps_what_was_sent_and_goes_on(person: Person) -> None:
     with LoopbackProvider.in_thread(
-        scripted(RULE), latency=lambda call: 1.0 if (call.place or "").startswith("mine/") else 0.0
+        scripted(RULE), latency=lambda call: 0.4 if (call.place or "").startswith("mine/") else 0.0
     ) as provider:
         words = ["run", "--quiet", "--json", "--model", f"compatible:m@{provider.base_url}"]
         argv = [sys.executable, "-m", "skillopt_sleep", *words]

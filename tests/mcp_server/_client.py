@@ -15,6 +15,9 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from cli._commands import SRC
+from skillopt.mcp_server.server import Desk
+from skillopt.mcp_server.work import Workshop
+from skillopt.testing import LoopbackProvider
 
 SMALL = ["env.train_cases=24", "env.val_cases=20", "env.test_cases=20"]
 TRAIN = {"config": "quickstart", "num_epochs": 1, "batch_size": 12, "out_root": "run", "cfg_options": SMALL}
@@ -32,10 +35,6 @@ async def connected(
     project: Path, *arguments: str, env: Mapping[str, str] | None = None, mode: str = "auto", roots: Sequence[Path] | None = None
 ) -> AsyncIterator[Client]:
     """A client whose server was started in the project's folder."""
-
-    async def list_roots(context: Any) -> types.ListRootsResult:
-        return types.ListRootsResult(roots=[types.Root(uri=root.as_uri()) for root in roots or ()])
-
     command = StdioServerParameters(
         command=sys.executable, args=["-m", "skillopt", "mcp", *arguments], cwd=str(project), env=dict(env or environment())
     )
@@ -44,10 +43,31 @@ async def connected(
             stdio_client(command, errlog=errors),
             mode=mode,
             read_timeout_seconds=100,
-            list_roots_callback=None if roots is None else list_roots,
+            list_roots_callback=_lister(roots),
         )
         async with client:
             yield client
+
+
+@contextlib.asynccontextmanager
+async def inside(
+    project: Path, *allow: str, env: Mapping[str, str] | None = None, mode: str = "auto", roots: Sequence[Path] | None = None
+) -> AsyncIterator[Client]:
+    """A client of a server in this process, for what does not depend on the wire; the works are programs of their own all the same."""
+    workshop = Workshop()
+    server = Desk(project=project, workshop=workshop, allow=allow, environ=dict(env or environment())).server()
+    try:
+        async with Client(server, mode=mode, read_timeout_seconds=100, list_roots_callback=_lister(roots)) as client:
+            yield client
+    finally:
+        await workshop.close()
+
+
+def _lister(roots: Sequence[Path] | None) -> Any:
+    async def list_roots(context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri=root.as_uri()) for root in roots or ()])
+
+    return None if roots is None else list_roots
 
 
 async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -61,3 +81,29 @@ async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]
 def text_of(result: types.CallToolResult) -> str:
     """All that a client without structured results would see."""
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+def slow_train(provider: LoopbackProvider) -> dict[str, Any]:
+    """A training run of some fifty calls, four at a time."""
+    model = f"compatible:m@{provider.base_url}"
+    models = {"target_model": model, "optimizer_model": model}
+    plan = {"num_epochs": 1, "batch_size": 12, "workers": 4, "eval_test": False}
+    return {
+        "env": "world",
+        **models,
+        **plan,
+        "out_root": "run",
+        "cfg_options": ["env.train_cases=12", "env.val_cases=10", "env.test_cases=5"],
+    }
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The processes that work in a folder."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if link.readlink() == folder and (link.parent / "cmdline").read_bytes():
+                found.append(link.parent.name)
+        except OSError:
+            continue
+    return found

@@ -17,7 +17,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from cli._commands import program, run
-from mcp_server._client import SMALL, TRAIN, call, connected, environment, text_of
+from mcp_server._client import SMALL, TRAIN, call, connected, environment, inside, processes_of, slow_train, text_of
 from skillopt.mcp_server.tools import arguments_by_tool
 from skillopt.testing import Call, LoopbackProvider, seeded_latency, world_answers
 from skillopt.watch.folder import open_run
@@ -31,20 +31,6 @@ KEY = "sk-proj-Zx81kQpL02mnVbT7uWc4"
 def slow() -> Iterator[LoopbackProvider]:
     with LoopbackProvider.in_thread(world_answers(), latency=seeded_latency(1, 0.04, 0.12)) as provider:
         yield provider
-
-
-def slow_train(provider: LoopbackProvider) -> dict[str, Any]:
-    """A training run of some fifty calls, four at a time."""
-    model = f"compatible:m@{provider.base_url}"
-    models = {"target_model": model, "optimizer_model": model}
-    plan = {"num_epochs": 1, "batch_size": 12, "workers": 4, "eval_test": False}
-    return {
-        "env": "world",
-        **models,
-        **plan,
-        "out_root": "run",
-        "cfg_options": ["env.train_cases=12", "env.val_cases=10", "env.test_cases=5"],
-    }
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +50,7 @@ async def until(condition: Any, seconds: float = 60) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.real
 async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Path) -> None:
     person = Person(tmp_path / "home", now=datetime.now(timezone.utc)).write()
     programs = tmp_path / "bin"
@@ -123,14 +110,20 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
             assert "+" in (await done("skillopt_diff", a="run"))["text"]
             evaluated = await done("skillopt_eval", config="quickstart", skill=["run"], split="val", out_root="looked", cfg_options=SMALL)
             assert evaluated["evaluations"][0]["split"] == "val"
+            noise = await done("skillopt_noise", config="quickstart", draws=2, out_root="looked-again", cfg_options=SMALL)
+            assert noise["n"] == 20 and noise["simulated"] is True
     assert called == set(listed)
-    assert sorted(path.name for path in person.project.iterdir() if path.name != ".claude") == ["looked", "run"]  # nothing anywhere else
+    assert sorted(path.name for path in person.project.iterdir() if path.name != ".claude") == [
+        "looked",
+        "looked-again",
+        "run",
+    ]  # nothing anywhere else
     assert listed["skillopt_runs"].annotations is not None and listed["skillopt_runs"].annotations.read_only_hint is True
     assert listed["sleep_adopt"].annotations is not None and listed["sleep_adopt"].annotations.destructive_hint is True
 
 
 async def test_a_result_is_the_object_that_the_command_prints(tmp_path: Path) -> None:
-    async with connected(tmp_path, mode="legacy") as client:
+    async with inside(tmp_path, mode="legacy") as client:
         result = await client.call_tool("skillopt_list_configs", {})
     told = json.loads(run("list", "configs", "--json").out)
     assert result.structured_content == {"status": "ok", "exit_code": 0, "result": told, "messages": []}
@@ -138,7 +131,7 @@ async def test_a_result_is_the_object_that_the_command_prints(tmp_path: Path) ->
 
 
 async def test_what_is_left_to_the_person_is_neither_listed_nor_done(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
+    async with inside(tmp_path) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         for name in ("sleep_adopt", "sleep_discard", "sleep_undo", "sleep_schedule", "sleep_unschedule"):
             assert name not in names
@@ -149,11 +142,14 @@ async def test_what_is_left_to_the_person_is_neither_listed_nor_done(tmp_path: P
 
 
 async def test_failures_say_what_happened_and_are_marked_as_such(tmp_path: Path) -> None:
-    async with connected(tmp_path, env=environment(OPENAI_API_KEY=KEY, MY_TOKEN="hunter2-hunter2")) as client:
+    async with inside(tmp_path, env=environment(OPENAI_API_KEY=KEY, MY_TOKEN="hunter2-hunter2")) as client:
         wrong = await client.call_tool("skillopt_train", {"config": "quickstart", "cfg_options": ["train.bacth_size=3"]})
         assert wrong.is_error and wrong.structured_content is not None
         assert (wrong.structured_content["status"], wrong.structured_content["exit_code"]) == ("bad_input", 2)
         assert "batch_size" in text_of(wrong) and "Traceback" not in text_of(wrong)
+        program = await client.call_tool("skillopt_train", {"config": "quickstart", "cfg_options": ["env.scorer=cmd: touch done"]})
+        assert program.is_error and program.structured_content is not None
+        assert (program.structured_content["status"], program.structured_content["exit_code"]) == ("refused", None)
         secret = await client.call_tool("skillopt_diff", {"a": f"x-{KEY}-hunter2-hunter2"})
         assert secret.is_error and "[redacted]" in text_of(secret)
         assert KEY not in str(secret) and "hunter2-hunter2" not in str(secret)
@@ -197,6 +193,7 @@ async def test_a_cancelled_train_stops_and_the_same_call_goes_on_to_the_same_res
     assert len(sent) == len(set(sent))  # it was stopped gently: what had been sent was waited for, and nothing is paid twice
 
 
+@pytest.mark.real
 async def test_a_client_that_goes_away_takes_its_work_with_it_and_the_run_can_go_on(tmp_path: Path, slow: LoopbackProvider) -> None:
     before = slow.calls
     async with connected(tmp_path, mode="legacy") as client:
@@ -214,18 +211,6 @@ async def test_a_client_that_goes_away_takes_its_work_with_it_and_the_run_can_go
     assert json.loads(out)["status"] == "finished"
 
 
-def processes_of(folder: Path) -> list[str]:
-    """The processes that work in a folder."""
-    found = []
-    for link in Path("/proc").glob("[0-9]*/cwd"):
-        try:
-            if link.readlink() == folder and (link.parent / "cmdline").read_bytes():
-                found.append(link.parent.name)
-        except OSError:
-            continue
-    return found
-
-
 async def test_a_long_call_does_not_hold_up_others(tmp_path: Path) -> None:
     may_answer = threading.Event()
     answers = world_answers()
@@ -235,7 +220,7 @@ async def test_a_long_call_does_not_hold_up_others(tmp_path: Path) -> None:
         return answers(call)
 
     with LoopbackProvider.in_thread(answer) as provider:
-        async with connected(tmp_path) as client:
+        async with inside(tmp_path) as client:
             long = asyncio.ensure_future(client.call_tool("skillopt_train", slow_train(provider)))
             await until(lambda: provider.calls > 0)
             other = await call(client, "skillopt_train", **{**TRAIN, "out_root": "other"})

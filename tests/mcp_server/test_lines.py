@@ -8,13 +8,15 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_server._client import environment
+from mcp_server._client import environment, processes_of, slow_train
+from skillopt.testing import LoopbackProvider, seeded_latency, world_answers
 
 
 class Wire:
@@ -102,3 +104,33 @@ def test_a_signal_ends_a_server_whose_client_keeps_the_line_open(tmp_path: Path)
         handshake(wire)
         wire.process.terminate()
         assert wire.process.wait(timeout=40) == 143
+
+
+@pytest.mark.real
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_killed_server_takes_its_works_with_it_and_another_one_goes_on(tmp_path: Path) -> None:
+    latency = seeded_latency(1, 0.04, 0.12)
+    with LoopbackProvider.in_thread(world_answers(), latency=latency) as provider:
+        train = {"id": 2, "method": "tools/call", "params": {"name": "skillopt_train", "arguments": slow_train(provider)}}
+        with server(tmp_path) as wire:
+            handshake(wire)
+            wire.send(train)
+            wait_until(lambda: provider.calls >= 15)
+            wire.process.kill()
+        wait_until(lambda: not processes_of(tmp_path))
+        made = provider.calls
+        time.sleep(0.3)
+        assert provider.calls == made
+        with server(tmp_path) as wire:
+            handshake(wire)
+            wire.send(train)
+            said = wire.answer(2)
+            assert "result" in said, said
+            assert said["result"]["structuredContent"]["result"]["status"] == "finished"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from skillopt.mcp_server import SWITCHES, tool_specs
+from skillopt.mcp_server import RIGHTS, SWITCHES, tool_specs
 from skillopt.mcp_server.answers import OUTPUT_SCHEMA
 from skillopt.mcp_server.resources import RUNS, TEMPLATES
 
@@ -39,6 +39,7 @@ def test_every_status_resource_and_switch_is_on_the_page(page: str) -> None:
     assert [word for word in OUTPUT_SCHEMA["properties"]["status"]["enum"] if f"`{word}`" not in page] == []
     assert [uri for uri in (RUNS, *TEMPLATES) if f"`{uri}`" not in page] == []
     assert f"--allow {','.join(SWITCHES)}" in page
+    assert [word for word in RIGHTS if f"| `{word}` |" not in page] == []
 
 
 def test_the_examples_of_configuration_can_be_read(page: str) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import skillopt
-from mcp_server._client import ERAS, TRAIN, call, connected, text_of
+from mcp_server._client import ERAS, TRAIN, call, inside, text_of
 from skillopt.errors import UsageError
-from skillopt.mcp_server.place import Place, find_place, paths_of
+from skillopt.mcp_server.place import Denied, find_place, paths_of
 
 
 def test_a_named_project_beats_the_first_root_and_that_the_servers_own_folder(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_named_project_beats_the_first_root_and_that_the_servers_own_folder(tm
     assert find_place(None, [], two).project == two
     assert find_place(None, [one, two], tmp_path).project == one
     assert find_place("inside", [one], two).project == one / "inside"
-    assert find_place(str(two), [one], tmp_path).project == two
+    assert find_place(str(two), [one, two], tmp_path).project == two
 
 
 @pytest.mark.parametrize("folder", [Path("/"), Path(skillopt.__file__).parent, Path(skillopt.__file__).parent / "configs"])
@@ -40,32 +40,38 @@ def test_roots_are_folders_of_this_machine(tmp_path: Path) -> None:
     assert paths_of(uris) == [spaced, tmp_path]
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"out_root": "/elsewhere/run"},
-        {"out_root": "../run"},
-        {"out_root": "link/run"},
-        {"out_root": "~/run"},
-        {"cfg_options": ["train.seed=1", "env.out_root=../run"]},
-        {"cfg_options": ["cache.path=/elsewhere/run.db"]},
-    ],
-)
-def test_nothing_is_written_outside_the_roots_a_client_gave(tmp_path: Path, given: dict[str, object]) -> None:
+@pytest.mark.parametrize("path", ["/elsewhere/run", "../run", "link/run", "~/run", "~nobody-of-this-name/../../x"])
+def test_no_path_leads_out_of_the_project(tmp_path: Path, path: str) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "link").symlink_to(tmp_path)
-    with pytest.raises(UsageError, match="lies outside"):
-        Place(project=project, roots=(project,)).confine(given)
-    Place(project=project).confine(given)  # a client that gave no roots drew no line
+    with pytest.raises(Denied, match="lies outside"):
+        find_place(None, [], project).confine(path)
+    find_place(None, [tmp_path], project).confine("project/link/run")  # inside again
+    find_place(None, [], project, anywhere=True).confine(path)
 
 
-def test_a_project_outside_the_roots_may_be_read_and_not_written(tmp_path: Path) -> None:
-    for name in ("root", "other"):
-        (tmp_path / name).mkdir()
-    place = find_place(str(tmp_path / "other"), [tmp_path / "root"], tmp_path)
-    with pytest.raises(UsageError, match="lies outside"):
-        place.confine({})
+def test_a_project_outside_the_folders_of_the_server_is_a_persons_to_name(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    for folder in (root, other):
+        folder.mkdir()
+    for roots, default in (([root], other), ([], root)):
+        with pytest.raises(Denied, match="--allow outside"):
+            find_place(str(other), roots, default)
+        assert find_place(str(other), roots, default, anywhere=True).project == other
+    with pytest.raises(Denied, match="lies outside"):  # also one that is not there: whether it is is not told
+        find_place(str(tmp_path / "gone"), [root], root)
+
+
+def test_a_server_started_nowhere_works_nowhere_until_it_is_told_where(tmp_path: Path) -> None:
+    with pytest.raises(Denied, match="neither --project nor a root"):
+        find_place(str(tmp_path), [], Path("/"))
+    assert find_place(None, [tmp_path], Path("/")).project == tmp_path
+
+
+def test_a_name_too_long_for_a_folder_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no folder"):
+        find_place("x/" * 4000, [], tmp_path)
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -76,7 +82,7 @@ async def test_a_client_with_roots_works_in_the_first_and_writes_in_no_other_pla
     (root / "mine").mkdir()
     (root / "mine" / "train.yaml").write_text("_base_: quickstart\n")
     (root / "typer.py").write_text("raise SystemExit('a file of the project was run')\n")
-    async with connected(elsewhere, mode=mode, roots=[root]) as client:
+    async with inside(elsewhere, mode=mode, roots=[root]) as client:
         assert (await call(client, "sleep_status"))["result"]["project"] == str(root)
         refused = await client.call_tool("skillopt_train", {**TRAIN, "out_root": str(elsewhere / "run")})
         assert refused.is_error and "lies outside" in text_of(refused)

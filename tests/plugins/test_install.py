@@ -6,16 +6,17 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from plugins._home import EVERYWHERE, KIT, actions, installer, place, snapshot, states
+from plugins._home import EVERYWHERE, KIT, actions, installer, noon, place, snapshot, states
 from skillopt.errors import RunConflict, UsageError
 from skillopt.files import lock, write_bytes
-from skillopt.plugins import Scope, agent, agent_names
+from skillopt.plugins import Installer, Receipts, Scope, agent, agent_names
 from skillopt.plugins._actions import Block, Entry, Own
 
 JSON_STYLES = (
@@ -397,10 +398,24 @@ def test_receipts_are_for_the_persons_eyes_only(home: Path) -> None:
     assert (state / "plugins").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_second_install_at_the_same_moment_is_refused(home: Path) -> None:
+def test_an_install_beside_one_that_does_not_end_is_refused(home: Path) -> None:
+    impatient = Installer(receipts=Receipts(state=home / ".skillopt-sleep", patience=0.0), now=noon)
     with lock(home / ".skillopt-sleep" / "plugins" / "install.lock"), pytest.raises(RunConflict):
-        installer(home).install("codex", place(home), KIT)
+        impatient.install("codex", place(home), KIT)
     assert not (home / ".agents").exists()
+
+
+def test_installs_at_the_same_moment_wait_for_each_other_and_leave_nothing_behind(home: Path) -> None:
+    before = snapshot(home)
+
+    def in_and_out(name: str) -> None:
+        for _ in range(3):
+            installer(home).install(name, place(home), KIT)
+            installer(home).uninstall(name, place(home))
+
+    with ThreadPoolExecutor() as several:
+        list(several.map(in_and_out, ("codex", "openclaw", "cursor")))
+    assert snapshot(home) == before
 
 
 def test_a_receipt_that_cannot_be_read_is_never_taken_for_none(home: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -108,8 +109,14 @@ def test_the_skill_tells_an_agent_that_the_person_decides(kit: Kit) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell script")
-@pytest.mark.parametrize("there", ["skillopt", "uv", "pipx", "nothing"])
-def test_the_install_script_of_codex_makes_sure_of_skillopt_and_lets_it_do_the_rest(tmp_path: Path, there: str) -> None:
+@pytest.mark.parametrize("there", ["skillopt", "uv", "pipx", "nothing", "no checkout"])
+def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_lets_it_do_the_rest(tmp_path: Path, there: str) -> None:
+    checkout = tmp_path / "a checkout"
+    texts = checkout / "src" / "skillopt" / "plugins" / "texts" / "codex"
+    texts.mkdir(parents=True)
+    shutil.copy(TEXTS / "codex" / "install.sh", texts)
+    if there != "no checkout":
+        (checkout / "pyproject.toml").touch()
     programs = tmp_path / "bin of mine"
     programs.mkdir()
     for tool in ("sh", "cp", "chmod"):
@@ -126,19 +133,19 @@ def test_the_install_script_of_codex_makes_sure_of_skillopt_and_lets_it_do_the_r
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
     env = {"PATH": str(programs), "HOME": str(tmp_path), "PIPX_BIN_DIR": str(programs)}
-    script = [str(programs / "sh"), str(TEXTS / "codex" / "install.sh"), "--dry-run"]
+    script = [str(programs / "sh"), str(texts / "install.sh"), "--dry-run"]
     ran = subprocess.run(script, env=env, capture_output=True, text=True, timeout=20, check=False)
     said = calls.read_text() if calls.exists() else ""
-    if there == "nothing":
+    if there in ("nothing", "no checkout"):
         assert ran.returncode == 1
-        assert "neither uv nor pipx" in ran.stderr
+        assert ("neither uv nor pipx" if there == "nothing" else "lies in no checkout") in ran.stderr
         return
     assert ran.returncode == 0, ran.stderr
     assert said.endswith("skillopt plugin install codex --dry-run\n")
-    assert ("install skillopt[mcp]" in said) == (there != "skillopt")
+    assert (f"install {checkout}[mcp]\n" in said) == (there != "skillopt")
 
 
 def test_both_install_scripts_do_the_same() -> None:
     scripts = [(TEXTS / "codex" / f"install.{kind}").read_text(encoding="utf-8") for kind in ("sh", "ps1")]
-    for line in ("uv tool install 'skillopt[mcp]'", "pipx install 'skillopt[mcp]'", "skillopt plugin install codex"):
+    for line in ('uv tool install "${checkout}[mcp]"', 'pipx install "${checkout}[mcp]"', "skillopt plugin install codex"):
         assert all(line in script for script in scripts)

@@ -72,12 +72,13 @@ async def test_inside_a_running_loop_the_error_names_the_async_twin(given):
     assert result.status == "finished"
 
 
-def test_a_skill_folder_comes_back_whole(given, tmp_path):
+def test_a_skill_folder_a_tasks_file_and_a_scorers_name_are_enough_and_the_folder_comes_back_whole(given, tmp_path):
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in given["tasks"]))
     home = tmp_path / "my-skill"
     (home / "references").mkdir(parents=True)
     (home / "SKILL.md").write_text("---\nname: my-skill\ndescription: Codes for cases.\n---\n" + SEED_SKILL)
     (home / "references" / "codes.md").write_text("a table\n")
-    result = skillopt.optimize(scorer="contains", **{**given, "skill": home})
+    result = skillopt.optimize(scorer="contains", **{**given, "skill": home, "tasks": tmp_path / "tasks.jsonl"})
     whole = given["out"] / "best_skill" / "my-skill"
     assert (whole / "SKILL.md").read_text() == result.best_skill
     assert (whole / "references" / "codes.md").read_text() == "a table\n"

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,19 @@ def test_adopt_takes_the_newest_proposal_that_is_not_decided(world: World) -> No
     assert world.desk().adopt().proposal == first.id
     assert world.desk().undo().proposal == first.id
     assert world.desk().undo().proposal == second.id
+
+
+def test_in_another_project_nothing_is_decided_by_chance(world: World) -> None:
+    mine = world.stage(world.memory_draft())
+    here = replace(world.desk(), project=str(world.project))
+    there = replace(world.desk(), project=str(world.home / "other"))
+    for act in (there.adopt, there.discard, there.diff):
+        with pytest.raises(UsageError, match=r"no proposal for .*other.* named by their id"):
+            act()
+    assert here.adopt().proposal == mine.id
+    with pytest.raises(UsageError, match=r"Nothing of .*other is adopted"):
+        there.undo()
+    assert there.undo(mine.id).proposal == mine.id, "named, it is meant"
 
 
 def test_without_any_proposal_the_person_is_told_how_to_get_one(world: World) -> None:
@@ -415,6 +429,21 @@ def test_status_tells_where_everything_stands(world: World) -> None:
     assert [one.disk for one in shown.targets] == ["other", "missing"]
     world.desk().discard()
     assert world.desk().status().proposals[0].state == "adopted"
+
+
+def test_status_of_a_new_skill_says_that_it_is_not_there_yet_and_when_it_went_away(world: World) -> None:
+    fresh = world.skills / "fresh" / "SKILL.md"
+    world.stage(world.skill_draft(SKILL.replace(": notes", ": fresh"), name="fresh", path=fresh, before=None))
+
+    def shown() -> tuple[str, str]:
+        (target,) = world.desk().status().proposals[0].targets
+        return target.disk, target.note
+
+    assert shown() == ("old", "It is not there yet.")
+    world.desk().adopt()
+    assert shown() == ("new", "")
+    fresh.unlink()
+    assert shown() == ("missing", "The file is not there any more.")
 
 
 def test_status_and_diff_write_nothing(world: World) -> None:

@@ -485,11 +485,18 @@ def noisy(intent: str) -> tuple[list[Session], FunctionModel]:
 
 
 async def test_a_model_may_leave_words_out_of_a_request_and_the_held_out_ones_stay_as_they_are() -> None:
-    sessions, model = noisy("Write a brief on whether {}.")
+    sessions, model = noisy("Hi! Write a brief on whether {}.")
     mined, plain = await mined_with(model, sessions), await mine(sessions, settings=EVEN)
-    clean = [task for task in mined.tasks if task.prompt.startswith("Write a brief")]
+    clean = [task for task in mined.tasks if task.prompt.startswith("Hi! Write a brief")]
     assert len(clean) == 4 and {task.split for task in clean} == {"train"}
     assert {(task.id, task.split) for task in mined.tasks} == {(task.id, task.split) for task in plain.tasks}
+
+
+async def test_a_request_that_would_decide_without_its_greeting_keeps_it() -> None:
+    sessions, model = noisy("Write a brief on whether {}. Thanks")
+    clean = [task for task in (await mined_with(model, sessions)).tasks if task.prompt.startswith("Write a brief")]
+    assert 0 < len(clean) < 4, "both sides, so that the next line can fail"
+    assert {split_of(normal(task.prompt), EVEN) for task in clean} == {"train"}
 
 
 async def test_a_request_that_says_more_than_was_said_is_dropped() -> None:

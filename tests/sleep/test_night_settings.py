@@ -69,6 +69,10 @@ def test_an_unknown_key_is_an_error_that_names_the_near_miss(tmp_path: Path) -> 
         ({"val_fraction": 0.5, "test_fraction": 0.5}, "leave nothing to learn from"),
         ({"val_fraction": 0.5, "holdout_fraction": 0.3}, "two names of one share"),
         ({"managed_skill_name": "../../etc"}, "is no name of a skill"),
+        ({"managed_skill_name": "my--skill"}, "with single dashes between"),
+        ({"managed_skill_name": "a" * 65}, "is no name of a skill"),
+        ({"lookback_hours": 1e12}, "less than or equal to 1000000"),
+        ({"max_dollars_per_night": float("inf")}, "valid number"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(tmp_path: Path, keys: dict[str, Any], said: str) -> None:

@@ -51,10 +51,19 @@ def test_a_proposal_lies_in_the_users_state_folder_and_only_the_user_can_read_it
 def test_the_page_shows_diff_evidence_verdict_pairs_and_cost(world: World) -> None:
     proposal = world.stage()
     page = (world.store.folder(proposal.id) / "proposal.md").read_text()
-    for said in ("+- Close with the date.", "reason 2", "e1/s2", "Verdict: **accept**", "0.250 -> 0.750", "better", "12 calls"):
+    for said in (
+        "+- Close with the date.",
+        "reason 2",
+        "e1/s2",
+        "Verdict: **accept**",
+        ". Held-out ",
+        "0.250 -> 0.750",
+        "better",
+        "12 calls",
+    ):
         assert said in page
     assert "3,456 tokens" in page and "dollars unknown" in page
-    assert "| Notes for 1.2 | 0.000 | 1.000 | better |" in page
+    assert "| Notes for 1.2 \\(t7\\) | 0.000 | 1.000 | better |" in page
     assert "Simulated" not in page and "Unverified" not in page
 
 

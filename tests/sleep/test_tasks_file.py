@@ -116,6 +116,8 @@ def test_context_is_part_of_the_request(tmp_path: Path) -> None:
         ([row(reference_kind="answer")], "reference_kind"),
         ([row(reference_kind="exact", reference="!?", judge={})], "holds no word"),
         ([row(), row()], "2 tasks have this id"),
+        ([row(split="train"), row(id="t2", split="val")], "task t2: it asks the same as t1 and is val, not train"),
+        ([row(reference_kind="exact", reference="word " * 200)], "its exact reference is too long"),
     ],
 )
 def test_a_task_that_cannot_be_used_is_refused_by_name(tmp_path: Path, rows: list[Any], words: str) -> None:
@@ -137,6 +139,9 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, text: str) -> None:
 def test_a_file_may_name_a_skill_of_the_project_and_none_outside(tmp_path: Path) -> None:
     person = Person(tmp_path.resolve() / "home").write()
     path = tmp_path / "tasks.json"
+    path.write_text(json.dumps({"target_skill_path": "a\0b.md", "tasks": [row()]}))
+    with pytest.raises(UsageError, match="which is no path"):
+        with_tasks(person.around(), path)
     for target, fits in ((".claude/skills/brief-writer/SKILL.md", True), ("../secret/SKILL.md", False), ("~/.ssh/SKILL.md", False)):
         path.write_text(json.dumps({"target_skill_path": target, "tasks": [row()]}))
         if fits:

@@ -309,6 +309,17 @@ def test_a_launchd_agent_is_written_loaded_unloaded_and_removed(tmp_path: Path) 
     assert not path.exists()
 
 
+@pytest.mark.parametrize("kind", ["systemd", "launchd"])
+def test_a_scheduler_that_is_not_there_leaves_nothing_behind_that_looks_like_a_schedule(tmp_path: Path, kind: str) -> None:
+    def gone(argv: Sequence[str], data: bytes | None) -> Finished:
+        raise Fault("spawn", f"{argv[0]} could not be started")
+
+    timer = timer_for(kind, gone, home=tmp_path, state=tmp_path)
+    with pytest.raises(UsageError, match="could not be started"):
+        timer.install(replace(PLAIN, log=tmp_path / "night.log"))
+    assert timer.entries() == () and not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 def test_an_agent_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / f"skillopt.sleep.{ID}.plist"
     for content in (b"not a plist", plistlib.dumps({"Label": "other"}), _launchd.render(replace(PLAIN, id="0" * 12))):

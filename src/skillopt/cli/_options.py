@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -45,6 +45,12 @@ CfgOptions: TypeAlias = Annotated[
         help="Set any configuration key, several after one flag; 'skillopt config show' lists them.",
         show_default=False,
     ),
+]
+ShortTarget: TypeAlias = Annotated[
+    str | None, typer.Option("--target", metavar="MODEL", help="The same as --target_model, shorter.", show_default=False)
+]
+ShortOptimizer: TypeAlias = Annotated[
+    str | None, typer.Option("--optimizer", metavar="MODEL", help="The same as --optimizer_model, shorter.", show_default=False)
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; only the outcome, and warnings.")]
@@ -110,6 +116,14 @@ def _annotated(hint: Any) -> Any:
     """The hint itself: before Python 3.11 a default of None wraps it once more, and typer would not see what is in it."""
     inside = [part for part in get_args(hint) if get_origin(part) is Annotated] if get_origin(hint) is Union else []
     return inside[0] if inside else hint
+
+
+def with_models(flags: Mapping[str, str], **given: str | None) -> dict[str, str]:
+    """The flags with the models that were named in the short way."""
+    for role, model in given.items():
+        if model is not None and f"{role}_model" in flags:
+            raise ConfigError(f"--{role} and --{role}_model both name a model. Keep one of them.")
+    return {**flags, **{f"{role}_model": model for role, model in given.items() if model is not None}}
 
 
 def config_name(argument: str | None, option: str | None) -> str | None:

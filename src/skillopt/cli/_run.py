@@ -18,6 +18,7 @@ import typer
 
 from skillopt.errors import BudgetSpent, Interrupted, SkillOptError, Stopped
 from skillopt.redact import Scrubber
+from skillopt.together import run_gently
 
 if TYPE_CHECKING:
     from skillopt.api import Result
@@ -86,7 +87,7 @@ def train(job: Job, folder: Path, view: View) -> Trained:
 def watched(session: Coroutine[Any, Any, T], view: View) -> T:
     """Run a session's event loop, and leave the terminal as it was."""
     try:
-        return asyncio.run(session)
+        return run_gently(session)
     finally:
         view.close()
 

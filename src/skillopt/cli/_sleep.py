@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,6 +67,10 @@ ADOPT_ONLY: Mapping[str, tuple[Any, str, bool]] = {
 """Public options of `adopt` alone: why, and whether the command is refused."""
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("_", "-")}
 _HERE = ("invoked_project", "target_skill_path", "skill_roots", "claude_home", "codex_home", "cursor_home", "pi_home")
+_PLACE_VARIABLES = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "OPENCODE_DB", "PI_CODING_AGENT_DIR", "SKILLOPT_DEVIN_WORKSPACES"),
+    *("VSCODE_PORTABLE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+)
 _PATHS = (*_HERE, "vscode_workspace_storage", "copilot_cli_session_store", "opencode_db")
 
 
@@ -128,6 +133,8 @@ def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Ar
     project = (settings.invoked_project or Path.cwd()).absolute()
     if not project.is_dir():
         raise UsageError(f"There is no folder {project}. Name the project whose sessions are meant: --project.")
+    if any("\ud800" <= char <= "\udfff" for char in str(project)):
+        raise UsageError(f"The folder {str(project)!r} has bytes in its name that are no UTF-8, so nothing can be kept for it. Rename it.")
     homes = Homes(home=home, env=dict(os.environ), places=settings.places())
     around = Around(settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home))
     return around if tasks_file is None else with_tasks(around, tasks_file.absolute())
@@ -140,14 +147,17 @@ def write_output(path: Path, around: Around, gathered: Gathered) -> str:
     if path.exists():
         raise UsageError(f"{path} exists already, and may hold what you corrected. Name another file.")
     target = around.settings.target_skill_path
-    write_tasks(
-        path,
-        gathered.mined.tasks,
-        project=str(around.project),
-        sources=",".join(sorted({session.source for session in gathered.sessions})),
-        sessions=len(gathered.sessions),
-        target="" if target is None else str(target),
-    )
+    try:
+        write_tasks(
+            path,
+            gathered.mined.tasks,
+            project=str(around.project),
+            sources=",".join(sorted({session.source for session in gathered.sessions})),
+            sessions=len(gathered.sessions),
+            target="" if target is None else str(target),
+        )
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}. Name another file.") from error
     return str(path.absolute())
 
 
@@ -161,11 +171,11 @@ def environ() -> dict[str, str]:
 def moment(text: str, now: datetime, option: str = "--since") -> datetime:
     """`2026-11-14`, a time with or without offset (UTC without), or how long ago: `12h`, `7d`."""
     units = {"h": "hours", "d": "days"}
-    if text[-1:] in units and text[:-1].isdigit():
-        return now - timedelta(**{units[text[-1]]: int(text[:-1])})
     try:
+        if text[-1:] in units and text[:-1].isdecimal():
+            return now - timedelta(**{units[text[-1]]: int(text[:-1])})
         read = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"{option} {text!r} is no time. Write 2026-11-14, 2026-11-14T09:00Z, 12h or 7d.") from error
     return read if read.tzinfo is not None else read.replace(tzinfo=timezone.utc)
 
@@ -180,6 +190,26 @@ def ask_system(argv: Sequence[str], data: bytes | None) -> Finished:
     from skillopt.sleep.timer import system
 
     return system(os.environ)(argv, data)
+
+
+def places_of(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The variables that say where transcripts lie, as far as they are set: a schedule reads the same ones."""
+    return tuple((name, env[name]) for name in _PLACE_VARIABLES if env.get(name, "").strip())
+
+
+def print_to(log: Path) -> None:
+    """Send all that this program prints from now on, errors included, to the end of a file for its owner alone."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise UsageError(f"--log {log} cannot be written: {error.strerror or error}. Name another file.") from error
+    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
+        stream.flush()
+        os.dup2(descriptor, number)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    os.close(descriptor)
 
 
 def as_arguments(flags: Mapping[str, Any]) -> list[str]:
@@ -230,8 +260,10 @@ def program() -> tuple[str, ...]:
 
 def _absolute(field: str, value: Any) -> Any:
     """A path as it is meant from here: a schedule runs elsewhere."""
+    from skillopt.nights.settings import expanded
+
     if field not in _PATHS:
         return value
     if isinstance(value, list):
-        return [str(Path(one).expanduser().absolute()) for one in value]
-    return str(Path(value).expanduser().absolute())
+        return [str(expanded(one).absolute()) for one in value]
+    return str(expanded(value).absolute())

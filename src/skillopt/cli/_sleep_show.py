@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from skillopt.sleep.session import Harvest, Session
 
 _MOST = 10
+_ON_DISK = {
+    **{"old": "holds the old text", "new": "holds the new text", "other": "holds another text"},
+    **{"missing": "is gone", "refused": "is refused"},
+}
 
 
 def harvest_json(found: Harvest, sessions: Sequence[Session], since: datetime | None) -> dict[str, Any]:
@@ -50,7 +54,9 @@ def harvest(told: Mapping[str, Any]) -> None:
     _counts("skills used", told["skills"])
     typer.echo(f"{words.count(told['of_project'], 'session')} of this project")
     _lines("note", told["notes"])
-    if "output" in told:
+    if "output" in told and told["output"] is None:
+        typer.echo("No task was found, so no file was written.")
+    elif "output" in told:
         typer.echo(
             f'{words.count(told["tasks"], "task")} written to {told["output"]}, redacted. Read them, set "reviewed": true, and use them:'
         )
@@ -90,7 +96,7 @@ def preview_json(seen: Preview) -> dict[str, Any]:
 
 def preview(told: Mapping[str, Any]) -> None:
     """Tasks, suggestions, cost and remedy."""
-    typer.echo(f"{words.count(told['sessions'], 'session')} of this project; {told['note']}")
+    typer.echo(f"{words.count(told['sessions'], 'session')} of this project. {told['note']}")
     for task in told["tasks"]:
         checks = ", ".join(f"{check['op']}={check['arg']}" if check["arg"] is not None else check["op"] for check in task["checks"])
         checks = checks or f"rubric: {task['rubric']}"
@@ -165,10 +171,13 @@ def night(told: Mapping[str, Any]) -> None:
             f"{skill['name']}: held-out {words.score(skill['baseline'])} to {words.score(skill['candidate'])}, {skill['gate_action']}{mark}"
         )
         typer.echo(f"  {skill['claim']}")
+        if not skill["accepted"] and skill["why"] not in skill["claim"]:
+            typer.echo(f"  Why: {plain(skill['why'])}")
         for edit in skill["edits"]:
             typer.echo(f"  + {plain(words.edit(edit))}")
     _lines("note", told["notes"])
-    typer.echo(f"Spent: {told['tokens'] if told['tokens'] is not None else words.UNKNOWN} tokens, cost {words.money(told['dollars'])}.")
+    tokens = words.UNKNOWN if told["tokens"] is None else f"{told['tokens']:,}"
+    typer.echo(f"Spent: {tokens} tokens, cost {words.money(told['dollars'])}.")
     if told["proposal"] is None:
         typer.echo(f"Nothing is proposed: {told['outcome']}.")
     else:
@@ -181,6 +190,8 @@ def status_json(around: Around, standing: Standing, schedules: Sequence[Schedule
     kept = around.home.project(around.project)
     state = kept.load()
     ours = next((entry for entry in schedules if entry.id == schedule_id(around.project)), None)
+    if ours is not None and ours.log is None:  # the command writes it itself
+        ours = replace(ours, log=kept.log)
     tail = None if ours is None else log_tail(ours)
     return {
         "project": str(around.project),
@@ -223,7 +234,7 @@ def status(told: Mapping[str, Any]) -> None:
         edits = ", ".join(f"{number} {word}" for word, number in Counter(one["edits"].values()).items())
         typer.echo(f"Proposal {one['id']}: {one['state']} ({edits}) {one['note']}".rstrip())
         for target in one["targets"]:
-            typer.echo(f"  {target['name']}: {target['path']} holds the {target['disk']} text. {target['note']}".rstrip())
+            typer.echo(f"  {target['name']}: {target['path']} {_ON_DISK[target['disk']]}. {target['note']}".rstrip())
     for id, why in told["refused"].items():
         typer.echo(f"Refused {id}: {plain(why)}")
     if told["schedule"] is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillopt.cli import _options
-from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json
+from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, ShortOptimizer, ShortTarget
 
 if TYPE_CHECKING:
     from skillopt.estimate import Estimate, Line, Range
@@ -25,6 +25,8 @@ def estimate(
     flags: Mapping[str, str],
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
+    target: ShortTarget = None,
+    optimizer: ShortOptimizer = None,
     cfg_options: CfgOptions = None,
     target_reply: Annotated[
         int | None,
@@ -48,7 +50,8 @@ def estimate(
     from skillopt.cli import _report, _run
     from skillopt.estimate import estimate as estimated
 
-    job = prepare(_run.configure(_options.config_name(config_argument, config), flags, cfg_options))
+    named = _options.with_models(flags, target=target, optimizer=optimizer)
+    job = prepare(_run.configure(_options.config_name(config_argument, config), named, cfg_options), needs_key=False)
     given = {"target": target_reply, "optimizer": optimizer_reply}
     found = estimated(job, reply_tokens={role: tokens for role, tokens in given.items() if tokens is not None})  # type: ignore[misc]
     if json:

@@ -34,7 +34,8 @@ def mcp(
         typer.Option(
             "--allow",
             metavar="WORD,...",
-            help="What a model may do that is otherwise left to you: adopt (also discard), undo, schedule (also unschedule).",
+            help="What a model may do that is otherwise left to you: adopt (also discard), undo, schedule (also unschedule); and name "
+            "files outside the project (outside), foreign endpoints (hosts), what is started (programs).",
             show_default=False,
         ),
     ] = "",
@@ -56,13 +57,13 @@ def mcp(
     """
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt[mcp]'")
-    from skillopt.mcp_server import SWITCHES
+    from skillopt.mcp_server import RIGHTS, SWITCHES
     from skillopt.mcp_server.transport import new_token, read_token, serve_http, serve_stdio
 
     words = [word.strip() for word in allow.split(",") if word.strip()]
     for word in words:
-        if word not in SWITCHES:
-            raise UnknownName("switch of --allow", word, SWITCHES)
+        if word not in (*SWITCHES, *RIGHTS):
+            raise UnknownName("switch of --allow", word, [*SWITCHES, *RIGHTS])
     folder = (Path.cwd() if project is None else project).absolute()
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}. Name the project's: --project.")

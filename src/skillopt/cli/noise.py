@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillopt.cli import EXIT_CODES, _options
-from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet
+from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet, ShortTarget
 from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def noise(
     flags: Mapping[str, str],
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
+    target: ShortTarget = None,
     skill: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +54,8 @@ def noise(
     from skillopt.cli import eval as measuring
     from skillopt.evaluate.noise import noise as noise_of
 
-    resolved = _run.configure(_options.config_name(config_argument, config), flags, cfg_options)
+    named = _options.with_models(flags, target=target)
+    resolved = _run.configure(_options.config_name(config_argument, config), named, cfg_options)
     job = prepare(measuring.target_only(resolved))
     name = skill or "seed"
     skills = measuring.load_skills([skill]) if skill is not None else {name: job.seed}

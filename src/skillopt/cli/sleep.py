@@ -14,6 +14,7 @@ import typer
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli._options import Json, Plain, Quiet
 from skillopt.errors import ConfigError, UsageError
+from skillopt.together import run_gently
 
 if TYPE_CHECKING:
     from skillopt.nights import Around
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 PANEL, PLACE = "Train and measure", 6
 
 Id: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="[PROPOSAL]", help="Id of a proposal; unset: the newest that is open.", show_default=False)
+    str | None,
+    typer.Argument(metavar="[PROPOSAL]", help="Id of a proposal; unset: the newest of this project that is open.", show_default=False),
 ]
 Skills: TypeAlias = Annotated[list[str] | None, typer.Option("--skill", help="Only this skill; may be repeated.", show_default=False)]
 TasksPath: TypeAlias = Annotated[
@@ -66,8 +68,8 @@ def harvest(
     else:
         gathered = asyncio.run(gather(around, start))
         told = _sleep_show.harvest_json(gathered.harvest, gathered.sessions, start)
-        told["output"] = _sleep.write_output(output, around, gathered)
         told["tasks"] = len(gathered.mined.tasks)
+        told["output"] = _sleep.write_output(output, around, gathered) if gathered.mined.tasks else None
     if json:
         _report.print_json(told)
     else:
@@ -93,6 +95,9 @@ def run(
     tasks_file: TasksPath = None,
     reviewed: Annotated[bool, typer.Option("--reviewed", help="You have read the file of tasks; it need not say so itself.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Leave a night that is open and begin anew.")] = False,
+    log: Annotated[
+        Path | None, typer.Option("--log", help="Add what is printed to this file, where a scheduler cannot.", show_default=False)
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
@@ -102,13 +107,16 @@ def run(
     No live file changes; `skillopt sleep adopt` does that.
     """
     from skillopt.cli import _report, _sleep_show
-    from skillopt.nights import REMEDY, roles_of, run_night
+    from skillopt.nights import REMEDY, preview, roles_of, run_night
 
+    if log is not None:
+        _sleep.print_to(log)
     around = _sleep.surroundings(flags, tasks_file)
     roles = roles_of(around.settings)
     if roles is None:
         if not json:
-            dry_run(flags, tasks_file)
+            seen = asyncio.run(preview(around, None, environ=_sleep.environ(), now=_sleep.utc_now()))
+            _sleep_show.preview({**_sleep_show.preview_json(seen), "remedy": ""})  # told once, by the error
         raise ConfigError(REMEDY)
     if around.tasks is not None and not (reviewed or around.tasks.reviewed):
         raise UsageError(
@@ -116,7 +124,7 @@ def run(
             '"reviewed": true in it, or say --reviewed.'
         )
     onlooker = _sleep.Onlooker(quiet=quiet, plain=plain)
-    ended = asyncio.run(run_night(around, roles, environ=_sleep.environ(), now=_sleep.utc_now, watcher=onlooker, restart=restart))
+    ended = run_gently(run_night(around, roles, environ=_sleep.environ(), now=_sleep.utc_now, watcher=onlooker, restart=restart))
     told = _sleep_show.night_json(ended, around)
     if json:
         _report.print_json(told)
@@ -181,19 +189,25 @@ def schedule(
             "warning: no model is configured, so the nights will say what they found and stop; see `skillopt sleep dry-run`", err=True
         )
     arguments = _sleep.as_arguments({**flags, "invoked_project": str(around.project)})
+    timer = _timers(around, scheduler)[0]
+    log = around.home.project(around.project).log
+    # The Task Scheduler can neither redirect output nor set variables; it knows those of the user.
+    is_bare = timer.name == "task_scheduler"
     entry = Schedule(
         id=schedule_id(around.project),
         hour=hour,
         minute=minute,
-        command=(*_sleep.program(), "run", "--plain", *arguments),
+        command=(*_sleep.program(), "run", "--plain", *([f"--log={log}"] if is_bare else []), *arguments),
         folder=around.project,
-        log=around.home.project(around.project).log,
+        log=None if is_bare else log,
+        environment=() if is_bare else _sleep.places_of(around.homes.env),
     )
-    timer = _timers(around, scheduler)[0]
     timer.install(entry)
     typer.echo(f"Every night at {entry.time}, by {timer.name}: {' '.join(entry.command)}")
-    typer.echo(f"Log: {entry.log}. Nothing is adopted by it: see `skillopt sleep status` in the morning.")
-    typer.echo("A scheduler knows none of your shell's variables: keys it needs go into ~/.skillopt-sleep/.env.")
+    typer.echo(f"Log: {log}. Nothing is adopted by it: see `skillopt sleep status` in the morning.")
+    if entry.environment:
+        typer.echo(f"Kept of your shell's variables: {', '.join(name for name, _ in entry.environment)}.")
+    typer.echo("A scheduler knows no others of your shell: keys it needs go into ~/.skillopt-sleep/.env.")
 
 
 def unschedule(
@@ -252,7 +266,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 def _desk(around: Around) -> Desk:
     from skillopt.sleep.adopt import Desk
 
-    return Desk(store=around.home.store, roots=around.roots(), now=_sleep.utc_now)
+    return Desk(store=around.home.store, roots=around.roots(), now=_sleep.utc_now, project=str(around.project))
 
 
 def _told(done: Done, json: bool) -> None:

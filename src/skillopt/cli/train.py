@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from skillopt.cli import EXIT_CODES, _options
-from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet
-from skillopt.errors import ConfigError
+from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet, ShortOptimizer, ShortTarget
 
 PANEL, PLACE = "Train and measure", 1
 
@@ -24,12 +22,8 @@ def train(
     flags: Mapping[str, str],
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
-    target: Annotated[
-        str | None, typer.Option("--target", metavar="MODEL", help="The same as --target_model, shorter.", show_default=False)
-    ] = None,
-    optimizer: Annotated[
-        str | None, typer.Option("--optimizer", metavar="MODEL", help="The same as --optimizer_model, shorter.", show_default=False)
-    ] = None,
+    target: ShortTarget = None,
+    optimizer: ShortOptimizer = None,
     cfg_options: CfgOptions = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -42,8 +36,8 @@ def train(
     from skillopt.build import prepare
     from skillopt.cli import _report, _run
 
-    models = _models(flags, target=target, optimizer=optimizer)
-    resolved = _run.configure(_options.config_name(config_argument, config), {**flags, **models}, cfg_options)
+    named = _options.with_models(flags, target=target, optimizer=optimizer)
+    resolved = _run.configure(_options.config_name(config_argument, config), named, cfg_options)
     job = prepare(resolved)
     trained = _run.train(job, job.folder(Path.cwd()), _run.choose_view(job, quiet=quiet, plain=plain))
     if json:
@@ -51,11 +45,3 @@ def train(
     else:
         _report.show(trained, quiet=quiet)
     _run.leave(trained)
-
-
-def _models(flags: Mapping[str, str], **given: str | None) -> dict[str, str]:
-    """The models that were named in the short way, as flags."""
-    for role, model in given.items():
-        if model is not None and f"{role}_model" in flags:
-            raise ConfigError(f"--{role} and --{role}_model both name a model. Keep one of them.")
-    return {f"{role}_model": model for role, model in given.items() if model is not None}

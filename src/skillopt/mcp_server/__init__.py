@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skillopt.mcp_server.rights import RIGHTS
 from skillopt.mcp_server.tools import SWITCHES, ToolSpec, tool_specs
 
-__all__ = ["SWITCHES", "ToolSpec", "tool_specs"]
+__all__ = ["RIGHTS", "SWITCHES", "ToolSpec", "tool_specs"]

@@ -1,56 +1,59 @@
-"""Decides in which folder a call works, and which paths it may write to: the caller's project, inside the roots the client gave."""
+"""Decides in which folder a call works, and which paths it may name: those of the caller's project, inside the folders the client gave."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from skillopt.errors import UsageError
 
 PACKAGE = Path(os.path.realpath(__file__)).parents[1]
-WRITTEN_OPTIONS = ("out_root",)
-_WRITTEN_KEYS = ("out_root", "env.out_root", "cache.path")
-"""Settings that name a place to write to, as they stand in cfg_options."""
+
+
+class Denied(UsageError):
+    """A call asks for what is not a model's to decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a call works: a project, and the folders the client works in (none: it did not say)."""
+    """Where a call works: a project, and the folders it stays inside of (None: the person lets it go anywhere)."""
 
     project: Path
-    roots: tuple[Path, ...] = ()
+    borders: tuple[Path, ...] | None
 
-    def confine(self, given: Mapping[str, Any]) -> None:
-        """Raise where a call that writes would do so outside the client's roots."""
-        if not self.roots:
+    def confine(self, path: str) -> None:
+        """Raise where a path, as it stands in an argument, leads out of the borders; links are followed."""
+        if self.borders is None:
             return
-        options = [str(item) for item in given.get("cfg_options", [])]
-        pairs = [(key.strip(), value.strip()) for key, _, value in (option.partition("=") for option in options)]
-        named = [str(given[name]) for name in WRITTEN_OPTIONS if name in given]
-        for path in (str(self.project), *named, *(value for key, value in pairs if key in _WRITTEN_KEYS)):
-            real = Path(os.path.realpath(self.project / Path(path).expanduser()))
-            if not any(real.is_relative_to(root) for root in self.roots):
-                raise UsageError(
-                    f"{path} lies outside the folders the client works in ({', '.join(map(str, self.roots))}); nothing is written there."
-                )
+        real = _real(self.project, path)
+        if not any(real.is_relative_to(border) for border in self.borders):
+            where = ", ".join(map(str, self.borders)) or "none: neither --project nor a root of the client names one"
+            raise Denied(
+                f"{path} lies outside the folders this server works in ({where}). Only the person can widen them: "
+                "skillopt mcp --project DIR, or --allow outside."
+            )
 
 
-def find_place(named: str | None, roots: Sequence[Path], default: Path) -> Place:
-    """The named project, else the client's first root, else where the server was started; raises where that is no project."""
-    first = roots[0] if roots else default
-    project = Path(os.path.realpath(first if named is None else first / Path(named).expanduser()))
-    if not project.is_dir():
+def find_place(named: str | None, roots: Sequence[Path], default: Path, *, anywhere: bool = False) -> Place:
+    """The named project, else the client's first root, else where the server was started; raises where that is no project.
+
+    A named one lies inside the roots, or where there are none, inside the server's own folder.
+    """
+    folders = [Path(os.path.realpath(folder)) for folder in roots or (default,)]
+    # A client may well call its whole machine a root; a server that is merely started there was not told where to work.
+    borders = None if anywhere else tuple(folder for folder in folders if roots or not _is_no_project(folder))
+    project = folders[0] if named is None else _real(folders[0], named)
+    if _is_no_project(project):
+        raise UsageError(f"{project} is no project. Start the server in one, or name it: skillopt mcp --project DIR.")
+    place = Place(project=project, borders=borders)
+    place.confine(str(project))
+    if not os.path.isdir(project):  # noqa: PTH112 - false, where Path.is_dir raises, for a name too long to be one
         raise UsageError(f"There is no folder {project}. Name the project's folder: the argument `project`.")
-    if project == Path(project.anchor) or project.is_relative_to(PACKAGE):
-        raise UsageError(
-            f"{project} is no project. Name its folder by the argument `project`, or start the server there: skillopt mcp --project DIR."
-        )
-    return Place(project=project, roots=tuple(roots))
+    return place
 
 
 def paths_of(uris: Iterable[str]) -> list[Path]:
@@ -67,3 +70,12 @@ def paths_of(uris: Iterable[str]) -> list[Path]:
         if path.is_dir():
             found.append(path)
     return found
+
+
+def _is_no_project(folder: Path) -> bool:
+    return folder == Path(folder.anchor) or folder.is_relative_to(PACKAGE)
+
+
+def _real(folder: Path, path: str) -> Path:
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - leaves a user who does not exist as written, where Path.expanduser raises
+    return Path(os.path.realpath(folder / expanded))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,9 @@ _PROJECT_SCHEMA = {
 }
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
 _KINDS = {"integer": int, "number": (int, float), "boolean": bool, "string": str}
+
+_LONGEST_TEXT = 30_000
+"""Systems limit a word of a command line: Linux to 128 KiB, which is fewer characters, Windows a whole line to 32,767."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +75,15 @@ class Argument:
         for one in value if self.is_list else [value]:
             is_kind = isinstance(one, _KINDS[self.kind]) and (self.kind == "boolean" or not isinstance(one, bool))  # type: ignore[arg-type]
             if not is_kind:
-                return f"{self.name} takes {'a list of ' if self.is_list else ''}{self.kind}, not {one!r}"
+                return f"{self.name} takes {'a list of ' if self.is_list else ''}{self.kind}, not {reprlib.repr(one)}"
+            if isinstance(one, str) and (fault := _fault_of(one)):
+                return f"{self.name} {fault}"
             if self.choices and one not in self.choices:
                 return f"{self.name} cannot be {one!r}. {suggest(str(one), self.choices)}"
             if self.least is not None and one < self.least:
                 return f"{self.name} cannot be {one!r}: it is at least {self.least:g}"
             if self.most is not None and one > self.most:
                 return f"{self.name} cannot be {one!r}: it is at most {self.most:g}"
-            if isinstance(one, str) and "\0" in one:
-                return f"{self.name} holds a NUL character"
         return ""
 
 
@@ -109,7 +113,7 @@ class Arguments:
                 raise UsageError(f"There is no argument {name!r}. {suggest(name, known)}")
             if name != PROJECT and (complaint := self.offered[name].complaint(value)):
                 raise UsageError(f"{complaint}.")
-        if PROJECT in given and (not isinstance(given[PROJECT], str) or "\0" in given[PROJECT]):
+        if PROJECT in given and (not isinstance(given[PROJECT], str) or _fault_of(given[PROJECT])):
             raise UsageError("project takes the path of a folder.")
         missing = [one.name for one in self.offered.values() if one.is_required and one.name not in given]
         if missing:
@@ -213,6 +217,19 @@ def _flags() -> Mapping[str, Any]:
     from skillopt.config import flags
 
     return {flag.name: flag for flag in flags()}
+
+
+def _fault_of(text: str) -> str:
+    """Why a text cannot be a word of a command line; empty where it can."""
+    if "\0" in text:
+        return "holds a NUL character"
+    if len(text) > _LONGEST_TEXT:
+        return f"is longer than a text may be ({len(text):,} characters; the most is {_LONGEST_TEXT:,})"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "holds half of a character"
+    return ""
 
 
 def _text(value: Any) -> str:

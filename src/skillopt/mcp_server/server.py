@@ -20,7 +20,8 @@ from skillopt import __version__
 from skillopt.errors import Fault, UsageError, suggest
 from skillopt.mcp_server import resources
 from skillopt.mcp_server.answers import OUTPUT_SCHEMA, Answer, answer_of, environment_scrubber, refusal
-from skillopt.mcp_server.place import find_place, paths_of
+from skillopt.mcp_server.place import Denied, find_place, paths_of
+from skillopt.mcp_server.rights import OUTSIDE, Rights
 from skillopt.mcp_server.tools import TOOLS, Tool, arguments_by_tool, offered, tool_specs
 from skillopt.mcp_server.work import Work, Workshop, own_environment
 from skillopt.process import Finished
@@ -106,13 +107,14 @@ class Desk:
         try:
             arguments = arguments_by_tool()[tool.name]
             arguments.check(given)
-            place = find_place(given.get("project"), roots, self.project)
-            if not tool.reads_only:
-                place.confine(given)
+            place = find_place(given.get("project"), roots, self.project, anywhere=OUTSIDE in self.allow)
+            # In a thread: to know what a setting means, every benchmark is looked at, the first time.
+            await asyncio.to_thread(Rights(place=place, allow=self.allow).check, given)
             line = arguments.line(given, str(place.project), tool.fixed)
             work = self.workshop.start(line, place.project, is_long=tool.is_long, environ=self.environ)
         except UsageError as error:
-            return self._told(tool, refusal(self.scrubber.scrub(str(error))))
+            status = "refused" if isinstance(error, Denied) else "bad_input"
+            return self._told(tool, refusal(self.scrubber.scrub(str(error)), status=status))
         try:
             done = await self._watched(ctx, work)
         except Fault as error:

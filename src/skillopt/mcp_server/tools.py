@@ -45,6 +45,7 @@ class Tool:
     switch: str | None = None
     """The word of `--allow` that a person has to say before this tool exists."""
     reads_only: bool = False
+    """Whether a client may be told that nothing is changed; never where a config is loaded, whose scorer may be a program."""
     calls_models: bool = False
     is_long: bool = False
     part: str | None = None
@@ -84,7 +85,7 @@ TOOLS: tuple[Tool, ...] = (
         name="sleep_run",
         command=("sleep", "run"),
         takes=("tasks_file", "restart", *_NIGHT),
-        without=("reviewed",),
+        without=("reviewed", "log"),
         calls_models=True,
         is_long=True,
         more="Adopting what it proposes is the person's decision: show them sleep_diff.",
@@ -117,8 +118,16 @@ TOOLS: tuple[Tool, ...] = (
         name="skillopt_estimate",
         command=("estimate",),
         takes=(*_CONFIG, "target_reply", "optimizer_reply", *_MODELS, *_TASKS, *_TRAINING),
-        without=("config_argument",),
-        reads_only=True,
+        without=("config_argument", "target", "optimizer"),
+        more=_REST,
+    ),
+    Tool(
+        name="skillopt_noise",
+        command=("noise",),
+        takes=(*_CONFIG, "skill", "draws", "gain", "target_model", "backend", *_TASKS),
+        without=("config_argument", "target"),
+        calls_models=True,
+        is_long=True,
         more=_REST,
     ),
     Tool(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from skillopt.messages import Reply
+from skillopt.messages import Message, Reply, Request, Role
 
 
 class Unusable(Exception):
@@ -30,6 +32,20 @@ def read(reply: Reply, shape: type[R]) -> R:
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
         raise Unusable(f"the JSON has the wrong shape: {problems}") from error
+
+
+def tries(messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int) -> Iterator[Request]:
+    """A question outside of any step, and the same once more for where its reply cannot be used. Equal words have an equal place."""
+    words = hashlib.sha256("\0".join(message.content for message in messages).encode("utf-8", "replace")).hexdigest()[:24]
+    for attempt in (0, 1):
+        yield Request(
+            messages=messages,
+            max_tokens=max_tokens,
+            role=role,
+            stage=stage,
+            place=f"{stage}/{words}/a{attempt}",
+            schema=shape.model_json_schema(),
+        )
 
 
 def _json_object(text: str) -> dict[str, Any]:

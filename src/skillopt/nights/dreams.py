@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -13,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.build import Job, Lab
 from skillopt.errors import BudgetSpent, Fault, ProviderDown
-from skillopt.messages import Message, Request
+from skillopt.messages import Message
 from skillopt.models._model import Model
+from skillopt.models._reading import Unusable, read, tries
 from skillopt.nights.job import prompt_text
 from skillopt.nights.tonight import Dreams, Group, PinnedTask
 from skillopt.nights.variants import is_about_form, kept_variants
-from skillopt.optimizer._replies import Unusable, read
 from skillopt.sleep._kinds import normal
 from skillopt.sleep.mine import MineSettings, split_of
 from skillopt.sleep.proposal import Cost
@@ -87,17 +86,7 @@ async def dreamt(group: Group, job: Job, folder: Path, *, factor: int, splits: M
 
 async def _ask(model: Model, batch: Sequence[PinnedTask], wanted: int, max_tokens: int) -> _Dreamt | str:
     """What the optimizer wrote, or why there is nothing, in the words it is counted under."""
-    asked = dream_messages(batch, wanted)
-    place = "dream/" + hashlib.sha256("\0".join(message.content for message in asked).encode("utf-8", "replace")).hexdigest()[:24]
-    for attempt in (0, 1):
-        request = Request(
-            messages=asked,
-            max_tokens=max_tokens,
-            role="optimizer",
-            stage="dream",
-            place=f"{place}/a{attempt}",
-            schema=_Dreamt.model_json_schema(),
-        )
+    for request in tries(dream_messages(batch, wanted), _Dreamt, role="optimizer", stage="dream", max_tokens=max_tokens):
         try:
             return read(await model.complete(request), _Dreamt)
         except Unusable:

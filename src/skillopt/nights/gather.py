@@ -12,7 +12,7 @@ from skillopt.errors import UsageError
 from skillopt.nights import pin
 from skillopt.nights.mining import mined_by_model
 from skillopt.nights.roles import Roles
-from skillopt.nights.settings import SleepSettings
+from skillopt.nights.settings import SleepSettings, expanded
 from skillopt.nights.state import Home
 from skillopt.nights.targets import Aim, Ground, aims, ground
 from skillopt.redact import redact_transcript
@@ -127,7 +127,9 @@ def with_tasks(around: Around, path: Path) -> Around:
     settings = around.settings
     read = read_tasks(path, project=str(around.project), settings=mine_settings(settings))
     if read.target_skill_path and settings.target_skill_path is None:
-        named = Path(os.path.realpath(around.project / Path(read.target_skill_path).expanduser()))
+        if not read.target_skill_path.isprintable():
+            raise UsageError(f"{path} is for the skill {read.target_skill_path!r}, which is no path. Correct target_skill_path.")
+        named = Path(os.path.realpath(around.project / expanded(read.target_skill_path)))
         if not is_within(str(named), around.project):
             raise UsageError(f"{path} is for the skill {named}, outside the project. If that is meant, name it: --target-skill-path.")
         settings = settings.model_copy(update={"target_skill_path": named})

@@ -30,6 +30,8 @@ from skillopt.tasks.task import Task
 from skillopt.train.hindsight import LookBack
 
 BATCH = 10
+WORKERS = 6
+"""Calls in flight of either kind; a model that is asked by hand has no limit."""
 SAMPLES = 10
 """Past tasks on which a slow update across nights compares two texts."""
 _ANALYSTS = ("analyst_failure", "analyst_success")
@@ -84,6 +86,9 @@ def job_of(
         "train.num_epochs": 1,
         "train.batch_size": BATCH,
         "train.seed": settings.seed,
+        # A process that is killed leaves what its calls in flight had reserved charged. A night has time, and a small allowance.
+        "env.workers": WORKERS,
+        "gradient.analyst_workers": WORKERS,
         "optimizer.learning_rate": settings.edit_budget,
         "evaluation.gate_metric": settings.gate_metric,
         "evaluation.gate_mixed_weight": settings.gate_mixed_weight,

@@ -18,12 +18,11 @@ from skillopt.nights.past import with_past
 from skillopt.nights.recall import earlier_nights, recalled
 from skillopt.nights.roles import Roles
 from skillopt.nights.state import NightRecord, ProjectHome, ProjectState, SkillRow
-from skillopt.nights.targets import live_text
 from skillopt.nights.tonight import Group, Tonight
 from skillopt.nights.variants import with_accepted
-from skillopt.nights.work import Nobody, Watcher, Work
+from skillopt.nights.work import REFUSED, UNMEASURED, Nobody, Watcher, Work, draft_of
 from skillopt.sleep._status import decisions
-from skillopt.sleep.proposal import Draft, Proposal, Step
+from skillopt.sleep.proposal import Proposal, live_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +51,7 @@ async def run_night(
     around = replace(around, settings=allowance(around.settings, roles))
     kept = around.home.project(around.project)
     terms = terms_of(around.settings, roles) + ("" if around.tasks is None else f" {around.tasks.digest}")
+    around.home.store.refuse_inside(around.ground.roots)
     with kept.alone():
         state = kept.load()
         night = None if restart or state.open is None else _reopened(around, kept, state.open, terms)
@@ -128,17 +128,7 @@ def _stage(night: Tonight, around: Around, now: datetime) -> Proposal | None:
             continue
         if (earlier.night, earlier.project) == (name, str(around.project)):
             return earlier
-    drafts = [
-        Draft(
-            name=group.name,
-            kind=group.kind,
-            path=Path(group.path),
-            before=group.before,
-            steps=[Step(text=change.text, evidence=change.evidence) for change in outcome.changes],
-            judgement=outcome.judgement,
-        )
-        for group, outcome in done
-    ]
+    drafts = [draft_of(group, outcome) for group, outcome in done]
     notes = [*map(_line, night.groups), *night.notes]
     return store.stage(drafts, roots=around.ground.roots, project=str(around.project), night=name, now=now, cost=night.spent, notes=notes)
 
@@ -152,8 +142,13 @@ def _line(group: Group) -> str:
 
 def _record(night: Tonight, proposal: Proposal | None, now: datetime) -> NightRecord:
     cost = night.spent
+    actions = {row.action for row in map(_row, night.groups)}
     if not night.groups:
-        outcome = f"nothing to learn from: {night.notes[0]}"
+        outcome = f"nothing to learn from: {night.notes[0].rstrip('.')}"
+    elif actions == {UNMEASURED}:
+        outcome = "tonight's allowance did not pay for measuring the skills as they are"
+    elif proposal is None and REFUSED in actions:
+        outcome = "what was learned may not be proposed"
     elif proposal is None:
         outcome = "no change was found that the held-out tasks agree to"
     else:

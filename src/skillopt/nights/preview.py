@@ -31,6 +31,7 @@ class Preview:
 
 async def preview(around: Around, roles: Roles | None, *, environ: Mapping[str, str], now: datetime) -> Preview:
     """Look; nothing is sent, nothing is written and no night is begun."""
+    around.home.store.refuse_inside(around.ground.roots)
     kept = around.home.project(around.project)
     gathered = await gather(around, since_of(around.settings, now, kept.load().next_since))
     if roles is not None and around.settings.llm_mine and around.tasks is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from skillopt.config import yaml_file
 from skillopt.errors import ConfigError, suggest
+from skillopt.skill.spec import MAX_NAME
 
 NAMES = ("config.yaml", "config.yml", "config.json")
+_SKILL_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 DEAD: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "evolve_skill": ("a night always works on skills", (True,)),
     "target_task_filter": ("a task goes to the skill its sessions used", (True,)),
@@ -53,8 +56,16 @@ def _empty_is_unset(value: Any) -> Any:
     return None if value == "" else value
 
 
+def expanded(text: str) -> Path:
+    """A path as a person writes it; the `~name` of nobody stays a name."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
 def _path(value: Any) -> Any:
-    return Path(value).expanduser() if isinstance(value, str) and value else _empty_is_unset(value)
+    return expanded(value) if isinstance(value, str) and value else _empty_is_unset(value)
 
 
 Place = Annotated[Path | None, BeforeValidator(_path)]
@@ -63,7 +74,7 @@ Place = Annotated[Path | None, BeforeValidator(_path)]
 class SleepSettings(BaseModel):
     """Every key of the file. Paths may begin with `~`; an empty text is a key left out."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     claude_home: Place = Field(default=None, description="Claude Code's folder; unset: ~/.claude or CLAUDE_CONFIG_DIR.")
     codex_home: Place = Field(default=None, description="Codex's folder; unset: ~/.codex or CODEX_HOME.")
@@ -75,7 +86,7 @@ class SleepSettings(BaseModel):
     transcript_source: str = Field(default="auto", description="Sources to read, with commas; auto is all that are found.")
     projects: Literal["invoked", "all"] = Field(default="invoked", description="Sessions of the project only, or of all projects.")
     invoked_project: Place = Field(default=None, description="The project; unset: the working directory.")
-    lookback_hours: float = Field(default=72, ge=0, description="How far back a night looks; 0 is everything.")
+    lookback_hours: float = Field(default=72, ge=0, le=1_000_000, description="How far back a night looks; 0 is everything.")
     max_sessions_per_night: int = Field(default=0, ge=0, description="Sessions read at most; 0 is 2,000.")
     max_tasks_per_night: int = Field(default=40, ge=1, description="Tasks of a night at most.")
     max_tokens_per_night: int = Field(default=400_000, ge=0, description="Tokens a night may use, in and out; 0 is no limit.")
@@ -134,8 +145,10 @@ class SleepSettings(BaseModel):
         if self.val + self.test_fraction >= 1:
             raise ValueError("val_fraction and test_fraction leave nothing to learn from; together they are less than 1")
         name = self.managed_skill_name
-        if not name or name != name.lower() or not all(char.isalnum() or char == "-" for char in name) or not name.isascii():
-            raise ValueError(f"managed_skill_name {name!r} is no name of a skill: lower-case letters, digits and dashes")
+        if len(name) > MAX_NAME or not _SKILL_NAME.fullmatch(name):
+            raise ValueError(
+                f"managed_skill_name {name!r} is no name of a skill: lower-case letters and digits, with single dashes between"
+            )
         return self
 
     @property

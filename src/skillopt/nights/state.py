@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skillopt.errors import UsageError
-from skillopt.files import lock, write_bytes
+from skillopt.files import lock_privately, write_bytes
 from skillopt.nights.settings import SleepSettings
 from skillopt.sleep.proposal import Store
 from skillopt.sleep.timer import schedule_id
@@ -126,9 +126,8 @@ class ProjectHome:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the project's lock. Raises `RunConflict` while another night of it runs."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with lock(self.folder / "night.lock"):
+        """Hold the project's lock. Raises `RunConflict` while another night of it runs, `UsageError` where nothing can be kept."""
+        with lock_privately(self.folder / "night.lock"):
             yield
 
     def load(self) -> ProjectState:

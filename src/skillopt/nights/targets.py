@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from skillopt.errors import SkillError
+from skillopt.errors import SkillError, UsageError
 from skillopt.nights.settings import SleepSettings
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
-from skillopt.sleep._block import block, is_memory_file
-from skillopt.sleep._place import confined
+from skillopt.skill.spec import violations
+from skillopt.sleep._block import block, is_memory_file, with_block
 from skillopt.sleep.mine import MinedTask
+from skillopt.sleep.proposal import live_text
 
 MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", ".github/copilot-instructions.md", "GEMINI.md", ".cursorrules")
 RULES = ".cursor/rules"
@@ -68,12 +69,18 @@ def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> G
     if settings.target_skill_path is not None:
         named = settings.target_skill_path.absolute()
         roots.append(named.parent.parent if named.name == SKILL_FILE else named.parent)
+    memory = [path for path in (*(project / name for name in MEMORY_FILES), *_rules(project)) if path.is_file()]
     return Ground(
         skills=tuple(dict.fromkeys(path for path in (*own, *further) if path.is_dir())),
         roots=tuple(dict.fromkeys(root for root in roots if root.is_dir())),
-        new=next((path for path in own if path.is_dir()), own[0]),
-        memory=next((path for path in (*(project / name for name in MEMORY_FILES), *_rules(project)) if path.is_file()), None),
+        # Agents often share one of these over links, and what lies behind a link is not written to.
+        new=next((path for path in own if path.is_dir() and not _is_behind_link(path, project)), own[0]),
+        memory=next((path for path in memory if not _is_behind_link(path, project)), memory[0] if memory else None),
     )
+
+
+def _is_behind_link(path: Path, project: Path) -> bool:
+    return os.path.realpath(path) != str(Path(os.path.realpath(project), path.relative_to(project)))
 
 
 def without_frontmatter(text: str) -> str:
@@ -95,12 +102,16 @@ def _rules(project: Path) -> list[Path]:
 
 
 def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> tuple[list[Aim], list[str]]:
-    """The skills of a night, the one with most tasks first, and what a person should know about the tasks that belong to none."""
+    """The skills of a night, the one with most tasks first, and what a person should know about the tasks that belong to none.
+
+    One that could not be proposed is left out before anything is paid; raises why where no other is left.
+    """
     notes: list[str] = []
     by_path: dict[Path, list[MinedTask]] = defaultdict(list)
     for task in tasks:
         by_path[_path(task, settings, where, notes)].append(task)
-    found = []
+    found: list[Aim] = []
+    refused: list[UsageError] = []
     for path, its in by_path.items():
         counts = Counter(task.split for task in its)
         if not counts["train"] or not counts["val"]:
@@ -109,25 +120,32 @@ def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> 
                 "so this skill waits."
             )
             continue
-        found.append(_aim(path, its, where.roots))
-    return sorted(found, key=lambda aim: (-len(aim.tasks), str(aim.path))), list(dict.fromkeys(notes))
+        try:
+            found.append(_aim(path, its, where.roots))
+        except UsageError as error:
+            refused.append(error)
+            notes.append(f"{_name(path)} is left out: {error}")
+    if refused and not found:
+        raise refused[0]
+    found.sort(key=lambda aim: (-len(aim.tasks), str(aim.path)))
+    return _of_one_name_each(found, notes), list(dict.fromkeys(notes))
 
 
-def live_text(path: Path, roots: Sequence[Path]) -> str | None:
-    """A target's text as it is now; None where there is no file. Raises `UsageError` for a link or a place outside the roots."""
-    found = confined(path, roots).look()
-    if found is None:
-        return None
-    try:
-        return found.data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise SkillError(f"{path} is not UTF-8: byte {error.start} cannot be read. Save the file as UTF-8.") from error
+def _of_one_name_each(found: Sequence[Aim], notes: list[str]) -> list[Aim]:
+    """A proposal has no two targets of one name, nor of names that some systems take for the same: the one with fewer tasks waits."""
+    kept: dict[str, Aim] = {}
+    for aim in found:
+        if (other := kept.setdefault(aim.name.casefold(), aim)) is not aim:
+            notes.append(f"{aim.path} waits: {other.path} has the same name and more tasks tonight.")
+    return list(kept.values())
 
 
 def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[str]) -> Path:
     if settings.target_skill_path is not None:
         return settings.target_skill_path.absolute()
-    managed = where.new / settings.managed_skill_name / SKILL_FILE
+    ours = _held(settings.managed_skill_name, where)
+    # Where a person moved it: a second skill of its name would be in its way.
+    managed = ours[0] if len(ours) == 1 else where.new / settings.managed_skill_name / SKILL_FILE
     if settings.evolve_memory and where.memory is not None:
         managed = where.memory
     if settings.multi_skill_fanout is False or len(task.skills) != 1:
@@ -135,21 +153,42 @@ def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[s
     name = task.skills[0]
     if not _NAME.fullmatch(name):
         return managed
-    held = {os.path.realpath(path): path for root in where.skills if (path := root / name / SKILL_FILE).is_file()}
+    held = _held(name, where)
     if len(held) == 1:
-        return next(iter(held.values()))
+        return held[0]
     if held:
-        notes.append(f"Several skills are called {name!r} ({', '.join(map(str, held.values()))}); its tasks go to {_name(managed)}.")
+        notes.append(f"Several skills are called {name!r} ({', '.join(map(str, held))}); its tasks go to {_name(managed)}.")
     return managed
 
 
+def _held(name: str, where: Ground) -> list[Path]:
+    """The skills of that name; one that several agents share over links counts once, by the path with the fewest links in it."""
+    held: dict[str, list[tuple[int, Path]]] = defaultdict(list)
+    for root in where.skills:
+        if (path := root / name / SKILL_FILE).is_file():
+            real = os.path.realpath(path)
+            links = 0 if str(path) == real else 1 if str(Path(os.path.realpath(root), name, SKILL_FILE)) == real else 2
+            held[real].append((links, path))
+    return [min(paths, key=lambda pair: pair[0])[1] for paths in held.values()]
+
+
 def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
+    """Raises `UsageError` for a target that cannot be trained, or for which nothing could be staged afterwards."""
     before = live_text(path, roots)
     name = _name(path)
     if is_memory_file(path):
-        return Aim(name=name, kind="memory", path=path, before=before, seed=block(before or "") or "", tasks=tuple(tasks))
-    seed = before if before is not None and before.strip() else _scaffold(name)
-    Document(seed)  # a text that cannot be trained is refused before anything is paid
+        try:
+            seed = block(before or "") or ""
+            with_block(before or "", "- A rule.")
+        except SkillError as error:
+            raise SkillError(f"{path}: {error}") from error
+        return Aim(name=name, kind="memory", path=path, before=before, seed=seed, tasks=tuple(tasks))
+    is_new = before is None or not before.strip()
+    seed = _scaffold(name) if before is None or is_new else before
+    Document(seed)
+    broken = violations(seed, path.parent.name if path.name == SKILL_FILE else None) if is_new else ()
+    if wrong := [one.message for one in broken if one.severity == "error"]:
+        raise SkillError(f"{path}: agents would refuse a new skill there: {' '.join(wrong)} Name another file.")
     return Aim(name=name, kind="skill", path=path, before=before, seed=seed, tasks=tuple(tasks))
 
 

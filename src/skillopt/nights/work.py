@@ -10,7 +10,7 @@ from typing import Protocol
 
 from skillopt import api
 from skillopt.build import Engine, Job
-from skillopt.errors import BudgetSpent
+from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
 from skillopt.nights import tonight as pinned
 from skillopt.nights.dreams import SHARE, dreamt
@@ -21,7 +21,10 @@ from skillopt.nights.recall import earlier_groups, held_out_forms
 from skillopt.nights.roles import Roles
 from skillopt.nights.state import ProjectHome
 from skillopt.nights.tonight import Dreams, Group, Outcome, Tonight
-from skillopt.sleep.proposal import Cost, Judgement
+from skillopt.sleep.proposal import Cost, Draft, Judgement, Step, refuse_unfit
+
+UNMEASURED, REFUSED = "not measured", "refused"
+"""Actions of a skill that the gate did not decide about: nothing was measured, or what it accepted may not be staged."""
 
 
 class Watcher(Protocol):
@@ -95,7 +98,20 @@ class Work:
                 paid = engine.spending()
                 cost = Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2))
                 return _unmeasured(f"Tonight's allowance did not pay for measuring the skill as it is. {error}", cost)
-            return outcome_of(engine, result, group)
+            return self._proposable(group, outcome_of(engine, result, group))
+
+    def _proposable(self, group: Group, outcome: Outcome) -> Outcome:
+        """The outcome; without its changes where they could not be staged, so that the other skills of the night are not lost with them."""
+        if not outcome.changes:
+            return outcome
+        try:
+            refuse_unfit(draft_of(group, outcome), self.around.ground.roots)
+        except UsageError as error:
+            why = f"What was learned may not be proposed. {error}"
+            judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})
+            rejected = outcome.rejected + len(outcome.changes)
+            return outcome.model_copy(update={"claim": why, "judgement": judged, "changes": (), "rejected": rejected})
+        return outcome
 
     def _job(self, night: Tonight, group: Group, *, share: int = 1) -> Job:
         return job_of(
@@ -118,6 +134,18 @@ class Work:
         return night
 
 
+def draft_of(group: Group, outcome: Outcome) -> Draft:
+    """What is handed in for one skill."""
+    return Draft(
+        name=group.name,
+        kind=group.kind,
+        path=Path(group.path),
+        before=group.before,
+        steps=[Step(text=change.text, evidence=change.evidence) for change in outcome.changes],
+        judgement=outcome.judgement,
+    )
+
+
 def _told(dreams: Dreams) -> str:
     left = "; ".join(f"{count} {reason}" for reason, count in dreams.dropped.items())
     return f"{dreams.kept} variants of {dreams.of} train tasks are learned from too" + (f" (left out: {left})." if left else ".")
@@ -125,4 +153,4 @@ def _told(dreams: Dreams) -> str:
 
 def _unmeasured(why: str, cost: Cost | None = None) -> Outcome:
     nothing = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
-    return Outcome(claim=why, judgement=Judgement(action="not measured", verified=False, why=why), cost=cost or nothing)
+    return Outcome(claim=why, judgement=Judgement(action=UNMEASURED, verified=False, why=why), cost=cost or nothing)

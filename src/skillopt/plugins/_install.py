@@ -61,7 +61,7 @@ class Installer:
         with self.receipts.alone():
             plan = self.plan(name, place, kit)  # looked at again, now that nobody else of us writes
             earlier = self.receipts.load(name, place)
-            made = [*map(Path, earlier.folders if earlier else ()), *state_folders, *plan.folders]
+            made = [*map(Path, earlier.folders if earlier else ()), *state_folders, *self.receipts.bare(), *plan.folders]
             receipt = Receipt(
                 agent=name,
                 scope=place.scope,
@@ -99,8 +99,9 @@ class Installer:
 
         Where it stops half-way, the same command goes on: the receipt is removed last.
         """
-        receipt = self._receipt(name, place)
+        self._receipt(name, place)
         with self.receipts.alone():
+            receipt = self._receipt(name, place)  # read again, now that nobody else of us writes
             plan = plan_uninstall(receipt)
             for change in plan.changes:
                 try:
@@ -108,7 +109,9 @@ class Installer:
                 except OSError as error:
                     raise _unwritable(change.path, error) from error
             self.receipts.remove(receipt)
-        self._hand_over(remove_empty([Path(folder) for folder in receipt.folders]))
+            stay = remove_empty([Path(folder) for folder in receipt.folders])
+            self._hand_over(stay)
+        remove_empty(stay)  # where nobody else is installed, those that held the lock
         return plan
 
     def _receipt(self, name: str, place: Place) -> Receipt:

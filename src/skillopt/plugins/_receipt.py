@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.errors import UsageError
+from skillopt.errors import RunConflict, UsageError
 from skillopt.files import lock, write_bytes
 from skillopt.plugins._actions import Action
 from skillopt.plugins._agent import Place, Scope
 
 _FOLDER = "plugins"
 _LOCK = "install.lock"
+_PAUSE = 0.05
 
 
 class Touched(BaseModel):
@@ -80,6 +84,8 @@ class Receipts:
     """All receipts of the user, below the folder of SkillOpt's state. They hold earlier bytes, so nobody else may read them."""
 
     state: Path
+    patience: float = 10.0
+    """Seconds to wait for another install to end."""
 
     @property
     def folder(self) -> Path:
@@ -108,19 +114,55 @@ class Receipts:
         """Forget an install."""
         self.path(receipt.agent, receipt.scope, receipt.root).unlink(missing_ok=True)
 
+    def bare(self) -> list[Path]:
+        """Folders of ours, outermost first, in which there is nothing but the lock: whoever made them has gone meanwhile."""
+        if [path.name for path in self.folder.iterdir()] != [_LOCK]:
+            return []
+        return [self.folder] if len(list(self.state.iterdir())) > 1 else [self.state, self.folder]
+
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the lock while files change. Where nothing is installed afterwards, nothing of it stays either."""
+        """Hold the lock while files change; another install is waited for. Where nothing is installed afterwards, nothing of it stays."""
         made = missing(self.folder)
-        for folder in made:
-            folder.mkdir(mode=0o700, exist_ok=True)
         try:
-            with lock(self.folder / _LOCK):
-                yield
+            with ExitStack() as held:
+                self._lock(held)
+                try:
+                    yield
+                finally:
+                    self._clear()  # while the lock is ours: later its file may be another's
         finally:
-            if not any(self.folder.glob("*.json")):
-                (self.folder / _LOCK).unlink(missing_ok=True)
-                remove_empty(made)
+            if sys.platform == "win32":  # where no file is removed that is open, so ours not before now, and another's never
+                self._clear()
+            remove_empty(made)
+
+    def _clear(self) -> None:
+        if not any(self.folder.glob("*.json")):
+            with suppress(OSError):
+                self._lock_file.unlink()
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.folder / _LOCK
+
+    def _lock(self, held: ExitStack) -> None:
+        """Enter the lock. One that was removed while we waited for it is no lock any more: others hold the new file of that name."""
+        last = time.monotonic() + self.patience
+        while True:
+            for folder in missing(self.folder):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            try:
+                with ExitStack() as tried:
+                    tried.enter_context(lock(self._lock_file))
+                    if self._lock_file.read_text(encoding="ascii") == str(os.getpid()):
+                        held.push(tried.pop_all())
+                        return
+            except FileNotFoundError:  # removed with its folder by the last one who went
+                pass
+            except RunConflict:
+                if time.monotonic() > last:
+                    raise
+            time.sleep(_PAUSE)
 
 
 def missing(folder: Path) -> list[Path]:

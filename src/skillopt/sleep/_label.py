@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,9 +11,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.errors import Fault, ProviderDown
-from skillopt.messages import Message, Request
+from skillopt.messages import Message
 from skillopt.models._model import Model
-from skillopt.models._reading import Unusable, read
+from skillopt.models._reading import Unusable, read, tries
 from skillopt.redact import redact_transcript
 from skillopt.sleep._demands import demands
 from skillopt.sleep._episodes import Episode
@@ -48,17 +47,7 @@ class Label(BaseModel):
 
 async def label(model: Model, title: str, examples: Sequence[Episode]) -> Label | None:
     """A model's view of a kind, by examples that are not held out; None where its reply cannot be used twice."""
-    asked = label_messages(examples)
-    place = "mine/" + hashlib.sha256("\0".join(message.content for message in asked).encode("utf-8", "replace")).hexdigest()[:24]
-    for attempt in (0, 1):
-        request = Request(
-            messages=asked,
-            max_tokens=_CAP,
-            role="optimizer",
-            stage="mine",
-            place=f"{place}/a{attempt}",
-            schema=Label.model_json_schema(),
-        )
+    for request in tries(label_messages(examples), Label, role="optimizer", stage="mine", max_tokens=_CAP):
         try:
             said = read(await model.complete(request), Label)
         except Unusable:

@@ -59,6 +59,15 @@ class Cost(_Record):
     dollars: float | None = None
     minutes: float | None = None
 
+    def __str__(self) -> str:
+        known = (
+            f"{self.calls} calls" if self.calls is not None else "",
+            f"{self.tokens:,} tokens" if self.tokens is not None else "",
+            f"${self.dollars:.4f}" if self.dollars is not None else "dollars unknown",
+            f"{self.minutes:.1f} min" if self.minutes is not None else "",
+        )
+        return ", ".join(filter(None, known))
+
 
 class Change(_Record):
     """One change that can be adopted by itself, together with the changes it needs."""

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from skillopt.sleep._manifest import Change, Cost, Judgement, Proposal, Target
+from skillopt.sleep._manifest import Change, Judgement, Proposal, Target
 
 _LONGEST = 300
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
@@ -31,8 +31,8 @@ def _page(proposal: Proposal) -> Iterator[str]:
         yield "**Simulated**: this night ran in the simulated world, not with a real agent."
         yield ""
     yield f"- project: {_inline(proposal.project)}"
-    yield f"- made: {proposal.created:%Y-%m-%d %H:%M} UTC, night {_inline(proposal.night)}"
-    yield f"- cost: {_cost(proposal.cost)}"
+    yield f"- made: {proposal.created:%Y-%m-%d %H:%M} UTC, {_inline(proposal.night)}"
+    yield f"- cost: {proposal.cost}"
     for note in proposal.notes:
         yield f"- {_inline(note)}"
     for target in proposal.targets:
@@ -65,7 +65,8 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
     if judgement.before is not None or judgement.after is not None:
         scores = f"{_score(judgement.before)} -> {_score(judgement.after)}"
         measured = f" Held-out {judgement.metric or 'score'} {scores}, policy {_inline(judgement.policy or 'strict')}."
-    yield f"Verdict: **{_inline(judgement.action)}**. {_inline(judgement.why)}{measured}"
+    why = _inline(judgement.why)
+    yield f"Verdict: **{_inline(judgement.action)}**. {why}{'' if not why or why.endswith('.') else '.'}{measured}"
     if not judgement.verified:
         yield ""
         yield "**Unverified suggestion**: too few held-out tasks to decide anything. Read it as an idea."
@@ -79,7 +80,8 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
         for pair in judgement.pairs:
             both = pair.before is not None and pair.after is not None
             moved = "" if not both or pair.before == pair.after else "better" if (pair.after or 0) > (pair.before or 0) else "worse"
-            yield f"| {_inline(pair.title or pair.task)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
+            named = f"{pair.title} ({pair.task})" if pair.title else pair.task
+            yield f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
 
 
 def _change(change: Change) -> Iterator[str]:
@@ -106,16 +108,6 @@ def _fenced(difference: str) -> Iterator[str]:
     for line in difference.removesuffix("\n").split("\n"):
         yield "".join("\ufffd" if _is_control(char) and char not in "\t\r" else char for char in line)
     yield fence
-
-
-def _cost(cost: Cost) -> str:
-    known = (
-        f"{cost.calls} calls" if cost.calls is not None else "",
-        f"{cost.tokens:,} tokens" if cost.tokens is not None else "",
-        f"${cost.dollars:.4f}" if cost.dollars is not None else "dollars unknown",
-        f"{cost.minutes:.1f} min" if cost.minutes is not None else "",
-    )
-    return ", ".join(filter(None, known))
 
 
 def _score(score: float | None) -> str:

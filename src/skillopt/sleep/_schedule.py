@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from skillopt.errors import ConfigError, UsageError
+from skillopt.errors import ConfigError, Fault, UsageError
 from skillopt.process import Finished
 
 Run: TypeAlias = Callable[[Sequence[str], "bytes | None"], Finished]
@@ -83,8 +83,11 @@ def make_log_folder(schedule: Schedule) -> None:
 
 
 def asked(run: Run, argv: Sequence[str], data: bytes | None = None) -> Finished:
-    """Run a program that has to succeed. Raises `UsageError` with what it said."""
-    done = run(argv, data)
+    """Run a program that has to succeed. Raises `UsageError` with what it said, or that it is not there."""
+    try:
+        done = run(argv, data)
+    except Fault as fault:
+        raise UsageError(f"{fault.detail}. Nothing else was changed; choose another scheduler.") from fault
     if done.code != 0:
         said = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())[:300]
         raise UsageError(f"`{' '.join(argv)}` ended with {done.code}: {said or 'it said nothing'}. Nothing else was changed.")

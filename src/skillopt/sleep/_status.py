@@ -139,13 +139,13 @@ def _target(target: Target, standing: Standing, roots: Sequence[Path]) -> Target
         return TargetStatus(name=target.name, path=path, disk="refused", note=str(error))
     live = digest(None if found is None else found.data)
     moving = next((file for file in standing.open.files if file.target == target.name), None) if standing.open else None
+    has_adopted = moving is None and bool(standing.adopted & set(target.weave.edits))
     if moving is not None:
         old, new = moving.old, moving.new
     else:
-        has_adopted = bool(standing.adopted & set(target.weave.edits))
         old, new = target.pin, digest(target.data(standing.adopted)) if has_adopted else target.pin
-    if live == old:
-        return TargetStatus(name=target.name, path=path, disk="old")
+    if live == old and not (live is None and has_adopted):
+        return TargetStatus(name=target.name, path=path, disk="old", note="" if live is not None else "It is not there yet.")
     if live == new:
         return TargetStatus(name=target.name, path=path, disk="new")
     if live is None:

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from skillopt.errors import RunConflict, UnknownName, UsageError
-from skillopt.files import lock
+from skillopt.files import lock_privately
 from skillopt.sleep._commit import Hook, Swap, carry_out, finish, roll_back
 from skillopt.sleep._place import Found, Place, confined
 from skillopt.sleep._seal import digest
@@ -51,12 +51,14 @@ class Desk:
     store: Store
     roots: tuple[Path, ...]
     now: Callable[[], datetime]
+    project: str | None = None
+    """Whose proposals are meant where none is named: another project's is never decided on by chance. None is everybody's."""
     patience: float = 10.0
     """Seconds to wait for another process that adopts at this moment."""
     hook: Hook = field(default=lambda step: None, repr=False)
 
     def adopt(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> Done:
-        """Write the chosen changes (all that are still open, unless told) of a proposal (the newest, unless told) to the live files.
+        """Write the chosen changes (unless told, all that are open) of a proposal (unless told, the project's newest) to the live files.
 
         Raises `UsageError`, with nothing written, for a file that changed since, a link, a place outside the roots, or a forged proposal.
         """
@@ -81,7 +83,7 @@ class Desk:
             return self._carry_out(opened, "adopt", chosen, swaps, recovered)
 
     def undo(self, id: str | None = None, *, force: bool = False) -> Done:
-        """Take the last adoption of a proposal (the last of all, unless told) back, byte for byte.
+        """Take the last adoption of a proposal (the project's last, unless told) back, byte for byte.
 
         A file that was edited since is refused; with `force` it is put back all the same, and its text is kept among the backups.
         """
@@ -137,12 +139,11 @@ class Desk:
     def _alone(self) -> Iterator[tuple[str, ...]]:
         """Hold the adoption lock, with everything recovered that a crash left behind."""
         self.store.refuse_inside(self.roots)
-        self.store.state.mkdir(parents=True, exist_ok=True, mode=0o700)
         deadline = time.monotonic() + self.patience
         with ExitStack() as held:
             while True:
                 try:
-                    held.enter_context(lock(self.store.state / LOCK))
+                    held.enter_context(lock_privately(self.store.state / LOCK))
                     break
                 except RunConflict:
                     if time.monotonic() >= deadline:
@@ -180,12 +181,12 @@ class Desk:
         return f"Proposal {proposal.id}: an interrupted {move.action} was finished.{rest}"
 
     def _open(self, id: str | None, wanted: Callable[[Proposal, Standing], bool] | None = None) -> tuple[Proposal, Journal, Standing]:
-        """A proposal with its journal: the named one, else the newest of the user's own that is wanted, else the newest."""
+        """A proposal with its journal: the named one, else the newest of the project that is wanted, else its newest."""
         if id is not None:
             proposal = self.store.load(id)
             journal = Journal(self.store.folder(id) / JOURNAL, id, self.store.key())
             return proposal, journal, journal.standing()
-        refused = ""
+        refused = elsewhere = ""
         newest: tuple[Proposal, Journal, Standing] | None = None
         for one in self.store.ids():
             try:
@@ -193,11 +194,15 @@ class Desk:
             except UsageError as error:
                 refused = refused or f" {error}"
                 continue
+            if not self._is_meant(found[0]):
+                elsewhere = " Those of other projects are named by their id; `skillopt sleep status` lists them."
+                continue
             newest = newest or found
             if wanted is None or wanted(found[0], found[2]):
                 return found
         if newest is None:
-            raise UsageError(f"There is no proposal in {self.store.home} yet.{refused} `skillopt sleep run` makes one.")
+            whose = "" if self.project is None else f" for {self.project}"
+            raise UsageError(f"There is no proposal{whose} in {self.store.home} yet.{refused}{elsewhere} `skillopt sleep run` makes one.")
         return newest
 
     def _last_adopted(self) -> tuple[Proposal, Journal, Standing]:
@@ -207,11 +212,15 @@ class Desk:
                 found = self._open(id)
             except UsageError:  # `status` names it; there is nothing of it to undo
                 continue
-            if found[2].last_adoption is not None:
+            if found[2].last_adoption is not None and self._is_meant(found[0]):
                 adopted.append((found[2].last_adoption.time, found))
         if not adopted:
-            raise UsageError("Nothing is adopted, so there is nothing to undo.")
+            whose = "" if self.project is None else f" of {self.project}"
+            raise UsageError(f"Nothing{whose} is adopted, so there is nothing to undo.")
         return max(adopted, key=lambda pair: pair[0])[1]
+
+    def _is_meant(self, proposal: Proposal) -> bool:
+        return self.project is None or proposal.project == self.project
 
     def _carry_out(
         self,

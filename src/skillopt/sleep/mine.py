@@ -17,7 +17,7 @@ from typing import Literal
 from skillopt.errors import BudgetSpent
 from skillopt.models._model import Model
 from skillopt.sleep._episodes import Episode, Outcome, episodes
-from skillopt.sleep._kinds import kinds, opening
+from skillopt.sleep._kinds import kinds, normal, opening
 from skillopt.sleep._label import Label, clean_requests, label
 from skillopt.sleep._measure import Measure, measure, measure_kind
 from skillopt.sleep.session import Session
@@ -238,6 +238,8 @@ async def _mined(
     reasons: Counter[str] = Counter()
     of_kind = await _measured_kind(group, told, judge)
     clean = {} if told is None else clean_requests(told, _train(group, settings))
+    # Without its greeting a request may be one that decides: tonight, or whenever it is asked so.
+    clean = {form: text for form, text in clean.items() if split_of(normal(text), settings) == "train"}
     for form, same in sorted(forms.items()):
         needs = same[-1].needs or (told.needs if told is not None and not told.self_contained else "")
         if needs:
@@ -296,7 +298,7 @@ def standing_of(tasks: Sequence[MinedTask], suggestions: int, min_val: int) -> t
         return "suggestions", f"{what}, and training needs some to learn from and others to decide with{more}."
     if count["val"] < min_val:
         return "unverified", (
-            f"Unverified suggestion: {count['val']} tasks to decide with are fewer than {min_val}; a gain on them may be chance."
+            f"Unverified suggestion: tasks to decide with are {count['val']}, fewer than {min_val}; a gain on them may be chance."
         )
     return "ready", f"{count['train']} tasks to learn from and {count['val']} to decide with."
 

@@ -31,7 +31,21 @@ from skillopt.sleep._place import confined
 from skillopt.sleep._seal import Key, make_key, read_key
 from skillopt.sleep._weave import weave
 
-__all__ = ["Change", "Cost", "Draft", "Evidence", "Judgement", "Pair", "Proposal", "Step", "Store", "Target", "checked", "live_text"]
+__all__ = [
+    "Change",
+    "Cost",
+    "Draft",
+    "Evidence",
+    "Judgement",
+    "Pair",
+    "Proposal",
+    "Step",
+    "Store",
+    "Target",
+    "checked",
+    "live_text",
+    "refuse_unfit",
+]
 
 MANIFEST = "proposal.json"
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
@@ -175,11 +189,17 @@ def live_text(path: Path, roots: Sequence[Path]) -> str | None:
 
     Raises `UsageError` for a place that adoption would refuse, so that no night is paid for it, and `SkillError` for what is not UTF-8.
     """
+    _refuse_name(path, "memory" if is_memory_file(path) else "skill")
     found = confined(path, roots).look()
     try:
         return None if found is None else found.data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SkillError(f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as UTF-8.") from error
+
+
+def refuse_unfit(draft: Draft, roots: Sequence[Path]) -> None:
+    """Raise `UsageError` for a draft that could not be staged."""
+    _targets([draft], roots)
 
 
 def purpose(id: str, what: str = "proposal") -> str:
@@ -217,10 +237,14 @@ def _targets(drafts: Sequence[Draft], roots: Sequence[Path]) -> tuple[Target, ..
         if place.folded in places or draft.name in {target.name for target in targets}:
             raise UsageError(f"{draft.name} ({draft.path}) is in the proposal twice, or under a name that some systems take for the same.")
         places.add(place.folded)
-        if not (is_memory_file(draft.path) if draft.kind == "memory" else draft.path.suffix == ".md"):
-            raise UsageError(f"{draft.path} is not the name of a {draft.kind} file, so nothing is proposed for it.")
+        _refuse_name(draft.path, draft.kind)
         targets.append(_target(draft, place.path, 1 + sum(len(target.changes) for target in targets)))
     return tuple(targets)
+
+
+def _refuse_name(path: Path, kind: Literal["skill", "memory"]) -> None:
+    if not (is_memory_file(path) if kind == "memory" else path.suffix == ".md"):
+        raise UsageError(f"{path} is not the name of a {kind} file, so nothing is proposed for it. A skill is a .md file.")
 
 
 def _target(draft: Draft, path: Path, first: int) -> Target:

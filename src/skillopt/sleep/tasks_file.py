@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -97,11 +97,14 @@ def read_tasks(path: Path, *, project: str, settings: MineSettings) -> TasksFile
             named = item.get("id", place) if isinstance(item, Mapping) else place
             problems.append(f"task {named}: {error}")
     problems += [f"task {id}: {count} tasks have this id" for id, count in Counter(task.id for task in tasks).items() if count > 1]
+    if not problems:
+        tasks = _with_splits(tasks, settings)
+        problems += _in_two_splits(tasks)
     if problems or not tasks:
         raise TaskError(f"{path}: {'; '.join(problems[:20]) or 'it holds no task'}. Correct the file.")
     return TasksFile(
         path=path,
-        tasks=tuple(_with_splits(tasks, settings)),
+        tasks=tuple(tasks),
         reviewed=file.reviewed,
         project=file.project,
         target_skill_path=file.target_skill_path,
@@ -164,7 +167,10 @@ def _measure(read: _Task) -> tuple[tuple[Rule, ...], str]:
     if read.reference_kind == "rubric":
         rubric = "\n".join(f"- {point}" for point in criteria_of(read.reference))
     elif read.reference_kind == "exact" and read.reference.strip():
-        checks = (*checks, _exactly(read.reference))
+        # Read again, as whatever else a file brings: of bounded size.
+        checks, problems = read_rules([*(rule.as_json() for rule in checks), _exactly(read.reference).as_json()])
+        if problems:
+            raise ValueError(f"its exact reference is too long or one check too many ({'; '.join(problems)}); name the words that count")
     if not checks and not rubric:
         raise ValueError(
             "there is nothing to measure an answer by; give it judge.checks (reference_kind rule), or a rubric or exact text as reference"
@@ -191,6 +197,15 @@ def _with_splits(tasks: Sequence[MinedTask], settings: MineSettings) -> list[Min
     if "train" not in split.values():
         split[order[-1]] = "train"
     return [replace(task, split=split[task.id]) for task in tasks]
+
+
+def _in_two_splits(tasks: Iterable[MinedTask]) -> Iterator[str]:
+    """What would be learned from and decide at once."""
+    home: dict[str, MinedTask] = {}
+    for task in tasks:
+        first = home.setdefault(task.as_task().content_hash, task)
+        if first.split != task.split:
+            yield f"task {task.id}: it asks the same as {first.id} and is {task.split}, not {first.split}"
 
 
 def _row(task: MinedTask) -> dict[str, Any]:

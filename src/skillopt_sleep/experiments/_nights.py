@@ -19,7 +19,6 @@ from skillopt.skill.document import Document
 from skillopt.sleep.proposal import Cost
 from skillopt.tasks.task import Split
 from skillopt.watch.folder import open_run
-from skillopt_sleep.experiments._simulated import is_simulated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +147,7 @@ async def _night(work: Work, number: int, skill: str, settings: SleepSettings, r
         after=result.best_skill if gate_on else Document(view.state["skill"]).rendered,
         gate_on=gate_on,
         cost=Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=minutes),
-        claim=("Simulated: " if is_simulated(roles) else "") + result.claim,
+        claim=result.claim,
         summary=result.summary,
         events=view.events,
         steps=view.steps,

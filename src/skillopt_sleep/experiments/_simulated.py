@@ -44,11 +44,6 @@ SCRIPTS = {
 }
 
 
-def is_simulated(roles: Roles) -> bool:
-    """Whether a double plays a role, which everything that is said of its runs then says too."""
-    return any(name.startswith("compatible:simulated-") for name in (roles.target, roles.optimizer))
-
-
 def of_persona(persona: Persona) -> Answers:
     """The simulated target and optimizer of a persona.
 
