@@ -1,14 +1,16 @@
-"""An empty folder to work in, a provider that counts, and a finished run to look at."""
+"""An empty folder to work in, a provider that counts, a finished run to look at, and a person with sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from cli._commands import SMALL, Command, run
 from skillopt.testing import LoopbackProvider, world_answers
+from sleep._nights import Person
 
 
 @pytest.fixture
@@ -23,6 +25,15 @@ def provider() -> Iterator[LoopbackProvider]:
     """The simulated world behind a real HTTP endpoint, which counts what reaches it."""
     with LoopbackProvider.in_thread(world_answers()) as provider:
         yield provider
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """Somebody with sessions of the last days, in a home of their own; the working directory is their project."""
+    made = Person(tmp_path / "home", now=datetime.now(timezone.utc)).write()
+    monkeypatch.setenv("HOME", str(made.home))
+    monkeypatch.chdir(made.project)
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,6 @@ from cli._commands import SRC, Ran, run
 from skillopt.sleep._task_scheduler import split
 from skillopt.testing import LoopbackProvider
 from sleep._nights import LEARNT, RULE, SKILL, Person, scripted
-
-
-@pytest.fixture
-def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
-    made = Person(tmp_path / "home", now=datetime.now(timezone.utc)).write()
-    monkeypatch.setenv("HOME", str(made.home))
-    monkeypatch.chdir(made.project)
-    return made
 
 
 @pytest.fixture

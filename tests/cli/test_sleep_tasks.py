@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
-from pathlib import Path
 
 import pytest
 
@@ -19,14 +17,6 @@ from skillopt.testing import LoopbackProvider
 from sleep._nights import LEARNT, RULE, Person, scripted
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
-
-
-@pytest.fixture
-def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
-    made = Person(tmp_path / "home", now=datetime.now(timezone.utc)).write()
-    monkeypatch.setenv("HOME", str(made.home))
-    monkeypatch.chdir(made.project)
-    return made
 
 
 @pytest.fixture

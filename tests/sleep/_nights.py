@@ -44,6 +44,7 @@ class Person:
 
     home: Path
     now: datetime = NOW
+    objection: str = 'No, you forgot the "Key Risks" section.'
 
     @property
     def project(self) -> Path:
@@ -68,7 +69,7 @@ class Person:
         """Sessions as lines of the plain form."""
         rows = []
         for number in numbers:
-            said = [f"Write a brief on whether {SUBJECTS[number]}.", f"{BAD} ({number})", 'No, you forgot the "Key Risks" section.']
+            said = [f"Write a brief on whether {SUBJECTS[number]}.", f"{BAD} ({number})", self.objection]
             said += [f"{GOOD} ({number})", "Perfect, thanks", "Gladly."]
             for turn, text in enumerate(said):
                 role = "assistant" if turn % 2 else "user"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,10 @@ from skillopt.nights import Ended, Roles, preview, run_night
 from skillopt.nights.gather import gather
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 from sleep._nights import NOW, RULE, Person, clock, scripted
-from sleep._sessions import BAD, GOOD, SUBJECTS
+from sleep._sessions import SUBJECTS
 
 RUBRIC = "There is a section on risks."
 LABEL = {"title": "Briefs", "self_contained": True, "needs": "", "requests": [], "checks": [], "rubric": f"- {RUBRIC}"}
-
-
-class Vague(Person):
-    """A person who objects without saying what a rule could be made of."""
-
-    def lines(self, numbers: range, skills: tuple[str, ...] = ("brief-writer",)) -> list[str]:
-        rows = []
-        for number in numbers:
-            said = [f"Write a brief on whether {SUBJECTS[number]}.", f"{BAD} ({number})", "No, that is not what I wanted at all."]
-            said += [f"{GOOD} ({number})", "Perfect, thanks", "Gladly."]
-            for turn, text in enumerate(said):
-                role = "assistant" if turn % 2 else "user"
-                at = self.now - timedelta(hours=60 - 2 * number, minutes=-turn)
-                row = {"session": f"s{number}", "project": str(self.project), "role": role, "text": text, "time": at.isoformat()}
-                rows.append(json.dumps(row | ({"skills": list(skills)} if role == "assistant" else {})) + "\n")
-        return rows
 
 
 def reading(label: Any = LABEL, judged: Callable[[Call], str] | None = None) -> Callable[[Call], str]:
@@ -57,7 +40,8 @@ def reading(label: Any = LABEL, judged: Callable[[Call], str] | None = None) -> 
 
 @pytest.fixture
 def vague(tmp_path: Path) -> Person:
-    return Vague(tmp_path / "home").write()
+    """A person who objects without saying what a rule could be made of."""
+    return Person(tmp_path / "home", objection="No, that is not what I wanted at all.").write()
 
 
 async def night(person: Person, provider: LoopbackProvider, **settings: object) -> Ended:

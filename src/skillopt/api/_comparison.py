@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from skillopt.evaluate.breaker import MOST_LOST
 from skillopt.evaluate.compare import Comparison, compare
-from skillopt.evaluate.runner import MOST_LOST
 from skillopt.events import RowFact
 from skillopt.tasks.task import Split
 

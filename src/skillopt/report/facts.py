@@ -11,8 +11,8 @@ from typing import Any
 from skillopt.config.complain import looks_secret
 from skillopt.config.roles import without_password
 from skillopt.errors import UsageError
+from skillopt.evaluate.breaker import MOST_LOST
 from skillopt.evaluate.compare import compare
-from skillopt.evaluate.runner import MOST_LOST
 from skillopt.events import Event, TestMeasured
 from skillopt.gate.decision import Metric
 from skillopt.gate.gate import SMALLEST_VERIFIED

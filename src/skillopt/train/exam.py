@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
+from skillopt.evaluate.breaker import MOST_LOST
 from skillopt.evaluate.compare import Comparison, compare
-from skillopt.evaluate.runner import MOST_LOST, Evaluation, Evaluator, Row, fact
+from skillopt.evaluate.runner import Evaluation, Evaluator, Row, fact
 from skillopt.events import Notice, TestMeasured
 from skillopt.gate.decision import Metric, value
 from skillopt.gate.gate import STAGE
