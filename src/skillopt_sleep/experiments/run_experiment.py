@@ -148,8 +148,8 @@ def _lines(finding: Finding) -> list[str]:
         read = f"on {trail.rows} of {trail.rows_total} val rows, {trail.passed} of them passed; {scores}" if trail.is_measured else "never"
         lines.append(f"  proposed   in night {trail.night}, step {trail.step} ({trail.place})")
         lines.append(f"  measured   {read}")
-        unproven = "taken      unproven" if finding.gate_on else "taken      as the gate was off; it would have said:"
-        lines.append(f"  {'rejected  ' if trail.is_rejected else unproven if trail.taken else 'not taken '} {trail.why}")
+        taken = "taken      as the gate found it better:" if finding.gate_on else "taken      as the gate was off; it would have said:"
+        lines.append(f"  {'rejected  ' if trail.is_rejected else taken if trail.taken else 'not taken '} {trail.why}")
     rise = "" if finding.lift is None else f" ({finding.lift:+.3f} on {len(finding.work.of_split('test'))} tasks)"
     return [*lines, "", f"nights: {len(finding.nights)}, held-out {face.span(*finding.holdout)}{rise}"]
 
