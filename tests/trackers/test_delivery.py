@@ -162,8 +162,26 @@ async def test_what_cannot_work_is_refused_before_anything_is_paid(tmp_path: Pat
         await trained(tmp_path / "b", "tracking.use=mlflow")
 
 
-async def test_no_key_reaches_a_tracker(tmp_path: Path) -> None:
-    await trained(tmp_path / "run", "tracking.use=tensorboard", "model.target.api_key=sk-canary-000111222333444555")
-    everything = b"".join(file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file())
-    assert b"sk-canary" not in everything
+async def test_no_key_reaches_a_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    key, store = "sk-canary-000111222333444555", (tmp_path / "mlruns").as_uri()
+    await trained(
+        tmp_path / "run",
+        "tracking.use=tensorboard,mlflow",
+        f"tracking.mlflow_uri={store}",
+        f"tracking.project=about {key}",  # written where nobody should: it is taken out there too
+        f"model.target.api_key={key}",
+    )
+    everything = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert list(tmp_path.glob("mlruns/*/*/params/train.batch_size")), "settings were not sent, so nothing was shown"
+    assert key.encode() not in everything
     assert json.loads((tmp_path / "run" / "tracking" / "tensorboard.json").read_text())["told"] > 5
+
+
+def test_the_address_of_a_tracker_is_kept_as_a_digest(tmp_path: Path) -> None:
+    opening = Opening(folder=tmp_path / "mine", name="run", identity="a", project="p", settings={}, uri="http://me:hush-hush@127.0.0.1:9")
+    one = Delivery("mine", Kind(open=Recorder), opening, warn=lambda notice: None)
+    one.start(news(1))
+    one.close()
+    notes = (tmp_path / "mine.json").read_text()
+    assert json.loads(notes)["told"] == 1 and "hush" not in notes

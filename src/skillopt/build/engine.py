@@ -149,12 +149,15 @@ class Engine(Lab):
     def _track(self) -> None:
         """Tell the trackers, first what they missed: they follow facts, so a stop or a late start loses nothing."""
         tracking = self.job.config.tracking
+        kinds = kinds_of(tracking)
         settings = self.job.scrubber.scrub_json(self.job.settings)
-        for delivery in deliveries(tracking, self.folder, identity=self.run.identity, settings=settings, warn=self.run.emit):
+        project = self.job.scrubber.scrub(tracking.project)
+        tracking = tracking.model_copy(update={"project": project})
+        for delivery in deliveries(kinds, tracking, self.folder, identity=self.run.identity, settings=settings, warn=self.run.emit):
             delivery.start(self.run.history)
             self._folder_stack.callback(delivery.close)
             self.run.watch(delivery)
-        self._tells_calls = any(kind.wants_calls for kind in kinds_of(tracking).values())
+        self._tells_calls = any(kind.wants_calls for kind in kinds.values())
 
     def _announce(self) -> None:
         job, plan = self.job, self.trainer.plan

@@ -28,9 +28,15 @@ def kinds_of(config: TrackingConfig) -> dict[str, Kind]:
 
 
 def deliveries(
-    config: TrackingConfig, folder: Path, *, identity: str, settings: Mapping[str, Any], warn: Callable[[Notice], None]
+    kinds: Mapping[str, Kind],
+    config: TrackingConfig,
+    folder: Path,
+    *,
+    identity: str,
+    settings: Mapping[str, Any],
+    warn: Callable[[Notice], None],
 ) -> list[Delivery]:
-    """One delivery for each tracker that is named; not started yet."""
+    """One delivery for each of these trackers; not started yet."""
     flat = dict(_flat(settings))
     uris = {"mlflow": config.mlflow_uri, "otel": config.otel_endpoint}
     return [
@@ -49,7 +55,7 @@ def deliveries(
             ),
             warn=warn,
         )
-        for name, kind in kinds_of(config).items()
+        for name, kind in kinds.items()
     ]
 
 

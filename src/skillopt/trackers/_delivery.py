@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import queue
@@ -54,7 +55,7 @@ class Delivery:
 
     def start(self, history: Sequence[Event]) -> None:
         """Begin with what the tracker has not been told yet of the facts before this session."""
-        self._kept = Kept.read(self._notes, f"{self._opening.uri or ''} {self._opening.project}")
+        self._kept = Kept.read(self._notes, _where(self._opening))
         self._told = min(self._kept.told, len(history))
         for event in history[self._told :]:
             self._waiting.put(event)
@@ -113,3 +114,8 @@ class Delivery:
 
 def _in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:300].rstrip(".")
+
+
+def _where(opening: Opening) -> str:
+    """Which place is told, as a digest: an address may hold a password."""
+    return hashlib.sha256(f"{opening.uri or ''} {opening.project}".encode()).hexdigest()[:16]

@@ -172,9 +172,9 @@ def _analysts(edit: EditFact, change: Change) -> set[str]:
     """The studies an edit goes back to, through the merges and repairs between; of a merge's inputs those that say the same, if any do."""
     found: set[str] = set()
     seen = {edit.id}
-    todo = [edit]
-    while todo:
-        one = todo.pop()
+    waiting = [edit]
+    while waiting:
+        one = waiting.pop()
         place = one.id.partition("#")[0]
         analyst = re.search(r"/analyst_(failure|success)/(\d+)$", place)
         if analyst is not None:
@@ -187,6 +187,6 @@ def _analysts(edit: EditFact, change: Change) -> set[str]:
             if other.id not in seen and (other.state in ("unmatched", "ambiguous") if is_repair else other.reason.endswith(f" {place}"))
         ]
         same = [other for other in inputs if other.content.strip() == one.content.strip()]
-        todo += same or inputs
+        waiting += same or inputs
         seen |= {other.id for other in inputs}
     return found
