@@ -1,4 +1,6 @@
-"""Writes `configuration.md` and the tables of `agents.md` and `mcp.md` from the code, so that none can lag: `python docs/generate.py`."""
+"""Writes `configuration.md` and the tables of `agents.md` and `mcp.md` from the code, so that none can lag:
+`python docs/generate.py`.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,21 @@ def page() -> str:
     common = describe()
     parts = [HEAD, lines(("name", "key"), ((f"`{name}`", f"`{key}`") for name, key in SHORT.items()))]
     parts += ["## Settings of every run\n", table(common)]
-    shared = [row for row in describe_providers() if PROVIDER_KEYS[row.key].role is None or row.key.startswith("model.copilot_chat")]
-    parts += [PROVIDERS, table(shared), VARIABLES_TEXT, further_variables(), BACKENDS, backends(), SECOND, second_names()]
+    shared = [
+        row
+        for row in describe_providers()
+        if PROVIDER_KEYS[row.key].role is None or row.key.startswith("model.copilot_chat")
+    ]
+    parts += [
+        PROVIDERS,
+        table(shared),
+        VARIABLES_TEXT,
+        further_variables(),
+        BACKENDS,
+        backends(),
+        SECOND,
+        second_names(),
+    ]
     for name in benchmarks.names():
         own = [row for row in describe(name) if row.key not in {shared.key for shared in common}]
         parts += [f"## Settings of `{name}`\n", table(own, name)]
@@ -90,20 +105,41 @@ def table(rows: Sequence[Described], benchmark: str | None = None) -> str:
         name = names.get(row.key) or names.get(row.key.removesuffix(".name"))
         public = plain(public_default(row.key)) if row.key in PUBLIC else "*ours*"
         why = WHY[row.key] if differs(row.key, row.default) else ""
-        cells.append((f"`{row.key}`", f"`--{name}`" if name else "", row.type, plain(row.default), public, why, row.description))
+        cells.append(
+            (
+                f"`{row.key}`",
+                f"`--{name}`" if name else "",
+                row.type,
+                plain(row.default),
+                public,
+                why,
+                row.description,
+            )
+        )
     return lines(("key", "flag", "type", "default", "public default", "why ours differs", "meaning"), cells)
 
 
 def further_variables() -> str:
     """Variables whose name does not follow from their key."""
-    return lines(("variable", "key"), ((f"`{name}`", f"`{key}`") for name, key in {**ROLE_VARIABLES, **SECOND_VARIABLES}.items()))
+    return lines(
+        ("variable", "key"),
+        ((f"`{name}`", f"`{key}`") for name, key in {**ROLE_VARIABLES, **SECOND_VARIABLES}.items()),
+    )
 
 
 def second_names() -> str:
     """Keys and values that have more than one public name."""
     keys = [(f"`{name}`", f"`{key}`") for name, key in ALIASES.items()]
-    values = [(f"`{key}: {word}`", f"`{key}: {name}`") for key, names in MODES.items() for name, words in names.items() for word in words]
-    return lines(("written", "means"), [*keys, ("`lr_scheduler: autonomous`", "`optimizer.lr_control_mode: autonomous`"), *values])
+    values = [
+        (f"`{key}: {word}`", f"`{key}: {name}`")
+        for key, names in MODES.items()
+        for name, words in names.items()
+        for word in words
+    ]
+    return lines(
+        ("written", "means"),
+        [*keys, ("`lr_scheduler: autonomous`", "`optimizer.lr_control_mode: autonomous`"), *values],
+    )
 
 
 def backends() -> str:
@@ -118,7 +154,16 @@ def backends() -> str:
         model = "`gpt-5.5`" if default is None else f"`{default}`" if default else "the program's own"
         model = "none: name one" if found.provider == "compatible" else model
         cells.append((f"`{name}`", target, optimizer, "yes" if found.fills_optimizer else "", model))
-    return lines(("backend", "as target", "as optimizer", "as `model.backend` also fills the optimizer", "default model"), cells)
+    return lines(
+        (
+            "backend",
+            "as target",
+            "as optimizer",
+            "as `model.backend` also fills the optimizer",
+            "default model",
+        ),
+        cells,
+    )
 
 
 def without() -> str:
@@ -127,7 +172,10 @@ def without() -> str:
         (f"`{key}`", "any value" if values is None else ", ".join(map(plain, values)), f"dead: {why}")
         for key, (why, values) in DEAD.items()
     ]
-    cells += [(f"`{key}`", ", ".join(map(plain, values)), f"refused: {why}") for key, (why, values) in REFUSED.items()]
+    cells += [
+        (f"`{key}`", ", ".join(map(plain, values)), f"refused: {why}")
+        for key, (why, values) in REFUSED.items()
+    ]
     cells += [
         (f"variable `{name}`", ", ".join(f"`{value}`" for value in values), f"dead: {why}")
         for name, (why, values) in DEAD_VARIABLES.items()
@@ -160,10 +208,21 @@ def mcp(text: str) -> str:
     cells = []
     for spec in tool_specs(SWITCHES):
         tool = given[spec.name]
-        names = [f"**`{name}`**" if name in spec.schema.get("required", ()) else f"`{name}`" for name in spec.schema["properties"]]
+        names = [
+            f"**`{name}`**" if name in spec.schema.get("required", ()) else f"`{name}`"
+            for name in spec.schema["properties"]
+        ]
         command = " ".join(("skillopt", *tool.command, *tool.fixed))
         switch = f"`--allow {tool.switch}`" if tool.switch is not None else ""
-        cells.append((f"`{spec.name}`", f"`{command}`", switch, spec.description, ", ".join(name for name in names if name != "`project`")))
+        cells.append(
+            (
+                f"`{spec.name}`",
+                f"`{command}`",
+                switch,
+                spec.description,
+                ", ".join(name for name in names if name != "`project`"),
+            )
+        )
     before, mark, rest = text.partition("<!-- table: tools -->\n")
     made = lines(("tool", "command", "switched on by", "what it does", "arguments (**required**)"), cells)
     return f"{before}{mark}{made}{rest[rest.index('<!-- end -->') :]}"
@@ -172,5 +231,7 @@ def mcp(text: str) -> str:
 if __name__ == "__main__":
     here = Path(__file__).parent
     (here / "configuration.md").write_text(page(), encoding="utf-8")
-    (here / "agents.md").write_text(agents((here / "agents.md").read_text(encoding="utf-8")), encoding="utf-8")
+    (here / "agents.md").write_text(
+        agents((here / "agents.md").read_text(encoding="utf-8")), encoding="utf-8"
+    )
     (here / "mcp.md").write_text(mcp((here / "mcp.md").read_text(encoding="utf-8")), encoding="utf-8")

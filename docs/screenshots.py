@@ -1,4 +1,5 @@
-"""Makes the pictures of docs/dashboard.md: a real dashboard, a real Chromium, a simulated run and a simulated night.
+"""Makes the pictures of docs/dashboard.md: a real dashboard, a real Chromium, a simulated run and a simulated
+night.
 
 make screenshots
 """
@@ -23,7 +24,11 @@ from skillopt.dashboard._runs import Roots
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 LARGEST = 150_000
-RUNS = {"world": (), "careful": ("gate.policy=confirm",), "small-steps": ("optimizer.learning_rate=2", "train.num_epochs=4")}
+RUNS = {
+    "world": (),
+    "careful": ("gate.policy=confirm",),
+    "small-steps": ("optimizer.learning_rate=2", "train.num_epochs=4"),
+}
 
 
 def main() -> None:
@@ -33,9 +38,19 @@ def main() -> None:
     try:
         world, _ = staged(folder / "home")
         for name, options in RUNS.items():
-            command = [sys.executable, "-m", "skillopt", "train", "--config=quickstart", "--quiet", f"--out_root=outputs/{name}"]
+            command = [
+                sys.executable,
+                "-m",
+                "skillopt",
+                "train",
+                "--config=quickstart",
+                "--quiet",
+                f"--out_root=outputs/{name}",
+            ]
             told = [f"--cfg-options={option}" for option in options]
-            subprocess.run([*command, *told], cwd=world.project, check=True, timeout=300, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [*command, *told], cwd=world.project, check=True, timeout=300, stdout=subprocess.DEVNULL
+            )
         run = Roots([world.project / "outputs"]).id_of(world.project / "outputs" / "world")
         with chromium() as browser, serving(world.project, home=world.home) as server:
             with tab(browser, IMAGES) as desk:
@@ -83,7 +98,9 @@ def keep(desk: Tab, name: str) -> None:
     size = path.stat().st_size
     print(f"{path.relative_to(ROOT)}: {size / 1000:.0f} kB")
     if size > LARGEST:
-        raise SystemExit(f"{path} has {size:,} bytes; pictures of the documentation have at most {LARGEST:,}.")
+        raise SystemExit(
+            f"{path} has {size:,} bytes; pictures of the documentation have at most {LARGEST:,}."
+        )
 
 
 if __name__ == "__main__":

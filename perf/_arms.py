@@ -1,4 +1,6 @@
-"""Trains on the *simulated* rule world under one gate policy or search setting and a fixed budget: the computation behind `policies.py`."""
+"""Trains on the *simulated* rule world under one gate policy or search setting and a fixed budget: the
+computation behind `policies.py`.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class Row:
     test_best: float
     """Mean hard score on the sealed test cases, with the noise of the simulated target."""
     true_best: float
-    """Share of the sealed test cases that the best skill solves when there is no noise: the simulation knows it, a user would not."""
+    """Share of the sealed test cases that the best skill solves when there is no noise: the simulation knows
+    it, a user would not.
+    """
     harmful: int
     """Harmful rules in the best skill."""
     accepts: int
@@ -85,9 +89,15 @@ async def _run(arm: str, seed: int, noise: float, calls: int, test_cases: int) -
             state = engine.trainer.load()
     summary = result.summary
     if state is None or summary["test_hard"] is None:
-        raise RuntimeError(f"{arm}, seed {seed}: the sealed test was not measured; the budget of {calls} calls is too small")
+        raise RuntimeError(
+            f"{arm}, seed {seed}: the sealed test was not measured; the budget of {calls} calls is too small"
+        )
     best = state.best.rendered
-    verdicts = [event for event in events if isinstance(event, Judged) and event.action in ("accept", "reject", "inconclusive")]
+    verdicts = [
+        event
+        for event in events
+        if isinstance(event, Judged) and event.action in ("accept", "reject", "inconclusive")
+    ]
     return Row(
         arm=arm,
         seed=seed,

@@ -1,4 +1,6 @@
-"""Decides what a run's calls could at best have taken: a graph of calls, scheduled longest path first on a fixed number of slots."""
+"""Decides what a run's calls could at best have taken: a graph of calls, scheduled longest path first on a
+fixed number of slots.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Graph:
         return len(self.nodes) - 1
 
     def schedule(self, slots: Mapping[str, int]) -> list[float]:
-        """When each node ends, under list scheduling: whenever a slot is free, the ready call with the longest path behind it."""
+        """When each node ends, under list scheduling: whenever a slot is free, the ready call with the
+        longest path behind it.
+        """
         followers: list[list[int]] = [[] for _ in self.nodes]
         waits = [len(node.after) for node in self.nodes]
         for index, node in enumerate(self.nodes):
@@ -41,7 +45,9 @@ class Graph:
                 followers[earlier].append(index)
         behind = [0.0] * len(self.nodes)
         for index in reversed(range(len(self.nodes))):
-            behind[index] = self.nodes[index].seconds + max((behind[one] for one in followers[index]), default=0.0)
+            behind[index] = self.nodes[index].seconds + max(
+                (behind[one] for one in followers[index]), default=0.0
+            )
         ends = [0.0] * len(self.nodes)
         free = dict(slots)
         ready: dict[str, list[tuple[float, int]]] = {pool: [] for pool in slots}

@@ -12,7 +12,9 @@ WAITING = ("'poll' of 'select.", "'control' of 'select.", "select.select")
 
 
 def owners(profile: cProfile.Profile) -> dict[str, float]:
-    """Seconds by package, most first; what is built in counts for the package that called it, waiting for the network for nobody."""
+    """Seconds by package, most first; what is built in counts for the package that called it, waiting for the
+    network for nobody.
+    """
     spent: Counter[str] = Counter()
     stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     for (file, _, name), (_, _, own, _, callers) in stats.items():
@@ -47,4 +49,8 @@ def _owner(file: str) -> str:
     if "perf" in parts:
         return "this program"
     package = PurePath(*parts[-2:]) if parts else PurePath("built in")
-    return f"{package.parts[0]} (stdlib)" if package.parts[0] in ("asyncio", "json", "email", "http") else f"{package.stem} (stdlib)"
+    return (
+        f"{package.parts[0]} (stdlib)"
+        if package.parts[0] in ("asyncio", "json", "email", "http")
+        else f"{package.stem} (stdlib)"
+    )

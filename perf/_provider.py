@@ -1,4 +1,6 @@
-"""A loopback provider in a process of its own, with seeded latencies: what it costs is not counted as the client's."""
+"""A loopback provider in a process of its own, with seeded latencies: what it costs is not counted as the
+client's.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ LONGEST = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Log-normal seconds that depend on the seed, the place and the draw only; the means of both roles are given."""
+    """Log-normal seconds that depend on the seed, the place and the draw only; the means of both roles are
+    given.
+    """
 
     seed: int = 0
     target: float = 0.08
@@ -30,7 +34,9 @@ class Latency:
     def of(self, place: str, draw: int) -> float:
         """How long a call takes, the same in every run."""
         mean = self.target if place.startswith("rollout/") else self.optimizer
-        drawn = random.Random(f"{self.seed}/{place}/{draw}").lognormvariate(math.log(mean) - SPREAD**2 / 2, SPREAD)
+        drawn = random.Random(f"{self.seed}/{place}/{draw}").lognormvariate(
+            math.log(mean) - SPREAD**2 / 2, SPREAD
+        )
         return min(drawn, LONGEST * mean)
 
     def __call__(self, call: Call) -> float:
@@ -47,7 +53,9 @@ class Served:
 
 
 @contextmanager
-def serving(latency: Latency, rules: WorldRules | None = None, quota: Quota | None = None) -> Iterator[Served]:
+def serving(
+    latency: Latency, rules: WorldRules | None = None, quota: Quota | None = None
+) -> Iterator[Served]:
     """The simulated world over HTTP; its log is in `Served.log` when the block has ended."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()

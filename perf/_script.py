@@ -1,4 +1,6 @@
-"""Reads from a finished run which calls its algorithm needed and what each had to wait for, and makes the call graph of it."""
+"""Reads from a finished run which calls its algorithm needed and what each had to wait for, and makes the
+call graph of it.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,11 @@ class Reader:
     def script(self) -> Script:
         """The whole run."""
         job, config = self._engine.job, self._engine.job.config
-        batches = {batch.place: batch for epoch in range(1, config.train.num_epochs + 1) for batch in self._batches(epoch)}
+        batches = {
+            batch.place: batch
+            for epoch in range(1, config.train.num_epochs + 1)
+            for batch in self._batches(epoch)
+        }
         skill = job.skill
         parts: list[Step | EpochEnd] = []
         finish: Window | None = None
@@ -137,9 +143,17 @@ class Reader:
         if not isinstance(verdict, Judged) or verdict.action == "unchanged":
             return None
         gate = self._engine.trainer.gate
-        order = reading_order(self._engine.trainer.measured(incumbent if gate.is_on else Document(self._best(place))).values)
+        order = reading_order(
+            self._engine.trainer.measured(incumbent if gate.is_on else Document(self._best(place))).values
+        )
         keys = self._keys(candidate, [gate.rows[row] for row in order])
-        return Window(place=place, candidate=candidate.digest, rejected=verdict.action == "reject", keys=keys, used=verdict.rows_used)
+        return Window(
+            place=place,
+            candidate=candidate.digest,
+            rejected=verdict.action == "reject",
+            keys=keys,
+            used=verdict.rows_used,
+        )
 
     def _best(self, place: str) -> str:
         """Without the gate candidates are read against the best skill before the decision at `place`."""
@@ -175,7 +189,8 @@ class CallGraph:
         if script.finish is not None:
             decided = graph.milestone("finish/verdict", [decided, self._gate(script.finish, decided)])
         decided = graph.milestone("decided", [decided])
-        # Added last, so that a key that an earlier stage asked for keeps its place there; the seed's rows wait for the baseline alone.
+        # Added last, so that a key that an earlier stage asked for keeps its place there; the seed's rows
+        # wait for the baseline alone.
         early = self._rows(script.seed_test, [graph.milestones["baseline"]])
         graph.milestone("test", [decided, *early, *self._rows(script.test, [decided])])
 
@@ -186,13 +201,18 @@ class CallGraph:
         for at, kind in enumerate(("failure", "success")):
             needs = list(_prefixes(step, kind, step.seed + at, self._script.minibatch))
             reflected[kind] = [
-                self._asks(f"{name}/analyst_{kind}/{index}", [decided, *(node for row in prefix for node in rows[row])])
+                self._asks(
+                    f"{name}/analyst_{kind}/{index}",
+                    [decided, *(node for row in prefix for node in rows[row])],
+                )
                 for index, prefix in enumerate(needs)
             ]
         everything = [node for row in rows for node in row] + reflected["failure"] + reflected["success"]
         graph.milestone(f"{name}/reflect", [decided, *everything])
         merged = [self._merges(name, kind, reflected[kind] or [decided]) for kind in ("failure", "success")]
-        aggregated = graph.milestone(f"{name}/aggregate", [*everything, *self._merges(name, "final", [*merged[0], *merged[1]])])
+        aggregated = graph.milestone(
+            f"{name}/aggregate", [*everything, *self._merges(name, "final", [*merged[0], *merged[1]])]
+        )
         ranked = self._asks(f"{name}/ranking/0", [aggregated])
         selected = graph.milestone(f"{name}/select", [self._asks(f"{name}/repair/0", [ranked])])
         return graph.milestone(f"{name}/verdict", [self._gate(step.gate, selected)])
@@ -213,10 +233,14 @@ class CallGraph:
             while len(read) - 1 < min(index - self._script.workers + 1, len(nodes)):
                 read.append(self.graph.milestone(f"{window.place}/read", [read[-1], *nodes[len(read) - 1]]))
             nodes.append(self._rows([key], [read[max(0, index - self._script.workers + 1)]]))
-        return self.graph.milestone(f"{window.place}/judged", [decided, *(node for row in nodes[: window.used] for node in row)])
+        return self.graph.milestone(
+            f"{window.place}/judged", [decided, *(node for row in nodes[: window.used] for node in row)]
+        )
 
     def _rows(self, keys: Iterable[str], after: Sequence[int]) -> list[int]:
-        """The calls of rollouts, in the stage that asked for them first; what was found in the store has none."""
+        """The calls of rollouts, in the stage that asked for them first; what was found in the store has
+        none.
+        """
         found = []
         for key in keys:
             for place in self._rollouts.get(key, ()):
@@ -234,7 +258,9 @@ class CallGraph:
     def _merges(self, step: str, kind: str, after: Sequence[int]) -> list[int]:
         level, depth = list(after), 0
         prefix = f"{step}/merge/{kind}"
-        while names := sorted({one.rpartition("/")[0] for one in self._calls if one.startswith(f"{prefix}-{depth}-")}):
+        while names := sorted(
+            {one.rpartition("/")[0] for one in self._calls if one.startswith(f"{prefix}-{depth}-")}
+        ):
             level = [self._asks(name, level) for name in names]
             depth += 1
         return level
@@ -247,7 +273,9 @@ class CallGraph:
 
 
 def _prefixes(step: Step, kind: str, seed: int, size: int) -> Iterable[list[int]]:
-    """For each minibatch the rows that must be in before it is known: the beginning of the shuffled order that fills it."""
+    """For each minibatch the rows that must be in before it is known: the beginning of the shuffled order
+    that fills it.
+    """
     order = list(range(len(step.keys)))
     random.Random(seed).shuffle(order)
     filled = 0

@@ -1,4 +1,6 @@
-"""Trains on the *simulated* rule world with and without the gate: the computation behind `gates.py` and its test."""
+"""Trains on the *simulated* rule world with and without the gate: the computation behind `gates.py` and its
+test.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,24 @@ from skillopt.models._world_rules import HARMFUL
 SEEDS = tuple(range(10))
 NOISE = 0.02
 HARM = 0.4
-"""Chance that a simulated proposal carries a harmful edit before the limit of edits cuts some off again; a good third is left."""
+"""Chance that a simulated proposal carries a harmful edit before the limit of edits cuts some off again; a
+good third is left.
+"""
 VAL_CASES = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One training run on the simulated world. Scores are means of the hard score on the sealed test cases."""
+    """One training run on the simulated world. Scores are means of the hard score on the sealed
+    test cases.
+    """
 
     seed: int
     use_gate: bool
     test_seed: float
     test_end: float
-    """Test of what the run would hand over: the best skill with the gate, the last current skill without it."""
+    """Test of what the run would hand over: the best skill with the gate, the last current skill without it.
+    """
     accepted: int
     rejected: int
     proposals: int
@@ -93,7 +100,9 @@ def run_all(seeds: Iterable[int] = SEEDS) -> list[Row]:
 
 
 def share_through(rows: Sequence[Row]) -> float:
-    """Of the different harmful rules proposed in these runs, the share that stands in the skills they hand over."""
+    """Of the different harmful rules proposed in these runs, the share that stands in the skills they hand
+    over.
+    """
     proposed = sum(row.harmful_proposed for row in rows)
     return sum(row.harmful_through for row in rows) / proposed if proposed else 0.0
 
@@ -101,10 +110,20 @@ def share_through(rows: Sequence[Row]) -> float:
 def _row(seed: int, use_gate: bool, summary: Any, end: str, events: Sequence[Event]) -> Row:
     proposals = list(_proposals(events))
     candidates = {event.candidate: event.skill for event in events if isinstance(event, Updated)}
-    candidates |= {event.id or "": str(event.slow_update.get("slow_update_content")) for event in events if isinstance(event, EpochEnded)}
-    judged = {event.place: event for event in events if isinstance(event, Judged) and event.action != "unchanged"}
+    candidates |= {
+        event.id or "": str(event.slow_update.get("slow_update_content"))
+        for event in events
+        if isinstance(event, EpochEnded)
+    }
+    judged = {
+        event.place: event for event in events if isinstance(event, Judged) and event.action != "unchanged"
+    }
     fresh = {event.candidate for event in events if isinstance(event, Updated) and event.place in judged}
-    fresh |= {str(event.slow_update["candidate_hash"]) for event in events if isinstance(event, EpochEnded) and "why" in event.slow_update}
+    fresh |= {
+        str(event.slow_update["candidate_hash"])
+        for event in events
+        if isinstance(event, EpochEnded) and "why" in event.slow_update
+    }
     rows = max((event.rows_total for event in judged.values()), default=0)
     test_end = summary["test_hard"] if use_gate else summary["final_test_hard"]
     return Row(
@@ -130,7 +149,10 @@ def _proposals(events: Iterable[Event]) -> Iterable[str]:
         if isinstance(event, Reflected):
             for patch in event.patches:
                 if patch.kind == "failure":
-                    yield json.dumps([edit.get("content", "") for edit in patch.edits if edit.get("op") != "delete"], ensure_ascii=False)
+                    yield json.dumps(
+                        [edit.get("content", "") for edit in patch.edits if edit.get("op") != "delete"],
+                        ensure_ascii=False,
+                    )
         elif isinstance(event, EpochEnded) and event.slow_update.get("slow_update_content"):
             yield str(event.slow_update["slow_update_content"])
 

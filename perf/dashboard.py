@@ -1,4 +1,6 @@
-"""Opens a run of 10,000 events and 5,000 tasks in a real Chromium and prints how long a person waits, and what the server holds."""
+"""Opens a run of 10,000 events and 5,000 tasks in a real Chromium and prints how long a person waits, and
+what the server holds.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,21 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(figures, indent=2))
         return
-    print(f"{figures['events']} events, {arguments.tasks} val tasks, a log of {figures['log_mb']:.1f} MB (written, not run), real Chromium")
+    print(
+        f"{figures['events']} events, {arguments.tasks} val tasks, a log of {figures['log_mb']:.1f} MB"
+        " (written, not run), real Chromium"
+    )
     for name, page in figures["pages"].items():
         told = f"first paint {page['paint_ms']:.0f} ms, content {page['content_ms']:.0f} ms"
         print(f"{name:<32}{told} (again: {page['again_paint_ms']:.0f} ms, {page['again_content_ms']:.0f} ms)")
-    print(f"{'a closed step is on the page':<32}after {figures['update_ms']:.0f} ms on average, {figures['longest_update_ms']:.0f} at most")
-    print(f"{'memory of the server':<32}{figures['rss_mb_idle']:.0f} MB before the first visit, {figures['rss_mb']:.0f} MB after all")
+    print(
+        f"{'a closed step is on the page':<32}after {figures['update_ms']:.0f} ms on average,"
+        f" {figures['longest_update_ms']:.0f} at most"
+    )
+    print(
+        f"{'memory of the server':<32}{figures['rss_mb_idle']:.0f} MB before the first visit,"
+        f" {figures['rss_mb']:.0f} MB after all"
+    )
 
 
 def measure(events: int, tasks: int) -> dict[str, Any]:
@@ -59,8 +70,15 @@ def measure(events: int, tasks: int) -> dict[str, Any]:
         with serving(Path(place)) as server:
             idle = resident(server)
             pages = {
-                "overview": visited(browser, server, f"/run/{run}", "document.querySelector('.so-chart svg path') !== null"),
-                "tasks": visited(browser, server, f"/run/{run}/tasks", "document.querySelectorAll('table.so-map button').length > 100"),
+                "overview": visited(
+                    browser, server, f"/run/{run}", "document.querySelector('.so-chart svg path') !== null"
+                ),
+                "tasks": visited(
+                    browser,
+                    server,
+                    f"/run/{run}/tasks",
+                    "document.querySelectorAll('table.so-map button').length > 100",
+                ),
                 "runs": visited(browser, server, "/", "document.querySelector('table a') !== null"),
             }
             waits = updates(browser, server, f"/run/{run}", log, steps, tasks)
@@ -76,7 +94,9 @@ def measure(events: int, tasks: int) -> dict[str, Any]:
 
 
 def visited(browser: Browser, server: Server, path: str, is_there: str) -> dict[str, float]:
-    """First paint, and when the page's content is there: for the first visitor of the run, and for the next with an empty cache."""
+    """First paint, and when the page's content is there: for the first visitor of the run, and for the next
+    with an empty cache.
+    """
     figures: dict[str, float] = {}
     for prefix in ("", "again_"):
         with tab(browser, Path("unused")) as desk:
@@ -85,7 +105,10 @@ def visited(browser: Browser, server: Server, path: str, is_there: str) -> dict[
             desk.page.wait_for_function(is_there, polling=20)
             figures[f"{prefix}content_ms"] = 1000 * (time.monotonic() - started)
             # The browser writes it down a moment after it painted.
-            paint = "performance.getEntriesByType('paint').find(e => e.name === 'first-contentful-paint')?.startTime"
+            paint = (
+                "performance.getEntriesByType('paint').find(e => e.name ==="
+                " 'first-contentful-paint')?.startTime"
+            )
             figures[f"{prefix}paint_ms"] = float(desk.page.wait_for_function(paint, polling=20).json_value())
     return figures
 

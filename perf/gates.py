@@ -18,14 +18,23 @@ LINE = "{:>5}  {:>8}  {:>8} {:>8}  {:>8} {:>8}  {:>9} {:>9}  {:>12}"
 def main() -> None:
     """Run, print a line per seed, end with the means."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many seeds, from 0 (default %(default)s)")
+    parser.add_argument(
+        "--seeds", type=int, default=len(SEEDS), help="how many seeds, from 0 (default %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print the rows and means as JSON")
     arguments = parser.parse_args()
     started = time.monotonic()
     if not arguments.json:
-        print(f"Simulated rule world: {VAL_CASES} val cases, noise {NOISE:.0%}, a harmful edit in a proposal with chance {HARM:.0%}.\n")
-        print(LINE.format("seed", "test of", "gated", "ungated", "gated", "", "harmful", "rules", "gate rows"))
-        print(LINE.format("", "seed", "best", "last", "accepted", "rejected", "gated", "ungated", "sent/full"))
+        print(
+            f"Simulated rule world: {VAL_CASES} val cases, noise {NOISE:.0%}, a harmful edit in a proposal"
+            f" with chance {HARM:.0%}.\n"
+        )
+        print(
+            LINE.format("seed", "test of", "gated", "ungated", "gated", "", "harmful", "rules", "gate rows")
+        )
+        print(
+            LINE.format("", "seed", "best", "last", "accepted", "rejected", "gated", "ungated", "sent/full")
+        )
     pairs: list[tuple[Row, Row]] = []
     for seed in range(arguments.seeds):
         pairs.append((run_seed(seed, use_gate=True), run_seed(seed, use_gate=False)))
@@ -34,17 +43,22 @@ def main() -> None:
     figures = means(pairs)
     if arguments.json:
         rows = [asdict(row) for pair in pairs for row in pair]
-        print(json.dumps({"simulated": True, "rows": rows, "means": figures, "seconds": time.monotonic() - started}, indent=2))
+        print(
+            json.dumps(
+                {"simulated": True, "rows": rows, "means": figures, "seconds": time.monotonic() - started},
+                indent=2,
+            )
+        )
         return
     print(
-        f"\nmean test score (simulated): seed {figures['test_seed']:.3f}, gated best {figures['test_gated']:.3f}, "
-        f"ungated last {figures['test_ungated']:.3f}"
-        f"\nbest above seed on {figures['gated_better']} of {len(pairs)} seeds"
-        f"\nproposals with a harmful edit: {figures['harmful_proposals']:.0%}"
-        f"\nharmful rules that got through: {figures['through_gated']:.0%} gated, {figures['through_ungated']:.0%} ungated"
-        f"\ngate rollouts saved by curtailment: {figures['gate_rows_saved']} of {figures['gate_rows_full']} "
-        f"({figures['gate_rows_saved'] / max(1, figures['gate_rows_full']):.0%}), the verdicts are the same"
-        f"\n{2 * len(pairs)} runs in {time.monotonic() - started:.1f} s"
+        f"\nmean test score (simulated): seed {figures['test_seed']:.3f}, gated best"
+        f" {figures['test_gated']:.3f}, ungated last {figures['test_ungated']:.3f}\nbest above seed on"
+        f" {figures['gated_better']} of {len(pairs)} seeds\nproposals with a harmful edit:"
+        f" {figures['harmful_proposals']:.0%}\nharmful rules that got through: {figures['through_gated']:.0%}"
+        f" gated, {figures['through_ungated']:.0%} ungated\ngate rollouts saved by curtailment:"
+        f" {figures['gate_rows_saved']} of {figures['gate_rows_full']}"
+        f" ({figures['gate_rows_saved'] / max(1, figures['gate_rows_full']):.0%}), the verdicts are the"
+        f" same\n{2 * len(pairs)} runs in {time.monotonic() - started:.1f} s"
     )
 
 

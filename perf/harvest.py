@@ -1,4 +1,6 @@
-"""Harvests and mines thousands of synthetic sessions and prints how long it takes and how much memory it holds at most."""
+"""Harvests and mines thousands of synthetic sessions and prints how long it takes and how much memory it
+holds at most.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def main() -> None:
     """Write the transcripts, read them in a process of its own, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=2_000, help="how many sessions (default %(default)s)")
-    parser.add_argument("--kilobytes", type=int, default=100, help="size of each in kilobytes (default %(default)s)")
+    parser.add_argument(
+        "--kilobytes", type=int, default=100, help="size of each in kilobytes (default %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -44,18 +48,22 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder:
         size = write(Path(folder), arguments.sessions, arguments.kilobytes * 1_000)
-        done = subprocess.run([sys.executable, __file__, "--read", folder], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, __file__, "--read", folder], capture_output=True, text=True, check=True
+        )
     figures = {"megabytes": size / 1e6, **json.loads(done.stdout)}
     if arguments.json:
         print(json.dumps(figures, indent=2))
         return
     print(
-        f"{figures['read']} synthetic sessions, {figures['megabytes']:.0f} MB of transcripts (Claude Code and Codex)\n"
-        f"harvested            {figures['kept']} sessions with {figures['prompts']} prompts, {figures['skipped']} odd records skipped\n"
-        f"time                 {figures['harvest_seconds']:.1f} s, {figures['megabytes'] / figures['harvest_seconds']:.0f} MB/s\n"
-        f"mined                {figures['tasks']} tasks, {figures['suggestions']} suggestions in {figures['mine_seconds']:.1f} s\n"
-        f"peak memory          {figures['peak_mb_before']:.0f} MB before, {figures['peak_mb_harvest']:.0f} MB after the harvest, "
-        f"{figures['peak_mb_after']:.0f} MB after mining"
+        f"{figures['read']} synthetic sessions, {figures['megabytes']:.0f} MB of transcripts (Claude Code and"
+        f" Codex)\nharvested            {figures['kept']} sessions with {figures['prompts']} prompts,"
+        f" {figures['skipped']} odd records skipped\ntime                 {figures['harvest_seconds']:.1f} s,"
+        f" {figures['megabytes'] / figures['harvest_seconds']:.0f} MB/s\nmined               "
+        f" {figures['tasks']} tasks, {figures['suggestions']} suggestions in {figures['mine_seconds']:.1f}"
+        f" s\npeak memory          {figures['peak_mb_before']:.0f} MB before,"
+        f" {figures['peak_mb_harvest']:.0f} MB after the harvest, {figures['peak_mb_after']:.0f} MB after"
+        " mining"
     )
 
 
@@ -83,7 +91,9 @@ def measure(home: Path) -> dict[str, Any]:
 
 
 def write(home: Path, sessions: int, size: int) -> int:
-    """Sessions as two programs write them, most of each the output of tools; some hold a line that is no JSON. The bytes written."""
+    """Sessions as two programs write them, most of each the output of tools; some hold a line that is no
+    JSON. The bytes written.
+    """
     written = 0
     for number in range(sessions):
         draw = random.Random(number)
@@ -130,8 +140,14 @@ def _claude(number: int, at: datetime, draw: random.Random, size: int) -> tuple[
     for place, (asked, answer) in enumerate(said):
         add("user", asked)
         for call in range(5 if place == 0 else 0):
-            add("assistant", [{"type": "tool_use", "id": f"t{call}", "name": "Bash", "input": {"command": "make"}}])
-            add("user", [{"type": "tool_result", "tool_use_id": f"t{call}", "content": _output(draw, size // 5)}])
+            add(
+                "assistant",
+                [{"type": "tool_use", "id": f"t{call}", "name": "Bash", "input": {"command": "make"}}],
+            )
+            add(
+                "user",
+                [{"type": "tool_result", "tool_use_id": f"t{call}", "content": _output(draw, size // 5)}],
+            )
         add("assistant", [{"type": "text", "text": answer}])
     return ".claude/projects/-home-ann-shop", rows
 
@@ -142,12 +158,36 @@ def _codex(number: int, at: datetime, draw: random.Random, size: int) -> tuple[s
 
     rows = [row("session_meta", {"id": f"c{number}", "cwd": "/home/ann/shop", "source": "cli"})]
     for place, (asked, answer) in enumerate(_said(number, draw)):
-        rows.append(row("response_item", {"type": "message", "role": "user", "content": [{"type": "input_text", "text": asked}]}))
+        rows.append(
+            row(
+                "response_item",
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": asked}]},
+            )
+        )
         rows.append(row("event_msg", {"type": "user_message", "message": asked}))
         if place == 3:
-            rows.append(row("response_item", {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c"}))
-            rows.append(row("response_item", {"type": "function_call_output", "call_id": "c", "output": _output(draw, size)}))
-        rows.append(row("response_item", {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answer}]}))
+            rows.append(
+                row(
+                    "response_item",
+                    {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c"},
+                )
+            )
+            rows.append(
+                row(
+                    "response_item",
+                    {"type": "function_call_output", "call_id": "c", "output": _output(draw, size)},
+                )
+            )
+        rows.append(
+            row(
+                "response_item",
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": answer}],
+                },
+            )
+        )
         rows.append(row("event_msg", {"type": "agent_message", "message": answer}))
     return f".codex/sessions/{at:%Y/%m/%d}", rows
 

@@ -1,4 +1,6 @@
-"""Holds hundreds of calls in flight against a slow loopback provider and prints what each of them costs the client."""
+"""Holds hundreds of calls in flight against a slow loopback provider and prints what each of them costs the
+client.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,15 @@ from skillopt.config import load
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=500, help="calls to hold in flight (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="how many times as many calls are made (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="mean seconds a call takes (default %(default)s)")
+    parser.add_argument(
+        "--calls", type=int, default=500, help="calls to hold in flight (default %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how many times as many calls are made (default %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=4.0, help="mean seconds a call takes (default %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     arguments = parser.parse_args()
     figures = asyncio.run(measure(arguments.calls, arguments.rounds, arguments.seconds))
@@ -31,18 +39,23 @@ def main() -> None:
         print(json.dumps(figures, indent=2))
         return
     print(
-        f"{figures['calls']} calls of {arguments.seconds:g} s on average (simulated answers, loopback HTTP), {arguments.calls} workers\n"
-        f"most in flight at the provider  {figures['max_in_flight']} of {arguments.calls}\n"
-        f"peak memory of the client       {figures['peak_mb_before']:.1f} MB before, {figures['peak_mb_after']:.1f} MB after\n"
-        f"memory per call in flight       {figures['mb_per_call']:.3f} MB\n"
-        f"client CPU per call             {figures['cpu_ms_per_call']:.2f} ms\n"
-        f"wall clock                      {figures['seconds']:.1f} s"
+        f"{figures['calls']} calls of {arguments.seconds:g} s on average (simulated answers, loopback HTTP),"
+        f" {arguments.calls} workers\nmost in flight at the provider  {figures['max_in_flight']} of"
+        f" {arguments.calls}\npeak memory of the client       {figures['peak_mb_before']:.1f} MB before,"
+        f" {figures['peak_mb_after']:.1f} MB after\nmemory per call in flight      "
+        f" {figures['mb_per_call']:.3f} MB\nclient CPU per call             {figures['cpu_ms_per_call']:.2f}"
+        f" ms\nwall clock                      {figures['seconds']:.1f} s"
     )
 
 
 async def measure(calls: int, rounds: int, seconds: float) -> dict[str, Any]:
-    """Evaluate the seed skill on `rounds` times `calls` simulated cases; the val case before it opens the client and its modules."""
-    with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder, serving(Latency(target=seconds)) as served:
+    """Evaluate the seed skill on `rounds` times `calls` simulated cases; the val case before it opens the
+    client and its modules.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder,
+        serving(Latency(target=seconds)) as served,
+    ):
         model = f"compatible:m@{served.base_url}"
         options = [
             "env.name=world",

@@ -19,19 +19,31 @@ LINE = "{:<14} {:>6} {:>16} {:>6} {:>8} {:>8} {:>6} {:>6} {:>6} {:>6}  {}"
 def main() -> None:
     """Run every arm on every seed, with and without noise, and print a table for each noise."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many seeds, from 0 (default %(default)s)")
-    parser.add_argument("--calls", type=int, default=CALLS, help="the budget of every run, in calls (default %(default)s)")
     parser.add_argument(
-        "--test-cases", type=int, default=TEST_CASES, help="sealed test cases, which the budget pays for (default %(default)s)"
+        "--seeds", type=int, default=len(SEEDS), help="how many seeds, from 0 (default %(default)s)"
     )
-    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="which arms (default: all)")
+    parser.add_argument(
+        "--calls", type=int, default=CALLS, help="the budget of every run, in calls (default %(default)s)"
+    )
+    parser.add_argument(
+        "--test-cases",
+        type=int,
+        default=TEST_CASES,
+        help="sealed test cases, which the budget pays for (default %(default)s)",
+    )
+    parser.add_argument(
+        "--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="which arms (default: all)"
+    )
     parser.add_argument("--json", action="store_true", help="print the rows and means as JSON")
     arguments = parser.parse_args()
     started = time.monotonic()
     rows: list[Row] = []
     for noise in NOISES:
         at = [
-            [run_arm(arm, seed, noise, calls=arguments.calls, test_cases=arguments.test_cases) for seed in range(arguments.seeds)]
+            [
+                run_arm(arm, seed, noise, calls=arguments.calls, test_cases=arguments.test_cases)
+                for seed in range(arguments.seeds)
+            ]
             for arm in arguments.arms
         ]
         rows += [row for arm in at for row in arm]
@@ -44,7 +56,17 @@ def main() -> None:
             for noise in NOISES
             for arm in arguments.arms
         ]
-        print(json.dumps({"simulated": True, "rows": [asdict(row) for row in rows], "means": figures, "seconds": seconds}, indent=2))
+        print(
+            json.dumps(
+                {
+                    "simulated": True,
+                    "rows": [asdict(row) for row in rows],
+                    "means": figures,
+                    "seconds": seconds,
+                },
+                indent=2,
+            )
+        )
     else:
         print(f"Simulated throughout; {len(rows)} runs in {seconds:.0f} s.")
 
@@ -52,11 +74,16 @@ def main() -> None:
 def _print(noise: float, arms: Sequence[Sequence[Row]], seeds: int, calls: int) -> None:
     seed_score = mean(row.test_seed for row in arms[0])
     print(
-        f"Simulated rule world, noise {noise:.0%}: {seeds} seeds, {VAL_CASES} val cases, at most {calls:,} calls a run, a harmful edit in "
-        f"a proposal with chance {HARM:.0%}.\nSealed test of the seed skill {seed_score:.3f}. 'against' is the mean difference to "
-        f"{arms[0][0].arm} on the same seed with its standard error."
+        f"Simulated rule world, noise {noise:.0%}: {seeds} seeds, {VAL_CASES} val cases, at most {calls:,}"
+        f" calls a run, a harmful edit in a proposal with chance {HARM:.0%}.\nSealed test of the seed skill"
+        f" {seed_score:.3f}. 'against' is the mean difference to {arms[0][0].arm} on the same seed with its"
+        " standard error."
     )
-    print(LINE.format("", "test", "against", "true", "harmful", "accepts", "of", "steps", "calls", "chars", "ended by"))
+    print(
+        LINE.format(
+            "", "test", "against", "true", "harmful", "accepts", "of", "steps", "calls", "chars", "ended by"
+        )
+    )
     for rows in arms:
         figures = _means(rows)
         gaps = [row.test_best - other.test_best for row, other in zip(rows, arms[0], strict=True)]
@@ -82,7 +109,17 @@ def _print(noise: float, arms: Sequence[Sequence[Row]], seeds: int, calls: int) 
 
 def _means(rows: Sequence[Row]) -> dict[str, Any]:
     """The figures of one arm over its seeds."""
-    names = ("test_seed", "test_best", "true_best", "harmful", "accepts", "verdicts", "steps", "calls", "chars")
+    names = (
+        "test_seed",
+        "test_best",
+        "true_best",
+        "harmful",
+        "accepts",
+        "verdicts",
+        "steps",
+        "calls",
+        "chars",
+    )
     figures = {name: mean(getattr(row, name) for row in rows) for name in names}
     return {"arm": rows[0].arm, **figures, "ended": dict(sorted(Counter(row.ended for row in rows).items()))}
 

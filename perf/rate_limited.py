@@ -1,4 +1,6 @@
-"""Trains against a loopback provider with a quota and prints how near it comes to the best time that the quota allows."""
+"""Trains against a loopback provider with a quota and prints how near it comes to the best time that the
+quota allows.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,18 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=float, default=5.0, help="requests a second (default %(default)s)")
-    parser.add_argument("--tokens", type=float, default=20_000.0, help="tokens a minute (default %(default)s)")
     parser.add_argument(
-        "--cases", type=int, default=60, help="val and test cases; as many steps of 20 train cases as fit in it (default 60)"
+        "--tokens", type=float, default=20_000.0, help="tokens a minute (default %(default)s)"
     )
-    parser.add_argument("--seconds", type=float, default=0.2, help="mean seconds a target's call takes (default %(default)s)")
+    parser.add_argument(
+        "--cases",
+        type=int,
+        default=60,
+        help="val and test cases; as many steps of 20 train cases as fit in it (default 60)",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.2, help="mean seconds a target's call takes (default %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     arguments = parser.parse_args()
     quota = Quota(requests_per_second=arguments.requests, tokens_per_minute=arguments.tokens)
@@ -36,16 +45,19 @@ def main() -> None:
         print(json.dumps(figures, indent=2))
         return
     print(
-        f"training on the simulated world, {arguments.requests:g} requests a second and {arguments.tokens:,.0f} tokens a minute allowed\n"
-        f"admitted                        {figures['admitted']} calls, {figures['tokens']:,} tokens\n"
-        f"refused                         {figures['refused']}, one call at most {figures['most_refused']} times\n"
-        f"rows that could not be measured {figures['invalid']}\n"
-        f"wall clock / best possible      {figures['ratio']:.2f} ({figures['seconds']:.1f} s / {figures['least']:.1f} s)"
+        f"training on the simulated world, {arguments.requests:g} requests a second and"
+        f" {arguments.tokens:,.0f} tokens a minute allowed\nadmitted                       "
+        f" {figures['admitted']} calls, {figures['tokens']:,} tokens\nrefused                        "
+        f" {figures['refused']}, one call at most {figures['most_refused']} times\nrows that could not be"
+        f" measured {figures['invalid']}\nwall clock / best possible      {figures['ratio']:.2f}"
+        f" ({figures['seconds']:.1f} s / {figures['least']:.1f} s)"
     )
 
 
 async def measure(quota: Quota, cases: int, seconds: float) -> dict[str, Any]:
-    """One small training run. *Best possible* is the time in which the quota gives what was admitted, however quick a client were."""
+    """One small training run. *Best possible* is the time in which the quota gives what was admitted, however
+    quick a client were.
+    """
     invalid = 0
 
     def watch(event: Event) -> None:
@@ -54,10 +66,24 @@ async def measure(quota: Quota, cases: int, seconds: float) -> dict[str, Any]:
             invalid += sum(row.invalid is not None for row in event.rows)
 
     latency = Latency(target=seconds, optimizer=2 * seconds)
-    with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder, serving(latency, quota=quota) as served:
+    with (
+        tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder,
+        serving(latency, quota=quota) as served,
+    ):
         model = f"compatible:m@{served.base_url}"
-        sizes = [f"env.train_cases={max(20, cases // 20 * 20)}", f"env.val_cases={cases}", f"env.test_cases={cases}", "train.batch_size=20"]
-        options = ["env.name=world", f"model.target={model}", f"model.optimizer={model}", "train.num_epochs=1", *sizes]
+        sizes = [
+            f"env.train_cases={max(20, cases // 20 * 20)}",
+            f"env.val_cases={cases}",
+            f"env.test_cases={cases}",
+            "train.batch_size=20",
+        ]
+        options = [
+            "env.name=world",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            "train.num_epochs=1",
+            *sizes,
+        ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=Path(folder)))
         async with Engine(job, Path(folder) / "run", sinks=[watch]) as engine:
             started = time.monotonic()

@@ -1,4 +1,6 @@
-"""How fast a training run is: wall clock against the best schedule of its own calls, client CPU, and what curtailment saves."""
+"""How fast a training run is: wall clock against the best schedule of its own calls, client CPU, and what
+curtailment saves.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,30 @@ MOMENTS = {
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    sizes = {"train": 200, "val": 100, "test": 200, "batch": 40, "epochs": 2, "workers": 24, "analysts": 16, "seed": 0}
+    sizes = {
+        "train": 200,
+        "val": 100,
+        "test": 200,
+        "batch": 40,
+        "epochs": 2,
+        "workers": 24,
+        "analysts": 16,
+        "seed": 0,
+    }
     for name, size in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=size, help="default %(default)s")
-    parser.add_argument("--target-ms", type=float, default=80.0, help="mean latency of a rollout's call (default %(default)s)")
-    parser.add_argument("--optimizer-ms", type=float, default=400.0, help="mean latency of an optimizer call (default %(default)s)")
-    parser.add_argument("--profile", action="store_true", help="also print where the client's CPU goes (slows the run down)")
+    parser.add_argument(
+        "--target-ms", type=float, default=80.0, help="mean latency of a rollout's call (default %(default)s)"
+    )
+    parser.add_argument(
+        "--optimizer-ms",
+        type=float,
+        default=400.0,
+        help="mean latency of an optimizer call (default %(default)s)",
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="also print where the client's CPU goes (slows the run down)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     arguments = parser.parse_args()
     profile = cProfile.Profile() if arguments.profile else None
@@ -54,14 +74,24 @@ def main() -> None:
 
 async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, Any]:
     """One training run against a provider in another process, and everything that can be read from it."""
-    latency = Latency(seed=arguments.seed, target=arguments.target_ms / 1000, optimizer=arguments.optimizer_ms / 1000)
+    latency = Latency(
+        seed=arguments.seed, target=arguments.target_ms / 1000, optimizer=arguments.optimizer_ms / 1000
+    )
     events: list[tuple[float, Event]] = []
     with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder, serving(latency) as served:
-        job = prepare(load(None, flags={}, options=_options(arguments, served.base_url), environ={}, cwd=Path(folder)))
+        job = prepare(
+            load(None, flags={}, options=_options(arguments, served.base_url), environ={}, cwd=Path(folder))
+        )
         opened = time.monotonic()
         # Opens the client library once, outside of what is measured; its cost is printed apart.
         warm = prepare(
-            load(None, flags={}, options=[*_options(arguments, served.base_url), "env.val_cases=1"], environ={}, cwd=Path(folder))
+            load(
+                None,
+                flags={},
+                options=[*_options(arguments, served.base_url), "env.val_cases=1"],
+                environ={},
+                cwd=Path(folder),
+            )
         )
         await api.evaluate(warm, {"seed": warm.skill}, ["val"], Path(folder) / "warm")
         opening = time.monotonic() - opened
@@ -102,18 +132,31 @@ def _options(arguments: argparse.Namespace, base_url: str) -> list[str]:
 
 
 def _speed(
-    script: Script, served: Served, latency: Latency, events: list[tuple[float, Event]], started: float, wall: float
+    script: Script,
+    served: Served,
+    latency: Latency,
+    events: list[tuple[float, Event]],
+    started: float,
+    wall: float,
 ) -> dict[str, Any]:
     """Wall clock against the schedule, as a whole and per stage."""
     calls = {str(entry.place): latency.of(str(entry.place), entry.draw or 0) for entry in served.log}
     built = CallGraph(script, calls)
     if built.unplaced:
-        raise RuntimeError(f"{len(built.unplaced)} calls have no place in the graph, such as {min(built.unplaced)}")
+        raise RuntimeError(
+            f"{len(built.unplaced)} calls have no place in the graph, such as {min(built.unplaced)}"
+        )
     ends = built.graph.schedule({TARGET: script.workers, OPTIMIZER: script.analysts})
     stages: dict[str, list[float]] = {"baseline": [0.0, 0.0]}
     before = (started, 0.0)
     for at, event in events:
-        name = "baseline" if event.id == "baseline/baseline" else "test" if event.id and event.id.startswith("test/") else str(event.id)
+        name = (
+            "baseline"
+            if event.id == "baseline/baseline"
+            else "test"
+            if event.id and event.id.startswith("test/")
+            else str(event.id)
+        )
         if name in built.graph.milestones and name != "start":
             now = (at, max(before[1], ends[built.graph.milestones[name]]))
             stage = stages.setdefault(MOMENTS.get(name.rpartition("/")[2], "baseline"), [0.0, 0.0])
@@ -131,7 +174,13 @@ def _speed(
         "critical_path_s": path,
         "ratio": wall / path,
         "calls": len(served.log),
-        "held_longer_ms": 1000 * mean((entry.ended or entry.started) - entry.started - calls[str(entry.place)] for entry in served.log),
+        "held_longer_ms": (
+            1000
+            * mean(
+                (entry.ended or entry.started) - entry.started - calls[str(entry.place)]
+                for entry in served.log
+            )
+        ),
         "max_in_flight": max(entry.in_flight for entry in served.log),
         "stages": {name: {"wall_s": spent, "ideal_s": ideal} for name, (spent, ideal) in stages.items()},
     }
@@ -139,7 +188,11 @@ def _speed(
 
 def _costs(script: Script, served: Served, cpu: float) -> dict[str, Any]:
     """CPU, curtailment and tokens."""
-    sent = {str(entry.place).split("/")[1].partition(".")[0] for entry in served.log if str(entry.place).startswith("rollout/")}
+    sent = {
+        str(entry.place).split("/")[1].partition(".")[0]
+        for entry in served.log
+        if str(entry.place).startswith("rollout/")
+    }
     candidates = {window.candidate: window for window in script.gates}
     full = {key for window in script.gates for key in window.keys}
     reflections = [entry for entry in served.log if "/analyst_" in str(entry.place)]
@@ -167,24 +220,25 @@ def show(figures: dict[str, Any]) -> None:
     """The figures for a person."""
     full, sent = figures["gate_rows_full"], figures["gate_rows_sent"]
     print(
-        f"Training on the simulated world over loopback HTTP: {figures['calls']} calls, {figures['rollouts']} rollouts, "
-        f"{figures['max_in_flight']} in flight at most\n\n"
-        f"wall clock / critical path   {figures['ratio']:.2f}   ({figures['wall_s']:.1f} s / {figures['critical_path_s']:.1f} s; aim 1.3)\n"
-        f"client CPU per rollout       {figures['cpu_ms_per_rollout']:.2f} ms   ({figures['cpu_s']:.1f} s; aim 2.5 ms)\n"
-        f"gate rollouts saved          {full - sent} of {full}   ({1 - sent / max(1, full):.0%}; {figures['gate_rejected']} of "
-        f"{figures['gate_candidates']} candidates were rejected, on {figures['gate_rejected_rows_read']} rows read)\n"
-        f"tokens per reflection call   {figures['reflection_tokens_mean']:.0f} on average, {figures['reflection_tokens_max']} at most, "
-        f"{figures['reflection_skill_share']:.0%} of it the skill   ({figures['reflections']} calls, "
-        f"{figures['reflection_output_tokens_mean']:.0f} tokens answered)\n\n"
-        f"{'stage':<22}{'wall':>9}{'ideal':>9}{'lost':>9}"
+        f"Training on the simulated world over loopback HTTP: {figures['calls']} calls, {figures['rollouts']}"
+        f" rollouts, {figures['max_in_flight']} in flight at most\n\nwall clock / critical path  "
+        f" {figures['ratio']:.2f}   ({figures['wall_s']:.1f} s / {figures['critical_path_s']:.1f} s; aim"
+        f" 1.3)\nclient CPU per rollout       {figures['cpu_ms_per_rollout']:.2f} ms  "
+        f" ({figures['cpu_s']:.1f} s; aim 2.5 ms)\ngate rollouts saved          {full - sent} of {full}  "
+        f" ({1 - sent / max(1, full):.0%}; {figures['gate_rejected']} of {figures['gate_candidates']}"
+        f" candidates were rejected, on {figures['gate_rejected_rows_read']} rows read)\ntokens per"
+        f" reflection call   {figures['reflection_tokens_mean']:.0f} on average,"
+        f" {figures['reflection_tokens_max']} at most, {figures['reflection_skill_share']:.0%} of it the"
+        f" skill   ({figures['reflections']} calls, {figures['reflection_output_tokens_mean']:.0f} tokens"
+        f" answered)\n\n{'stage':<22}{'wall':>9}{'ideal':>9}{'lost':>9}"
     )
     for name, stage in figures["stages"].items():
         spent, ideal = stage["wall_s"], stage["ideal_s"]
         print(f"{name:<22}{spent:>7.2f} s{ideal:>7.2f} s{spent - ideal:>7.2f} s")
     print(
-        f"\nThe provider held a call {figures['held_longer_ms']:.1f} ms longer than its latency on average and used "
-        f"{figures['provider_cpu_s']:.1f} s of CPU.\n"
-        f"Opening the client library took {figures['opening_s']:.1f} s, once, and is not counted."
+        f"\nThe provider held a call {figures['held_longer_ms']:.1f} ms longer than its latency on average"
+        f" and used {figures['provider_cpu_s']:.1f} s of CPU.\nOpening the client library took"
+        f" {figures['opening_s']:.1f} s, once, and is not counted."
     )
 
 

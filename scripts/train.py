@@ -1,4 +1,6 @@
-"""The public door to training: `python scripts/train.py --config configs/searchqa/default.yaml ...` is `skillopt train ...`."""
+"""The public door to training: `python scripts/train.py --config configs/searchqa/default.yaml ...` is
+`skillopt train ...`.
+"""
 
 from skillopt.cli import train_main
 

@@ -18,8 +18,11 @@ settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-# Proxies go too: with one set, a call to loopback would leave the machine. SKILLOPT_TEST_* says where test data lies.
-SCRUBBED = re.compile(r"(OPENAI|ANTHROPIC|AZURE|XDG|SKILLOPT(?!_TEST))_.*|.*_API_KEY|(HTTPS?|ALL)_PROXY", re.IGNORECASE)
+# Proxies go too: with one set, a call to loopback would leave the machine. SKILLOPT_TEST_* says where test
+# data lies.
+SCRUBBED = re.compile(
+    r"(OPENAI|ANTHROPIC|AZURE|XDG|SKILLOPT(?!_TEST))_.*|.*_API_KEY|(HTTPS?|ALL)_PROXY", re.IGNORECASE
+)
 MACHINE_ENV = MappingProxyType(dict(os.environ))
 
 # At import, so that modules read during collection already see the clean environment.
@@ -28,7 +31,9 @@ for _name in filter(SCRUBBED.fullmatch, list(os.environ)):
 
 
 class NetworkBlocked(BaseException):
-    """A test reached for the network. A BaseException, because SDKs turn every Exception into a connection error and retry it."""
+    """A test reached for the network. A BaseException, because SDKs turn every Exception into a connection
+    error and retry it.
+    """
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,7 +45,12 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _loopback_only() -> Iterator[None]:
-    connect, connect_ex, sendto, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.socket.sendto, socket.getaddrinfo
+    connect, connect_ex, sendto, getaddrinfo = (
+        socket.socket.connect,
+        socket.socket.connect_ex,
+        socket.socket.sendto,
+        socket.getaddrinfo,
+    )
 
     def guard(sock: socket.socket, address: Any) -> None:
         if sock.family in (socket.AF_INET, socket.AF_INET6) and not _is_local(address[0]):
@@ -60,7 +70,9 @@ def _loopback_only() -> Iterator[None]:
 
     def guarded_getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
         name = host.decode() if isinstance(host, bytes) else host
-        if isinstance(name, str) and name.endswith(".invalid"):  # RFC 6761: never resolves, so tests use it for DNS failures
+        if isinstance(name, str) and name.endswith(
+            ".invalid"
+        ):  # RFC 6761: never resolves, so tests use it for DNS failures
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         if not _is_local(name):
             raise NetworkBlocked(f"a test tried to look up {name}; only loopback is open in tests")
@@ -86,7 +98,9 @@ def _is_local(host: str | None) -> bool:
 
 @pytest.fixture(scope="session")
 def machine_env() -> Mapping[str, str]:
-    """The environment the tests were started in, for tools such as pip that need the real home and proxies; never for our own code."""
+    """The environment the tests were started in, for tools such as pip that need the real home and proxies;
+    never for our own code.
+    """
     return MACHINE_ENV
 
 

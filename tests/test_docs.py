@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1[`~]*\s*?$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(FENCED.pattern + r"|`[^`\n]+`", FENCED.flags)
-LINK = re.compile(r"\]\(\s*<?([^)>\s]+)|^\[[^\]]+\]:\s*<?(\S+?)>?\s*$|(?:href|src)=\"([^\"]+)\"", re.MULTILINE)
+LINK = re.compile(
+    r"\]\(\s*<?([^)>\s]+)|^\[[^\]]+\]:\s*<?(\S+?)>?\s*$|(?:href|src)=\"([^\"]+)\"", re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
@@ -48,16 +50,17 @@ def test_every_page_is_reached_from_the_readme() -> None:
 def test_a_dead_link_is_named_and_code_is_not_read_as_links(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "# Top\n\n## Section\n\n"
-        "[here](page.md#top) [gone](gone.md) ![picture](img/gone.png 'title') [web](https://example.com) [mail](mailto:a@example.com) "
-        "`[code](code.md)` [`named`](gone-too.md) [section](#section)\n\n```md\n[fenced](fenced.md)\n```\n\n[label]: gone-label.md\n"
+        "# Top\n\n## Section\n\n[here](page.md#top) [gone](gone.md) ![picture](img/gone.png 'title')"
+        " [web](https://example.com) [mail](mailto:a@example.com) `[code](code.md)` [`named`](gone-too.md)"
+        " [section](#section)\n\n```md\n[fenced](fenced.md)\n```\n\n[label]: gone-label.md\n"
     )
     assert list(dead_links(page)) == ["gone.md", "img/gone.png", "gone-too.md", "gone-label.md"]
 
 
 def test_a_link_into_a_page_names_a_heading_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(
-        "[own](#with-a-model) [other](other.md#the-gate-and-why) [gone](other.md#the-gate)\n\n## With a `model`\n"
+        "[own](#with-a-model) [other](other.md#the-gate-and-why) [gone](other.md#the-gate)\n\n## With a"
+        " `model`\n"
     )
     (tmp_path / "other.md").write_text("# The gate, and why\n\n```\n# The gate\n```\n")
     assert list(dead_links(tmp_path / "page.md")) == ["other.md#the-gate"]
@@ -65,9 +68,14 @@ def test_a_link_into_a_page_names_a_heading_that_is_there(tmp_path: Path) -> Non
 
 @pytest.mark.real
 def test_every_command_line_of_the_pages_names_a_command_and_options_that_exist() -> None:
-    examples = [*(ROOT / "examples").rglob("*.md"), *(ROOT / "src" / "skillopt" / "plugins" / "texts").rglob("*.md")]
+    examples = [
+        *(ROOT / "examples").rglob("*.md"),
+        *(ROOT / "src" / "skillopt" / "plugins" / "texts").rglob("*.md"),
+    ]
     pages = [page for page in [*PAGES, *examples] if page.name != "CHANGELOG.md"]
-    found = [(page.name, words) for page in pages for words in command_lines(page.read_text(encoding="utf-8"))]
+    found = [
+        (page.name, words) for page in pages for words in command_lines(page.read_text(encoding="utf-8"))
+    ]
     assert len(found) > 100
     wrong = [(name, " ".join(words), word) for name, words in found for word in unknown_words(words)]
     assert not wrong
@@ -94,7 +102,9 @@ def unknown_words(words: tuple[str, ...]) -> Iterator[str]:
     for word in words[1:]:
         command = getattr(command, "commands", {}).get(word, command)
     known = {"--help", *(name for one in command.params for name in (*one.opts, *one.secondary_opts))}
-    yield from (word for word in words if word.startswith("--") and word.partition("=")[0].rstrip(",.;)") not in known)
+    yield from (
+        word for word in words if word.startswith("--") and word.partition("=")[0].rstrip(",.;)") not in known
+    )
 
 
 @cache
@@ -124,4 +134,7 @@ def dead_links(page: Path) -> Iterator[str]:
 def headings(page: Path) -> set[str]:
     """The headings of a page as links name them: small letters, no punctuation, dashes for spaces."""
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
-    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in re.findall(r"^#+ +(.+)$", text, re.MULTILINE)}
+    return {
+        re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
+        for title in re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
+    }

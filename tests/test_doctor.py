@@ -1,4 +1,6 @@
-"""`skillopt doctor` says what is there, what is not, and what to do; one check never hides another, and nothing is written."""
+"""`skillopt doctor` says what is there, what is not, and what to do; one check never hides another, and
+nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,20 @@ Serving = Callable[..., LoopbackProvider]
 def serving() -> Iterator[Serving]:
     """Providers on this machine that are closed afterwards."""
     with ExitStack() as stack:
-        yield lambda answers=answer, **options: stack.enter_context(LoopbackProvider.in_thread(answers, **options))
+        yield lambda answers=answer, **options: stack.enter_context(
+            LoopbackProvider.in_thread(answers, **options)
+        )
 
 
-def asked(skillopt: Command, provider: LoopbackProvider | None, *options: str, words: tuple[str, ...] = ()) -> tuple[Ran, dict[str, Any]]:
+def asked(
+    skillopt: Command, provider: LoopbackProvider | None, *options: str, words: tuple[str, ...] = ()
+) -> tuple[Ran, dict[str, Any]]:
     """An examination of both roles behind one provider, as JSON."""
-    models = () if provider is None else tuple(f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer"))
+    models = (
+        ()
+        if provider is None
+        else tuple(f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer"))
+    )
     ran = skillopt("doctor", "--json", *words, "--cfg-options", *WORLD, *models, *options)
     return ran, json.loads(ran.out)
 
@@ -67,9 +77,15 @@ def one(found: dict[str, Any], area: str, name: str) -> dict[str, Any]:
     return dict(check)
 
 
-def test_a_configuration_that_works_is_fine_and_the_calls_and_their_cost_are_told(skillopt: Command, serving: Serving) -> None:
+def test_a_configuration_that_works_is_fine_and_the_calls_and_their_cost_are_told(
+    skillopt: Command, serving: Serving
+) -> None:
     provider = serving()
-    prices = [f"model.{role}.price.{kind}={price}" for role in ("target", "optimizer") for kind, price in (("input", 1), ("output", 2))]
+    prices = [
+        f"model.{role}.price.{kind}={price}"
+        for role in ("target", "optimizer")
+        for kind, price in (("input", 1), ("output", 2))
+    ]
     ran, found = asked(skillopt, provider, *prices)
     assert (ran.code, ran.err, found["fine"]) == (0, "", True)
     base = dict.fromkeys(["configured", "price", "reachable", "logged in", "model", "call"], "fine")
@@ -100,7 +116,12 @@ def test_every_call_is_capped_at_a_few_tokens(skillopt: Command, serving: Servin
     ("wrong", "failed", "state", "word"),
     [
         (Misbehaviour.status(401), "logged in", "fix", "OPENAI_COMPATIBLE_API_KEY"),
-        (Misbehaviour.status(404, body={"error": {"message": "The model `m` does not exist"}}), "model", "fix", "Name a model"),
+        (
+            Misbehaviour.status(404, body={"error": {"message": "The model `m` does not exist"}}),
+            "model",
+            "fix",
+            "Name a model",
+        ),
         (Misbehaviour.status(500), "call", "fix", "server is up"),
         (Misbehaviour.reset(), "reachable", "fix", "base_url"),
         (Misbehaviour.status(429), "call", "note", "a run waits"),
@@ -110,16 +131,25 @@ def test_every_call_is_capped_at_a_few_tokens(skillopt: Command, serving: Servin
 def test_a_call_that_fails_says_at_which_step_and_what_to_do(
     wrong: Misbehaviour, failed: str, state: str, word: str, skillopt: Command, serving: Serving
 ) -> None:
-    ran, found = asked(skillopt, serving(behave=lambda call: wrong if "target" in (call.place or "") else None))
+    ran, found = asked(
+        skillopt, serving(behave=lambda call: wrong if "target" in (call.place or "") else None)
+    )
     steps = ["reachable", "logged in", "model", "call"]
     at = steps.index(failed)
-    assert [states(found, "target")[step] for step in steps] == ["fine"] * at + [state] + ["skipped"] * (3 - at)
+    assert [states(found, "target")[step] for step in steps] == ["fine"] * at + [state] + ["skipped"] * (
+        3 - at
+    )
     assert word in one(found, "target", failed)["remedy"]
-    assert set(states(found, "optimizer").values()) <= {"fine", "note"}  # the other role is looked at all the same
+    assert set(states(found, "optimizer").values()) <= {
+        "fine",
+        "note",
+    }  # the other role is looked at all the same
     assert ran.code == (2 if state == "fix" else 0)
 
 
-def test_an_endpoint_that_is_not_there_is_named_with_and_without_calls(skillopt: Command, serving: Serving) -> None:
+def test_an_endpoint_that_is_not_there_is_named_with_and_without_calls(
+    skillopt: Command, serving: Serving
+) -> None:
     gone = "model.target=compatible:m@http://127.0.0.1:9"
     provider = serving()
     ran, found = asked(skillopt, provider, gone)
@@ -128,7 +158,9 @@ def test_an_endpoint_that_is_not_there_is_named_with_and_without_calls(skillopt:
     assert (states(found, "target")["reachable"], states(found, "optimizer")["reachable"]) == ("note", "fine")
 
 
-def test_without_calls_nothing_is_asked_and_what_only_a_call_tells_is_skipped(skillopt: Command, serving: Serving) -> None:
+def test_without_calls_nothing_is_asked_and_what_only_a_call_tells_is_skipped(
+    skillopt: Command, serving: Serving
+) -> None:
     provider = serving()
     ran, found = asked(skillopt, provider, words=("--no-calls",))
     assert (ran.code, provider.calls, found["spent"]["calls"]) == (0, 0, 0)
@@ -149,11 +181,24 @@ def test_an_optimizer_that_writes_no_json_must_be_fixed(skillopt: Command, servi
 
 def test_a_server_without_schemas_is_asked_in_another_form(skillopt: Command, serving: Serving) -> None:
     def refuse(call: Call) -> Misbehaviour | None:
-        refused = {"error": {"message": "response_format json_schema is not supported", "type": "invalid", "code": None}}
-        return Misbehaviour.status(400, body=refused) if call.body.get("response_format", {}).get("type") == "json_schema" else None
+        refused = {
+            "error": {
+                "message": "response_format json_schema is not supported",
+                "type": "invalid",
+                "code": None,
+            }
+        }
+        return (
+            Misbehaviour.status(400, body=refused)
+            if call.body.get("response_format", {}).get("type") == "json_schema"
+            else None
+        )
 
     ran, found = asked(skillopt, serving(behave=refuse))
-    assert (ran.code, one(found, "optimizer", "structured output")["text"]) == (0, "JSON as asked after 1 form of asking was refused")
+    assert (ran.code, one(found, "optimizer", "structured output")["text"]) == (
+        0,
+        "JSON as asked after 1 form of asking was refused",
+    )
 
 
 @pytest.mark.parametrize(("speaks", "state"), [(answer, "fine"), (lambda call: "ok", "note")])
@@ -200,8 +245,14 @@ def test_a_config_that_does_not_load_hides_nothing_of_the_machine(skillopt: Comm
     assert "claude_code" in states(found, "agents")
 
 
-def test_a_missing_key_an_unreadable_skill_and_a_missing_program_are_told_at_once(skillopt: Command, tmp_path: Path) -> None:
-    options = ("env.skill_init=skill.md", "model.optimizer=openai:gpt-5.5", "model.target=codex/openai:gpt-5.5")
+def test_a_missing_key_an_unreadable_skill_and_a_missing_program_are_told_at_once(
+    skillopt: Command, tmp_path: Path
+) -> None:
+    options = (
+        "env.skill_init=skill.md",
+        "model.optimizer=openai:gpt-5.5",
+        "model.target=codex/openai:gpt-5.5",
+    )
     (tmp_path / "skill.md").write_bytes(b"\xff\xfe not text")
     ran, found = asked(skillopt, None, *options)
     assert ran.code == 2
@@ -215,25 +266,44 @@ def test_an_agent_program_is_tried_with_its_version_and_what_isolates_its_login(
     skillopt: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = stub(tmp_path)
-    settings = ("model.target=claude_code/claude_cli:sonnet", f"model.target.agent.path={program}", "model.optimizer=world")
+    settings = (
+        "model.target=claude_code/claude_cli:sonnet",
+        f"model.target.agent.path={program}",
+        "model.optimizer=world",
+    )
     ran, found = asked(skillopt, None, *settings)
     claude = one(found, "agents", "claude_code")
-    assert (claude["state"], claude["facts"]["version"], claude["facts"]["isolated_by"]) == ("fine", "9.9.9", None)
+    assert (claude["state"], claude["facts"]["version"], claude["facts"]["isolated_by"]) == (
+        "fine",
+        "9.9.9",
+        None,
+    )
     assert "cannot be isolated" in claude["text"]
-    assert (ran.code, one(found, "target", "harness")["state"]) == (2, "fix")  # its rollouts would have no login
+    assert (ran.code, one(found, "target", "harness")["state"]) == (
+        2,
+        "fix",
+    )  # its rollouts would have no login
     monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "oauth-token-1234567")
     ran, found = asked(skillopt, None, *settings)
     assert one(found, "agents", "claude_code")["facts"]["isolated_by"] == "CLAUDE_CODE_OAUTH_TOKEN"
     assert "oauth-token-1234567" not in ran.out + ran.err
 
 
-LOGINS = [pytest.param(name, variable, id=f"{name}-{variable}") for name in agents.names() for variable in agent(name).credentials]
+LOGINS = [
+    pytest.param(name, variable, id=f"{name}-{variable}")
+    for name in agents.names()
+    for variable in agent(name).credentials
+]
 
 
 def in_agent(tmp_path: Path, name: str) -> tuple[str, ...]:
     """Rollouts inside that program, here a stand-in, with the login it keeps itself."""
     program = stub(tmp_path, help=" ".join(agent(name).flags))
-    return f"model.target={name}/{agent(name).login}:m", f"model.target.agent.path={program}", "model.optimizer=world"
+    return (
+        f"model.target={name}/{agent(name).login}:m",
+        f"model.target.agent.path={program}",
+        "model.optimizer=world",
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
@@ -284,7 +354,13 @@ def test_simulated_models_are_called_simulated_and_not_called(skillopt: Command)
 
 def test_a_person_reads_marks_and_remedies(skillopt: Command, serving: Serving) -> None:
     provider = serving(behave=lambda call: Misbehaviour.status(401))
-    ran = skillopt("doctor", "--cfg-options", *WORLD, f"model.target=compatible:m@{provider.base_url}", "model.optimizer=world")
+    ran = skillopt(
+        "doctor",
+        "--cfg-options",
+        *WORLD,
+        f"model.target=compatible:m@{provider.base_url}",
+        "model.optimizer=world",
+    )
     assert ran.code == 2
     assert "✗ logged in: compatible:m at" in ran.out
     assert "      Check OPENAI_COMPATIBLE_API_KEY or model.target.api_key." in ran.out
@@ -298,7 +374,9 @@ async def test_a_check_that_breaks_is_told_and_hides_nothing(tmp_path: Path) -> 
 
     resolved = load("quickstart", flags={}, options=[], environ={}, cwd=tmp_path)
     told: list[str] = []
-    found = await examine(Subject(resolved=resolved, environ=Broken()), news=lambda title, findings: told.append(title))
+    found = await examine(
+        Subject(resolved=resolved, environ=Broken()), news=lambda title, findings: told.append(title)
+    )
     (broken,) = [one for one in found.findings if one.state == "fix"]
     assert (broken.area, "a broken environment" in broken.text) == ("agents", True)
     assert {one.area for one in found.findings} == {"target", "optimizer", "data", "agents", "machine"}
@@ -306,5 +384,9 @@ async def test_a_check_that_breaks_is_told_and_hides_nothing(tmp_path: Path) -> 
 
 
 def test_extras_are_read_from_the_requirements() -> None:
-    required = ["rich>=13", 'azure-identity>=1.17; extra == "azure"', "openpyxl>=3 ; python_version > '3' and extra == 'spreadsheet'"]
+    required = [
+        "rich>=13",
+        'azure-identity>=1.17; extra == "azure"',
+        "openpyxl>=3 ; python_version > '3' and extra == 'spreadsheet'",
+    ]
     assert extras(required) == {"azure": ["azure-identity"], "spreadsheet": ["openpyxl"]}

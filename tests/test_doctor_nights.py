@@ -1,4 +1,6 @@
-"""`skillopt doctor` on nights: what they need is there or named with its remedy, nothing is written, and no session is shown."""
+"""`skillopt doctor` on nights: what they need is there or named with its remedy, nothing is written, and no
+session is shown.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def doctor(*words: str) -> dict[str, list[dict[str, Any]]]:
     """What was found about nights, by name; and all of it as text under ''."""
     ran = run("doctor", "--json", *words)
     told = json.loads(ran.out)
-    found: dict[str, list[dict[str, Any]]] = {"": [{"text": ran.out + ran.err, "spent": told["spent"], "code": ran.code}]}
+    found: dict[str, list[dict[str, Any]]] = {
+        "": [{"text": ran.out + ran.err, "spent": told["spent"], "code": ran.code}]
+    }
     for check in told["checks"]:
         if check["area"] == "nights":
             found.setdefault(check["name"], []).append(check)
@@ -55,14 +59,18 @@ def one(found: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str]:
     return check["state"], f"{check['text']} {check.get('remedy', '')}"
 
 
-def test_without_nights_there_is_one_line_and_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nights_there_is_one_line_and_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     state, text = one(doctor("--no-calls"), "nights")
     assert state == "skipped" and "there were none so far" in text
 
 
-def test_all_that_nights_need_is_looked_at_with_one_call_and_nothing_is_written_or_shown(person: Person) -> None:
+def test_all_that_nights_need_is_looked_at_with_one_call_and_nothing_is_written_or_shown(
+    person: Person,
+) -> None:
     with LoopbackProvider.in_thread(scripted(RULE)) as provider:
         settings(person, f"model: compatible:m@{provider.base_url}\n")
         before = {path: path.stat().st_mtime_ns for path in person.home.rglob("*")}
@@ -138,7 +146,10 @@ def test_an_open_night_and_a_proposal_that_waits_are_told(person: Person) -> Non
     state.write_text(json.dumps({**json.loads(state.read_text()), "open": 1}))
     found = doctor("--no-calls")
     assert one(found, "proposals")[0] == "note" and "1 pending" in one(found, "proposals")[1]
-    assert one(found, "nights")[0] == "note" and f"night 1 of {person.project} is open" in one(found, "nights")[1]
+    assert (
+        one(found, "nights")[0] == "note"
+        and f"night 1 of {person.project} is open" in one(found, "nights")[1]
+    )
     assert one(found, "key")[0] == "fine"
     (person.home / ".skillopt-sleep").chmod(0o755)
     assert one(doctor("--no-calls"), "folder")[0] == "fine", "what a night keeps is closed of itself"
@@ -147,7 +158,9 @@ def test_an_open_night_and_a_proposal_that_waits_are_told(person: Person) -> Non
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cron is how Linux without systemd does it")
-def test_a_schedule_is_seen_and_one_whose_program_is_gone_is_to_be_fixed(person: Person, tmp_path: Path) -> None:
+def test_a_schedule_is_seen_and_one_whose_program_is_gone_is_to_be_fixed(
+    person: Person, tmp_path: Path
+) -> None:
     table = tmp_path / "table"
     table.write_text("5 4 * * * somebody elses\n")
     script = f'#!/bin/sh\nif [ "$1" = "-l" ]; then cat {table}; else cat > {table}; fi\n'

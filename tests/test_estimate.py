@@ -22,7 +22,9 @@ PRICES = (("input", 1.0), ("output", 4.0))
 
 def job_of(folder: Path, **settings: Any) -> Job:
     given = {**SMALL, **{name.replace("__", "."): value for name, value in settings.items()}}
-    options = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
+    options = [
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()
+    ]
     return prepare(load(None, flags={}, options=options, environ={}, cwd=folder))
 
 
@@ -38,7 +40,11 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("settings", RUNS, ids=lambda settings: ",".join(name.rpartition("__")[2] for name in settings) or "default")
+@pytest.mark.parametrize(
+    "settings",
+    RUNS,
+    ids=lambda settings: ",".join(name.rpartition("__")[2] for name in settings) or "default",
+)
 def test_calls_and_tokens_are_within_a_quarter_of_what_a_simulated_run_takes(tmp_path, settings):
     said = estimate(job_of(tmp_path, **settings))
     paid = train(tmp_path / "run", **settings).json("summary.json")["spending"]
@@ -81,14 +87,26 @@ def test_replies_of_known_length_change_the_figures(tmp_path):
 
 @pytest.mark.parametrize(
     ("budget", "words"),
-    [("100000 calls", "the whole run"), ("450 calls", "of 6 steps"), ("30 calls", "hardly pay"), ("20k tokens", "hardly pay")],
+    [
+        ("100000 calls", "the whole run"),
+        ("450 calls", "of 6 steps"),
+        ("30 calls", "hardly pay"),
+        ("20k tokens", "hardly pay"),
+    ],
 )
 def test_it_says_what_the_budget_buys(tmp_path, budget, words):
     assert words in estimate(job_of(tmp_path, budget=budget)).advice
 
 
 def test_what_is_switched_off_costs_nothing(tmp_path):
-    found = estimate(job_of(tmp_path, optimizer__use_slow_update=False, optimizer__use_meta_skill=False, evaluation__eval_test=False))
+    found = estimate(
+        job_of(
+            tmp_path,
+            optimizer__use_slow_update=False,
+            optimizer__use_meta_skill=False,
+            evaluation__eval_test=False,
+        )
+    )
     assert not {line.stage for line in found.lines} & {"slow_update", "meta_skill", "slow rollouts", "test"}
 
 
@@ -106,7 +124,12 @@ def test_a_rewrite_is_as_long_as_the_skill_it_writes(tmp_path, mode, paid, said)
         + "A paragraph that is kept as it is.\n" * 600
         + "\n## Rules\n\n- Read the whole case before answering.\n"
     )
-    settings = {"optimizer__skill_update_mode": mode, "env__skill_init": str(seed), "train__num_epochs": 1, "env__test_cases": 4}
+    settings = {
+        "optimizer__skill_update_mode": mode,
+        "env__skill_init": str(seed),
+        "train__num_epochs": 1,
+        "env__test_cases": 4,
+    }
     lines = [line for line in estimate(job_of(tmp_path, **settings)).lines if line.stage in said]
     stages = train(tmp_path / "run", **settings).json("summary.json")["spending"]["stages"]
     tokens = sum(stages[stage]["total_tokens"] for stage in paid if stage in stages)
@@ -118,25 +141,37 @@ POLITE = "Begin every letter with a greeting."
 
 
 def letters(call: Call) -> Answer:
-    """A simulated target whose letters are never the same twice, a judge that reads them, and an optimizer with an idea a step."""
+    """A simulated target whose letters are never the same twice, a judge that reads them, and an optimizer
+    with an idea a step.
+    """
     place = call.place or ""
     if place.startswith("rollout/"):
         drawn = hashlib.sha256(place.encode()).hexdigest()
         greeting = "Good morning! " if POLITE in call.text and int(drawn[0], 16) > 3 else ""
-        return Answer(text=f"{greeting}Dear customer, {drawn[:6]} " + "we are glad to help. " * 20, output_tokens=100)
+        return Answer(
+            text=f"{greeting}Dear customer, {drawn[:6]} " + "we are glad to help. " * 20, output_tokens=100
+        )
     if place.startswith("judge/"):
         greets = "Good morning" in call.text.partition("<work>")[2].partition("</work>")[0]
         found = [("Good morning" if greets else "", greets), ("Dear customer", True)]
-        findings = [{"criterion": n, "evidence": words, "met": met} for n, (words, met) in enumerate(found, start=1)]
+        findings = [
+            {"criterion": n, "evidence": words, "met": met} for n, (words, met) in enumerate(found, start=1)
+        ]
         return Answer(text=json.dumps({"findings": findings}), output_tokens=120)
     content = POLITE if "e1/s1" in place else f"- Advice of {place}, kept short."
     edits = [{"op": "append", "content": content}]
-    return Answer(text=json.dumps({"batch_size": 4, "edits": edits, "patch": {"reasoning": "r", "edits": edits}}), output_tokens=110)
+    return Answer(
+        text=json.dumps({"batch_size": 4, "edits": edits, "patch": {"reasoning": "r", "edits": edits}}),
+        output_tokens=110,
+    )
 
 
 async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_takes(tmp_path):
     rubric = ["Greets the customer before anything else is said", "Names the customer"]
-    rows = [{"id": f"i{n}", "prompt": f"Write to customer {n}, who asks where the parcel is.", "rubric": rubric} for n in range(100)]
+    rows = [
+        {"id": f"i{n}", "prompt": f"Write to customer {n}, who asks where the parcel is.", "rubric": rubric}
+        for n in range(100)
+    ]
     (tmp_path / "tasks.json").write_text(json.dumps(rows))
     async with LoopbackProvider(letters) as provider:
         models = [f"model.{role}=compatible:{role}@{provider.base_url}" for role in ROLES]
@@ -157,7 +192,9 @@ async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_tak
     lines = [line for line in said.lines if line.role == "judge"]
     assert [line.stage for line in lines] == ["judge, baseline and test", "judge, steps"]
     assert sum(line.calls.likely for line in lines) == pytest.approx(len(judged), rel=0.25)
-    assert sum(line.tokens.likely for line in lines) == pytest.approx(sum(entry.charged.tokens for entry in judged), rel=0.25)
+    assert sum(line.tokens.likely for line in lines) == pytest.approx(
+        sum(entry.charged.tokens for entry in judged), rel=0.25
+    )
     assert said.calls.likely == pytest.approx(paid["calls"], rel=0.25)
     assert said.tokens.likely == pytest.approx(paid["tokens"], rel=0.25)
     assert said.usd.likely == pytest.approx(paid["usd"], rel=0.25)
@@ -168,12 +205,18 @@ async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_tak
 def test_a_judge_of_pairs_is_asked_twice_and_its_unknown_price_is_unknown(tmp_path):
     rows = [{"id": f"i{n}", "prompt": f"Write {n}.", "reference": "A letter."} for n in range(20)]
     (tmp_path / "tasks.json").write_text(json.dumps(rows))
-    models = [f"model.{role}=openai:m" for role in ("target", "optimizer")] + [f"model.{role}.api_key=k-1" for role in ROLES]
-    priced = [f"model.{role}.price.{kind}={price}" for role in ("target", "optimizer") for kind, price in PRICES]
+    models = [f"model.{role}=openai:m" for role in ("target", "optimizer")] + [
+        f"model.{role}.api_key=k-1" for role in ROLES
+    ]
+    priced = [
+        f"model.{role}.price.{kind}={price}" for role in ("target", "optimizer") for kind, price in PRICES
+    ]
     given = [*models, "model.judge=openai:j", "env.name=own", "env.data_path=tasks.json", "env.scorer=judge"]
 
     def found(*more):
-        return estimate(prepare(load(None, flags={}, options=[*given, *priced, *more], environ={}, cwd=tmp_path)))
+        return estimate(
+            prepare(load(None, flags={}, options=[*given, *priced, *more], environ={}, cwd=tmp_path))
+        )
 
     alone, pairs = found(), found("env.scorer_options={pairs: true}")
     assert [line.calls.likely for line in pairs.lines if line.role == "judge"] == [
@@ -185,13 +228,27 @@ def test_a_judge_of_pairs_is_asked_twice_and_its_unknown_price_is_unknown(tmp_pa
 def test_inside_an_agent_every_turn_carries_what_the_agent_sends_itself(tmp_path):
     key = {f"model__{role}__api_key": "k-1" for role in ("target", "optimizer")}
     alone = estimate(job_of(tmp_path, model__target="anthropic:m", model__optimizer="openai:m", **key))
-    inside = estimate(job_of(tmp_path, model__target="claude_code/anthropic:m", model__optimizer="openai:m", **key, budget="300k tokens"))
+    inside = estimate(
+        job_of(
+            tmp_path,
+            model__target="claude_code/anthropic:m",
+            model__optimizer="openai:m",
+            **key,
+            budget="300k tokens",
+        )
+    )
     assert inside.tokens.likely > 10_000 * alone.lines[0].calls.likely
     assert "10,000 tokens of the agent's own" in "; ".join(inside.assumptions)
 
 
 def test_a_rate_that_nobody_sets_for_whole_skills_costs_nothing(tmp_path):
-    found = estimate(job_of(tmp_path, optimizer__skill_update_mode="full_rewrite_minibatch", optimizer__lr_control_mode="autonomous"))
+    found = estimate(
+        job_of(
+            tmp_path,
+            optimizer__skill_update_mode="full_rewrite_minibatch",
+            optimizer__lr_control_mode="autonomous",
+        )
+    )
     assert not {line.stage for line in found.lines} & {"lr_autonomous", "ranking", "repair", "rewrite"}
 
 
@@ -200,9 +257,21 @@ def test_a_budget_in_minutes_alone_is_not_blamed_on_a_price(tmp_path):
 
 
 def test_a_budget_that_one_reservation_exceeds_is_said_to_pay_for_no_step(tmp_path):
-    """Each call sets its whole output cap aside, and a rewrite may be long: the run would end in its first step."""
-    small = {"optimizer__skill_update_mode": "rewrite_from_suggestions", "env__val_cases": 12, "env__test_cases": 4, "train__num_epochs": 1}
+    """Each call sets its whole output cap aside, and a rewrite may be long: the run would end in its first
+    step.
+    """
+    small = {
+        "optimizer__skill_update_mode": "rewrite_from_suggestions",
+        "env__val_cases": 12,
+        "env__test_cases": 4,
+        "train__num_epochs": 1,
+    }
     said = estimate(job_of(tmp_path, **small, budget="50k tokens")).advice
     assert "will not pay for a step" in said and "model.rewrite_max_completion_tokens" in said
     assert train(tmp_path / "run", **small, budget="50k tokens").json("history.json") == []
-    assert "the whole run" in estimate(job_of(tmp_path, **small, budget="50k tokens", model__rewrite_max_completion_tokens=4000)).advice
+    assert (
+        "the whole run"
+        in estimate(
+            job_of(tmp_path, **small, budget="50k tokens", model__rewrite_max_completion_tokens=4000)
+        ).advice
+    )

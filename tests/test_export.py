@@ -15,7 +15,9 @@ from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 from skillopt.skill.spec import frontmatter_fields, violations
 
-TEXT = "---\nname: dates\ndescription: Reads dates. Use it for dates.\n---\n\n# Dates\n\nSay the year first.\n"
+TEXT = (
+    "---\nname: dates\ndescription: Reads dates. Use it for dates.\n---\n\n# Dates\n\nSay the year first.\n"
+)
 BARE = "# Dates\n\nSay the year first.\n"
 GUIDE, SCRIPT = PurePosixPath("references/guide.md"), PurePosixPath("scripts/run.sh")
 
@@ -31,7 +33,12 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(
     ("agent", "place"),
-    [("claude-code", ".claude/skills"), ("codex", ".agents/skills"), ("cursor", ".cursor/skills"), ("agents", ".agents/skills")],
+    [
+        ("claude-code", ".claude/skills"),
+        ("codex", ".agents/skills"),
+        ("cursor", ".cursor/skills"),
+        ("agents", ".agents/skills"),
+    ],
 )
 def test_each_agent_gets_the_whole_skill_where_it_looks(tmp_path: Path, agent: str, place: str) -> None:
     done = export(best(), agent, tmp_path)
@@ -71,9 +78,16 @@ def test_force_keeps_every_old_file_beside_the_new_one(tmp_path: Path) -> None:
     for text in ("mine\n", "mine too\n"):
         (home / "SKILL.md").write_text(text)
         done = export(best(), "claude-code", tmp_path, force=True)
-        assert {one.path.name: one.state for one in done.placed} == {"SKILL.md": "replaced", "guide.md": "unchanged", "run.sh": "unchanged"}
+        assert {one.path.name: one.state for one in done.placed} == {
+            "SKILL.md": "replaced",
+            "guide.md": "unchanged",
+            "run.sh": "unchanged",
+        }
     assert [one.backup for one in done.placed if one.backup] == [home / "SKILL.md.bak2"]
-    assert ((home / "SKILL.md.bak").read_text(), (home / "SKILL.md.bak2").read_text()) == ("mine\n", "mine too\n")
+    assert ((home / "SKILL.md.bak").read_text(), (home / "SKILL.md.bak2").read_text()) == (
+        "mine\n",
+        "mine too\n",
+    )
     assert (home / "SKILL.md").read_text() == TEXT
     assert set(done.others) == {home / "notes.md", home / "SKILL.md.bak"}
     assert (home / "notes.md").read_text() == "notes\n"
@@ -123,7 +137,9 @@ def test_a_skill_with_windows_line_ends_gets_such_frontmatter(tmp_path: Path) ->
         ("---\ndescription: Dates.\n---\n", {}, "no name"),
     ],
 )
-def test_what_an_agent_would_refuse_is_not_written(tmp_path: Path, text: str, given: dict[str, str], told: str) -> None:
+def test_what_an_agent_would_refuse_is_not_written(
+    tmp_path: Path, text: str, given: dict[str, str], told: str
+) -> None:
     with pytest.raises(SkillError, match=told):
         export(best(text), "claude-code", tmp_path, force=True, **given)  # type: ignore[arg-type]
     assert everything(tmp_path) == {}
@@ -149,7 +165,9 @@ def test_a_zip_holds_the_folder_and_is_the_same_every_time(tmp_path: Path) -> No
     assert [one.state for one in export(best(), "zip", tmp_path).placed] == ["unchanged"]
     with pytest.raises(UsageError, match="differs"):
         export(best(files=False), "zip", tmp_path)
-    assert [one.backup for one in export(best(files=False), "zip", tmp_path, force=True).placed] == [tmp_path / "dates.zip.bak"]
+    assert [one.backup for one in export(best(files=False), "zip", tmp_path, force=True).placed] == [
+        tmp_path / "dates.zip.bak"
+    ]
 
 
 def test_an_unknown_agent_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
@@ -184,13 +202,19 @@ def test_a_run_without_an_end_is_said_to_have_none(tmp_path: Path) -> None:
     assert "has not ended" in found.remarks[0]
 
 
-@pytest.mark.parametrize(("text", "name"), [("My Skill!", "my-skill"), ("über--x_", "uber-x"), ("日本", "skill"), ("a" * 80, "a" * 64)])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("My Skill!", "my-skill"), ("über--x_", "uber-x"), ("日本", "skill"), ("a" * 80, "a" * 64)],
+)
 def test_a_derived_name_keeps_the_rules(text: str, name: str) -> None:
     assert slug(text) == name
 
 
 def test_keys_beyond_the_rules_are_the_users_own_and_are_kept_and_said(tmp_path: Path) -> None:
-    text = "---\nname: demo\ndescription: Does things. Use it when asked.\ndisable-model-invocation: true\n---\n\n# Demo\n"
+    text = (
+        "---\nname: demo\ndescription: Does things. Use it when asked.\ndisable-model-invocation:"
+        " true\n---\n\n# Demo\n"
+    )
     done = export(Best(text=text, name="demo", files={}), "claude-code", tmp_path)
     assert (done.path / "SKILL.md").read_text() == text
     assert any("disable-model-invocation" in remark for remark in done.remarks)

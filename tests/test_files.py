@@ -17,7 +17,9 @@ from skillopt.files import lock, read_text, write_json, write_text
 SRC = str(Path(__file__).parents[1] / "src")
 
 
-@pytest.mark.parametrize("text", ["", "a\r\nb\rc\nd", "\ufeffgröße 日本 😀", "no final newline", "a\u2028b\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "a\r\nb\rc\nd", "\ufeffgröße 日本 😀", "no final newline", "a\u2028b\x00"]
+)
 def test_a_text_comes_back_as_it_was_written(tmp_path: Path, text: str) -> None:
     write_text(tmp_path / "new" / "folder" / "file.md", text)
     assert read_text(tmp_path / "new" / "folder" / "file.md") == text
@@ -114,7 +116,12 @@ def test_a_lock_names_its_holder_and_dies_with_it(tmp_path: Path) -> None:
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline().strip() == b"held"
-        with pytest.raises(RunConflict, match=rf"run is in use by process {holder.pid} .*run the same command again"), lock(path):
+        with (
+            pytest.raises(
+                RunConflict, match=rf"run is in use by process {holder.pid} .*run the same command again"
+            ),
+            lock(path),
+        ):
             pytest.fail("the lock was given twice")
     finally:
         holder.send_signal(signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)

@@ -30,7 +30,10 @@ def test_no_address_but_loopback_can_be_reached() -> None:
             sock.connect((ELSEWHERE, 80))
         with pytest.raises(BaseException, match="only loopback is open"):
             sock.connect_ex((ELSEWHERE, 80))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, pytest.raises(BaseException, match="only loopback is open"):
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+        pytest.raises(BaseException, match="only loopback is open"),
+    ):
         sock.sendto(b"x", (ELSEWHERE, 53))
 
 
@@ -67,11 +70,19 @@ def test_credentials_of_the_person_who_runs_the_tests_are_removed() -> None:
     selected = f"{__file__}::test_no_credential_reaches_a_test"
     leaking = {**os.environ, **dict.fromkeys(LEAKY, "http://127.0.0.1:9")}
     child = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", selected], env=leaking, capture_output=True, text=True
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", selected],
+        env=leaking,
+        capture_output=True,
+        text=True,
     )
     assert child.returncode == 0 and "1 passed" in child.stdout, child.stdout
 
 
 def test_the_home_folder_is_a_temporary_one(machine_env: Mapping[str, str]) -> None:
-    child = subprocess.run([sys.executable, "-c", "import pathlib; print(pathlib.Path.home())"], capture_output=True, text=True, check=True)
+    child = subprocess.run(
+        [sys.executable, "-c", "import pathlib; print(pathlib.Path.home())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert Path(child.stdout.strip()) == Path.home() != Path(machine_env.get("HOME", "/"))

@@ -1,4 +1,6 @@
-"""The ledger: reserve before sending, settle after; first come, first served; what never settled stays charged."""
+"""The ledger: reserve before sending, settle after; first come, first served; what never settled stays
+charged.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ class Journal:
 
     def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
         number = len(self.rows) + 1
-        self.rows[number] = Entry(id=number, role=role, stage=stage, place=place, state="open", charged=reserved, reserved=reserved.tokens)
+        self.rows[number] = Entry(
+            id=number,
+            role=role,
+            stage=stage,
+            place=place,
+            state="open",
+            charged=reserved,
+            reserved=reserved.tokens,
+        )
         return number
 
     def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
@@ -36,7 +46,9 @@ def tokens(count: int) -> Amount:
     return Amount(calls=1, tokens=count)
 
 
-async def reserve(ledger: Ledger, count: int, place: str = "p", stage: str = "rollout", *, background: bool = False) -> Entry:
+async def reserve(
+    ledger: Ledger, count: int, place: str = "p", stage: str = "rollout", *, background: bool = False
+) -> Entry:
     return await ledger.reserve("target", stage, place, tokens(count), background=background)
 
 
@@ -58,7 +70,9 @@ async def test_a_reservation_is_committed_before_it_is_given() -> None:
     assert journal.rows[entry.id].charged == tokens(60)
 
 
-async def test_what_does_not_fit_waits_while_something_is_outstanding_and_is_granted_when_it_settles_for_less() -> None:
+async def test_what_does_not_fit_waits_while_something_is_outstanding_and_is_granted_when_it_settles_for_less() -> (
+    None
+):
     journal = Journal()
     ledger = Ledger(Budget(tokens=100), journal)
     first = await reserve(ledger, 60)
@@ -301,7 +315,9 @@ async def test_a_storm_of_reservations_never_exceeds_the_budget() -> None:
     assert ledger.spent.calls <= 120
     assert seen <= 4_000
     assert any(isinstance(result, BudgetSpent) for result in results)
-    assert all(result is None or isinstance(result, (BudgetSpent, asyncio.CancelledError)) for result in results)
+    assert all(
+        result is None or isinstance(result, (BudgetSpent, asyncio.CancelledError)) for result in results
+    )
 
 
 async def test_a_stopped_ledger_grants_nothing_and_tells_whoever_waits() -> None:

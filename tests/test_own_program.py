@@ -1,4 +1,6 @@
-"""Our own programs as children: the folder they work in is somebody's project, and nothing in it may run in place of a library."""
+"""Our own programs as children: the folder they work in is somebody's project, and nothing in it may run in
+place of a library.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,16 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("module", ["skillopt.cli", "skillopt_sleep.__main__"])
-async def test_our_own_program_imports_nothing_from_the_folder_it_works_in(project: Path, module: str) -> None:
+async def test_our_own_program_imports_nothing_from_the_folder_it_works_in(
+    project: Path, module: str
+) -> None:
     env = minimal_env({"PYTHONPATH": str(Path(skillopt.__file__).parents[1])})
     done = await run_process([*own_program(module), "--help"], input=None, env=env, cwd=project, timeout=60)
     assert done.code == 0 and b"Usage" in done.stdout and b"foreign" not in done.stderr
 
 
 async def test_python_dash_m_would(project: Path) -> None:
-    done = await run_process([sys.executable, "-m", "skillopt", "--help"], input=None, env=minimal_env(), cwd=project, timeout=60)
+    done = await run_process(
+        [sys.executable, "-m", "skillopt", "--help"], input=None, env=minimal_env(), cwd=project, timeout=60
+    )
     assert b"foreign code ran" in done.stderr

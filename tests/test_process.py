@@ -23,17 +23,33 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", code]
 
 
-async def run(argv: list[str], *, stdin: bytes | None = None, timeout: float = 10, max_output: int = 1 << 20, cwd: Path | None = None):
-    return await run_process(argv, input=stdin, env=minimal_env(), cwd=cwd, timeout=timeout, max_output=max_output)
+async def run(
+    argv: list[str],
+    *,
+    stdin: bytes | None = None,
+    timeout: float = 10,
+    max_output: int = 1 << 20,
+    cwd: Path | None = None,
+):
+    return await run_process(
+        argv, input=stdin, env=minimal_env(), cwd=cwd, timeout=timeout, max_output=max_output
+    )
 
 
 async def test_input_goes_in_and_both_streams_and_the_code_come_out(tmp_path: Path) -> None:
     done = await run(
-        python("import os, sys; print(sys.stdin.read().upper()); print(os.getcwd(), file=sys.stderr); sys.exit(3)"),
+        python(
+            "import os, sys; print(sys.stdin.read().upper()); print(os.getcwd(), file=sys.stderr);"
+            " sys.exit(3)"
+        ),
         stdin=b"hi",
         cwd=tmp_path,
     )
-    assert (done.code, done.stdout.strip(), Path(done.stderr.decode().strip()).name) == (3, b"HI", tmp_path.name)
+    assert (done.code, done.stdout.strip(), Path(done.stderr.decode().strip()).name) == (
+        3,
+        b"HI",
+        tmp_path.name,
+    )
     assert not done.cut
 
 
@@ -42,7 +58,9 @@ async def test_without_input_stdin_is_empty_and_not_ours() -> None:
 
 
 async def test_output_beyond_the_limit_is_dropped_and_said_and_the_child_is_not_blocked() -> None:
-    done = await run(python("import sys; sys.stdout.write('x' * 3_000_000); sys.stderr.write('e')"), max_output=1000)
+    done = await run(
+        python("import sys; sys.stdout.write('x' * 3_000_000); sys.stderr.write('e')"), max_output=1000
+    )
     assert (done.code, done.stdout, done.stderr, done.cut) == (0, b"x" * 1000, b"e", True)
 
 
@@ -87,7 +105,9 @@ async def test_what_a_finished_program_leaves_behind_is_ended_and_its_own_result
 @pytest.mark.skipif(sys.platform == "win32", reason="looks a process up by signal 0")
 async def test_a_cancelled_call_kills_the_whole_tree(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    work = asyncio.ensure_future(run([*python(GRANDCHILD.format(end="time.sleep(60)")), str(note)], timeout=60))
+    work = asyncio.ensure_future(
+        run([*python(GRANDCHILD.format(end="time.sleep(60)")), str(note)], timeout=60)
+    )
     for _ in range(200):
         await asyncio.sleep(0.02)
         if note.exists() and note.read_text():
@@ -110,7 +130,9 @@ async def test_a_child_never_sees_our_keys(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_many_processes_at_once_each_keep_their_own_output() -> None:
-    done = await asyncio.gather(*(run(python("import sys; print(sys.stdin.read())"), stdin=str(n).encode()) for n in range(20)))
+    done = await asyncio.gather(
+        *(run(python("import sys; print(sys.stdin.read())"), stdin=str(n).encode()) for n in range(20))
+    )
     assert [int(each.stdout) for each in done] == list(range(20))
 
 
@@ -138,12 +160,21 @@ async def test_a_program_that_is_withdrawn_while_it_starts_neither_hangs_nor_liv
     assert done
     assert running.cancelled()
     await asyncio.sleep(0.1)
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if f"withdrawn-{ticks}-5741".encode() in path.read_bytes()]
+    assert not [
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if f"withdrawn-{ticks}-5741".encode() in path.read_bytes()
+    ]
 
 
-@pytest.mark.skipif(sys.platform == "win32" or not Path("/usr/bin/python3").exists(), reason="needs a Python that everybody may start")
+@pytest.mark.skipif(
+    sys.platform == "win32" or not Path("/usr/bin/python3").exists(),
+    reason="needs a Python that everybody may start",
+)
 def test_the_guard_of_a_dead_trainer_also_removes_read_only_folders() -> None:
-    nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}  # root minds no permission
+    nobody: dict[str, Any] = (
+        {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    )  # root minds no permission
     folder = Path(tempfile.mkdtemp(prefix="guarded-"))
     try:
         (folder / "documents").mkdir()
@@ -155,7 +186,14 @@ def test_the_guard_of_a_dead_trainer_also_removes_read_only_folders() -> None:
         (folder / "documents").chmod(0o555)
         program = Path(_reaper.__file__).read_text()
         told = f"+{json.dumps([ended.pid, None, str(folder)])}\n"
-        subprocess.run(["/usr/bin/python3", "-IS", "-c", program], input=told.encode(), timeout=30, check=True, cwd="/", **nobody)
+        subprocess.run(
+            ["/usr/bin/python3", "-IS", "-c", program],
+            input=told.encode(),
+            timeout=30,
+            check=True,
+            cwd="/",
+            **nobody,
+        )
         assert not folder.exists()
     finally:
         remove(folder)

@@ -15,7 +15,9 @@ from skillopt.redact import MARK, Scrubber, redact_patterns
 
 AWKWARD = 'p"w\\d/ä €+%&x'
 B64 = "QmFzZTY0/Q+9Zz0123456789abcdEFGH" * 4
-PEM = f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n{B64}\n{B64}\n-----END RSA PRIVATE KEY-----"
+PEM = (
+    f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n{B64}\n{B64}\n-----END RSA PRIVATE KEY-----"
+)
 
 KEYS = {
     "openai": "sk-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcdefABCDEF",
@@ -38,15 +40,24 @@ KEYS = {
 }
 
 PLAIN = [
-    "The bearer of good news: a bearer token is sent in a header, and the bearer acknowledgements-of-receipt was signed.",
-    "Ask the sk-learn pipeline, then read skeleton-keys-and-other-stories, task-1 and risk-management-of-the-project.",
+    (
+        "The bearer of good news: a bearer token is sent in a header, and the bearer"
+        " acknowledgements-of-receipt was signed."
+    ),
+    (
+        "Ask the sk-learn pipeline, then read skeleton-keys-and-other-stories, task-1 and"
+        " risk-management-of-the-project."
+    ),
     "sk-learn-pipeline-with-many-words-in-it",
     "task-da39a3ee5e6b4b0d3255bfef95601890afd80709 and disk-0123456789abcdef0123456789",
     "da39a3ee5e6b4b0d3255bfef95601890afd80709",
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "123e4567-e89b-12d3-a456-426614174000",
-    "See http://localhost:8000/v1 and https://example.org:443/a?page=2&order=asc#top, or write to ann@example.org at 10:30.",
+    (
+        "See http://localhost:8000/v1 and https://example.org:443/a?page=2&order=asc#top, or write to"
+        " ann@example.org at 10:30."
+    ),
     "git@github.com:skill/opt.git and ssh://git@github.com/skill/opt.git",
     "ASIAN markets; AKIAS is not a key; XOXO, love; xox-",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
@@ -76,18 +87,48 @@ def test_a_bearer_header_keeps_its_name_and_loses_its_token() -> None:
 
 def test_a_password_in_a_url_is_redacted_and_the_url_stays_readable() -> None:
     assert redact_patterns("postgres://ann:s3cret@db:5432/x") == f"postgres://ann:{MARK}@db:5432/x"
-    assert redact_patterns("GET https://h/x?a=1&api_key=abcdef123&b=2") == f"GET https://h/x?a=1&api_key={MARK}&b=2"
+    assert (
+        redact_patterns("GET https://h/x?a=1&api_key=abcdef123&b=2")
+        == f"GET https://h/x?a=1&api_key={MARK}&b=2"
+    )
 
 
 def test_a_cut_private_key_takes_only_its_own_lines_with_it() -> None:
     cut = f"-----BEGIN PRIVATE KEY-----\n{B64}"
     assert redact_patterns(cut) == MARK
-    assert redact_patterns("a line -----BEGIN PRIVATE KEY----- and prose after it") == f"a line {MARK} and prose after it"
+    assert (
+        redact_patterns("a line -----BEGIN PRIVATE KEY----- and prose after it")
+        == f"a line {MARK} and prose after it"
+    )
 
 
 ADVERSARIAL = [
-    *("sk-", "sk-a-", "sk_live_", "ghp_", "github_pat_", "AKIA", "xoxb-", "AIza", "eyJ", "eyJaaaaaaaa.", "hf_", "glpat-", "ya29."),
-    *("-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n--", "-----BEGIN ", "-", "://", "://a:", "a:", "?key=", "&token=abc"),
+    *(
+        "sk-",
+        "sk-a-",
+        "sk_live_",
+        "ghp_",
+        "github_pat_",
+        "AKIA",
+        "xoxb-",
+        "AIza",
+        "eyJ",
+        "eyJaaaaaaaa.",
+        "hf_",
+        "glpat-",
+        "ya29.",
+    ),
+    *(
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\n--",
+        "-----BEGIN ",
+        "-",
+        "://",
+        "://a:",
+        "a:",
+        "?key=",
+        "&token=abc",
+    ),
     *("Bearer ", "bearer\t\t\t\t", "authorization: basic ", "a", "A1", " ", "é"),
 ]
 
@@ -126,13 +167,18 @@ def test_placeholders_are_not_secrets() -> None:
 
 
 def test_a_plain_word_given_as_a_key_is_left_in_the_text_where_taking_it_out_would_change_scores() -> None:
-    assert Scrubber(["answer", "ollama", "checkpoint"]).scrub("<answer>ollama</answer> checkpoint") == "<answer>ollama</answer> checkpoint"
+    assert (
+        Scrubber(["answer", "ollama", "checkpoint"]).scrub("<answer>ollama</answer> checkpoint")
+        == "<answer>ollama</answer> checkpoint"
+    )
     assert Scrubber(["Answer4242"]).scrub("an Answer4242 here") == f"an {MARK} here"
 
 
 def test_scrub_json_reaches_keys_and_depth_and_leaves_other_values_alone() -> None:
     value = {"a-secret": [1, None, True, 0.5, {"x": ("the a-secret here",)}]}
-    assert Scrubber(["a-secret"]).scrub_json(value) == {MARK: [1, None, True, 0.5, {"x": [f"the {MARK} here"]}]}
+    assert Scrubber(["a-secret"]).scrub_json(value) == {
+        MARK: [1, None, True, 0.5, {"x": [f"the {MARK} here"]}]
+    }
     assert Scrubber([]).scrub_json(value) == value
 
 
@@ -145,10 +191,17 @@ def test_a_scrubber_does_not_show_its_secrets() -> None:
     pieces=st.lists(st.text(st.characters(codec="utf-8"), max_size=10), max_size=5),
     data=st.data(),
 )
-def test_no_loaded_secret_survives_scrubbing(secrets: list[str], pieces: list[str], data: st.DataObject) -> None:
+def test_no_loaded_secret_survives_scrubbing(
+    secrets: list[str], pieces: list[str], data: st.DataObject
+) -> None:
     text = "".join(piece + data.draw(st.sampled_from(secrets)) for piece in pieces)
     scrubbed = Scrubber(secrets).scrub(text)
     for secret in secrets:
-        assume(not any(secret.startswith(MARK[i:]) or secret.endswith(MARK[:i]) or secret in MARK for i in range(1, len(MARK))))
+        assume(
+            not any(
+                secret.startswith(MARK[i:]) or secret.endswith(MARK[:i]) or secret in MARK
+                for i in range(1, len(MARK))
+            )
+        )
         assume(not re.fullmatch("[A-Za-z]{1,10}", secret))  # a plain word is no secret
         assert secret not in scrubbed

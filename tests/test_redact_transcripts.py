@@ -1,4 +1,6 @@
-"""Redaction of other people's sessions: a corpus of planted secrets, ordinary text that must stay, and time that stays linear."""
+"""Redaction of other people's sessions: a corpus of planted secrets, ordinary text that must stay, and time
+that stays linear.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,36 @@ from skillopt.redact import MARK, redact_transcript
 
 # A text and the part of it that must not survive. The values are made up.
 PLANTED = [
-    ("github", "push with ghp_0123456789abcdefABCDEF0123456789abcd now", "ghp_0123456789abcdefABCDEF0123456789abcd"),
-    ("github fine", "github_pat_11ABCDEFG0123456789_abcdefghijklmnop", "github_pat_11ABCDEFG0123456789_abcdefghijklmnop"),
+    (
+        "github",
+        "push with ghp_0123456789abcdefABCDEF0123456789abcd now",
+        "ghp_0123456789abcdefABCDEF0123456789abcd",
+    ),
+    (
+        "github fine",
+        "github_pat_11ABCDEFG0123456789_abcdefghijklmnop",
+        "github_pat_11ABCDEFG0123456789_abcdefghijklmnop",
+    ),
     ("gitlab", "export X=glpat-0123456789abcdefABCD", "glpat-0123456789abcdefABCD"),
     ("stripe", "sk_live_0123456789abcdefABCD", "sk_live_0123456789abcdefABCD"),
     ("hugging face", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"),
     ("npm", "npm_abcdefghijklmnopqrstuvwxyzABCDEF0123", "npm_abcdefghijklmnopqrstuvwxyzABCDEF0123"),
     ("aws temporary", "ASIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE"),
-    ("aws secret", "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+    (
+        "aws secret",
+        "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    ),
     ("pypi", "pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAwLTAwMDA", "pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAwLTAwMDA"),
     ("docker", "dckr_pat_abcdefghijklmnopqrstuvwxyz0", "dckr_pat_abcdefghijklmnopqrstuvwxyz0"),
     ("vault", "hvs.CAESIJabcdefghijklmnopqrstuvwxyz0", "hvs.CAESIJabcdefghijklmnopqrstuvwxyz0"),
     ("sendgrid", "SG.abcdefghijklmnop0123.ABCDEFGHIJKLMNOPqrst", "abcdefghijklmnop0123"),
     ("slack app", "xapp-1-A0123456789-abcdef0123", "xapp-1-A0123456789-abcdef0123"),
-    ("slack hook", "curl https://hooks.slack.com/services/T00000000/B00000000/XXXXabcdXXXX", "T00000000/B00000000/XXXXabcdXXXX"),
+    (
+        "slack hook",
+        "curl https://hooks.slack.com/services/T00000000/B00000000/XXXXabcdXXXX",
+        "T00000000/B00000000/XXXXabcdXXXX",
+    ),
     ("age", "AGE-SECRET-KEY-1QQQQQQQQQQQQQQQQQQQQQQQQQQQQ", "AGE-SECRET-KEY-1QQQQQQQQQQQQQQQQQQQQQQQQQQQQ"),
     ("url", "postgres://ann:s3cret@db:5432/x", "s3cret"),
     ("bare bearer", "curl -H 'bearer abc123def456ghi789'", "abc123def456ghi789"),
@@ -59,7 +77,11 @@ PLANTED = [
         "DefaultEndpointsProtocol=https;AccountKey=abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH==",
         "abcdefghijklmnopqrstuvwxyz0123456789",
     ),
-    ("shared access", "sig=abc%2Bdef&SharedAccessKey=abcdefghijklmnopqrstuvwxyz0123", "abcdefghijklmnopqrstuvwxyz0123"),
+    (
+        "shared access",
+        "sig=abc%2Bdef&SharedAccessKey=abcdefghijklmnopqrstuvwxyz0123",
+        "abcdefghijklmnopqrstuvwxyz0123",
+    ),
     ("upper case", "PASSWORD: Hunter2!", "Hunter2!"),
     ("turkish", "İ password=hunter2x", "hunter2x"),
     ("number", "password: 123456", "123456"),
@@ -83,7 +105,9 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "secret"), [pytest.param(text, secret, id=name) for name, text, secret in PLANTED])
+@pytest.mark.parametrize(
+    ("text", "secret"), [pytest.param(text, secret, id=name) for name, text, secret in PLANTED]
+)
 def test_a_planted_secret_is_found_wherever_it_stands(text: str, secret: str) -> None:
     for around in (text, f"\n{text}\n", f"before {text} after", f"({text})", f"- {text}\n- more"):
         redacted = redact_transcript(around)
@@ -133,7 +157,20 @@ UNITS = [
         "-u a:",
         "--user ",
     ),
-    *("authorization: ", "authorization: a ", "a@", "a@b.", "@", "a.b@c-", "+1 ", "+1", "123-", "(123) ", "token=token(", "secret: x, "),
+    *(
+        "authorization: ",
+        "authorization: a ",
+        "a@",
+        "a@b.",
+        "@",
+        "a.b@c-",
+        "+1 ",
+        "+1",
+        "123-",
+        "(123) ",
+        "token=token(",
+        "secret: x, ",
+    ),
 ]
 
 
@@ -157,12 +194,22 @@ def test_twice_the_text_takes_about_twice_the_time() -> None:
 
 
 SECRETS = st.sampled_from(
-    ["ghp_0123456789abcdefABCDEF0123456789abcd", "glpat-0123456789abcdefABCD", "AKIAIOSFODNN7EXAMPLE", "sk_live_0123456789abcdefABCD"]
+    [
+        "ghp_0123456789abcdefABCDEF0123456789abcd",
+        "glpat-0123456789abcdefABCD",
+        "AKIAIOSFODNN7EXAMPLE",
+        "sk_live_0123456789abcdefABCD",
+    ]
 )
 PROSE = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=40)
 
 
-@given(before=PROSE, secret=SECRETS, after=PROSE, edges=st.sampled_from([" ", "\n", '""', "()", ",,", "::", "<>", "="]))
+@given(
+    before=PROSE,
+    secret=SECRETS,
+    after=PROSE,
+    edges=st.sampled_from([" ", "\n", '""', "()", ",,", "::", "<>", "="]),
+)
 def test_a_key_between_any_two_texts_is_found(before: str, secret: str, after: str, edges: str) -> None:
     assert secret not in redact_transcript(before + edges[0] + secret + edges[-1] + after)
 
@@ -173,7 +220,9 @@ def test_a_key_between_any_two_texts_is_found(before: str, secret: str, after: s
     value=st.text("abcdefghXYZ0123456789!-_", min_size=6, max_size=60),
 )
 def test_a_value_behind_a_secrets_name_is_found(name: str, join: str, value: str) -> None:
-    assume(any(character.isdigit() for character in value) and any(character.isalpha() for character in value))
+    assume(
+        any(character.isdigit() for character in value) and any(character.isalpha() for character in value)
+    )
     assume(not value.lower().startswith(("xxx", "your")))
     assert value not in redact_transcript(f"set {name}{join}{value}\nnext line")
 

@@ -1,4 +1,6 @@
-"""What runs in the sandbox gets its inputs, a little time and memory, and nothing else - and nothing of it is left."""
+"""What runs in the sandbox gets its inputs, a little time and memory, and nothing else - and nothing of it is
+left.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from _hostile import ABSTRACT, GOLDEN, HOSTILE, PORT
 from skillopt.errors import ConfigError, Fault
 from skillopt.sandbox import Limits, Sandbox, _place, is_there, require
 
-needs_bubblewrap = pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
+needs_bubblewrap = pytest.mark.skipif(
+    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
+)
 SECRET = "the-golden-value-4711"
 SMALL = Limits(seconds=20, memory=512 << 20, disk=64 << 20)
 
@@ -90,7 +94,12 @@ def commands() -> list[str]:
 @needs_bubblewrap
 @pytest.mark.parametrize(
     ("name", "stopped"),
-    [("loops for ever", "time"), ("allocates in many processes", "memory"), ("kills whatever it can", "time"), ("allocates 4 GB", None)],
+    [
+        ("loops for ever", "time"),
+        ("allocates in many processes", "memory"),
+        ("kills whatever it can", "time"),
+        ("allocates 4 GB", None),
+    ],
 )
 async def test_the_limit_that_ended_a_program_is_named(name: str, stopped: str | None) -> None:
     ran = await python(HOSTILE[name], limits=replace(SMALL, seconds=1.5) if stopped == "time" else SMALL)
@@ -100,7 +109,9 @@ async def test_the_limit_that_ended_a_program_is_named(name: str, stopped: str |
 
 @needs_bubblewrap
 async def test_disk_and_output_are_cut_at_their_limits() -> None:
-    filled = dict(line.split() for line in (await python(HOSTILE["fills the disk"])).stdout.decode().splitlines())
+    filled = dict(
+        line.split() for line in (await python(HOSTILE["fills the disk"])).stdout.decode().splitlines()
+    )
     assert 40 < int(filled["/tmp"]) <= 64
     assert 40 < int(filled["."]) <= 64
     assert int(filled["/dev/shm"]) <= 16
@@ -110,8 +121,16 @@ async def test_disk_and_output_are_cut_at_their_limits() -> None:
 
 @needs_bubblewrap
 async def test_a_program_gets_its_files_and_hands_files_back() -> None:
-    code = "import sys; open('out/new.txt', 'w').write(open('in/a.txt').read() + sys.stdin.read()); print(open('b').read())"
-    ran = await python(code, files={"in/a.txt": b"one ", "b": b"three", "out/keep": b""}, input=b"two", collect=["out/new.txt", "none"])
+    code = (
+        "import sys; open('out/new.txt', 'w').write(open('in/a.txt').read() + sys.stdin.read());"
+        " print(open('b').read())"
+    )
+    ran = await python(
+        code,
+        files={"in/a.txt": b"one ", "b": b"three", "out/keep": b""},
+        input=b"two",
+        collect=["out/new.txt", "none"],
+    )
     assert (ran.code, ran.stdout, ran.stderr) == (0, b"three\n", b"")
     assert ran.files == {"out/new.txt": b"one two"}
     assert ran.lost == {"none": "missing"}
@@ -133,7 +152,9 @@ async def test_large_inputs_and_inputs_nobody_reads_do_no_harm() -> None:
     assert ran.stdout == b"8388608\n"
     assert (await python("print(1)", input=big)).stdout == b"1\n"
     assert (await python("pass", files={"big": big}, collect=["big"])).files["big"] == big
-    small = await python("pass", files={"big": big}, collect=["big"], limits=Limits(seconds=3, collected=1 << 20))
+    small = await python(
+        "pass", files={"big": big}, collect=["big"], limits=Limits(seconds=3, collected=1 << 20)
+    )
     assert small.lost == {"big": "too large"}
 
 
@@ -145,14 +166,19 @@ async def test_hidden_folders_stay_hidden_inside_visible_ones(tmp_path: Path) ->
     (tmp_path / "data" / "open.txt").write_text("open")
     (tmp_path / "data" / "golden" / "x.txt").write_text(SECRET)
     sandbox = shut(visible=[tmp_path / "data"], hidden=[tmp_path / "data" / "golden", tmp_path / "elsewhere"])
-    look = f"import os; print(open('{tmp_path}/data/open.txt').read(), os.listdir('{tmp_path}/data/golden'), os.listdir('{tmp_path}'))"
+    look = (
+        f"import os; print(open('{tmp_path}/data/open.txt').read(), os.listdir('{tmp_path}/data/golden'),"
+        f" os.listdir('{tmp_path}'))"
+    )
     assert (await python(look, sandbox)).stdout == b"open [] ['data']\n"
     assert (await python(f"open('{tmp_path}/data/open.txt', 'a')", sandbox)).code == 1
 
 
 @needs_bubblewrap
 async def test_a_program_of_the_user_reads_everything_and_changes_nothing(tmp_path: Path) -> None:
-    """The gentler form, for command scorers: no network, nothing written, but all files as the user sees them."""
+    """The gentler form, for command scorers: no network, nothing written, but all files as the user sees
+    them.
+    """
     (tmp_path / "a.txt").write_text("mine")
     (tmp_path / "a.txt").chmod(0o600)
     sandbox = shut(own_program=True)
@@ -164,7 +190,9 @@ async def test_a_program_of_the_user_reads_everything_and_changes_nothing(tmp_pa
     ):
         assert (await python(attempt, sandbox)).code == 1
     assert not (tmp_path / "b.txt").exists()
-    assert (await python("import tempfile; print(tempfile.TemporaryFile().write(b'abc'))", sandbox)).stdout == b"3\n"
+    assert (
+        await python("import tempfile; print(tempfile.TemporaryFile().write(b'abc'))", sandbox)
+    ).stdout == b"3\n"
     ran = await python(HOSTILE["forks without end"], sandbox)
     assert ran.stopped == "processes" or ran.code != 0
 
@@ -193,7 +221,10 @@ async def test_a_file_outside_the_box_is_refused_before_anything_runs(name: str)
 async def test_only_so_many_programs_run_at_once() -> None:
     sandbox = shut(at_once=2)
     spans = await asyncio.gather(
-        *(python("import time; a = time.time(); time.sleep(0.2); print(a, time.time())", sandbox) for _ in range(5))
+        *(
+            python("import time; a = time.time(); time.sleep(0.2); print(a, time.time())", sandbox)
+            for _ in range(5)
+        )
     )
     times = sorted(tuple(map(float, ran.stdout.split())) for ran in spans)
     assert max(sum(start <= moment < end for start, end in times) for moment, _ in times) <= 2
@@ -243,29 +274,40 @@ async def test_limits_only_is_a_choice_of_its_own_and_keeps_its_limits() -> None
     require("limits", remedy="")
     sandbox = Sandbox("limits", limits=SMALL)
     ran = await python(
-        "open('out', 'w').write(open('in').read()); print(sorted(__import__('os').environ))", sandbox, files={"in": b"x"}, collect=["out"]
+        "open('out', 'w').write(open('in').read()); print(sorted(__import__('os').environ))",
+        sandbox,
+        files={"in": b"x"},
+        collect=["out"],
     )
     assert ran.files == {"out": b"x"}
     assert b"HOME" in ran.stdout
     assert b"KEY" not in ran.stdout
-    assert (await python(HOSTILE["loops for ever"], sandbox, limits=replace(SMALL, seconds=1))).stopped == "time"
+    assert (
+        await python(HOSTILE["loops for ever"], sandbox, limits=replace(SMALL, seconds=1))
+    ).stopped == "time"
     assert (await python(HOSTILE["allocates 4 GB"], sandbox)).code != 0
     assert (await python(HOSTILE["allocates in many processes"], sandbox)).stopped == "memory"
-    assert (await python(HOSTILE["hands back a link to a file of the machine"], sandbox, collect=["output.xlsx"])).lost == {
-        "output.xlsx": "unreadable"
-    }
+    assert (
+        await python(HOSTILE["hands back a link to a file of the machine"], sandbox, collect=["output.xlsx"])
+    ).lost == {"output.xlsx": "unreadable"}
     await python(HOSTILE["leaves a process behind"], sandbox)
     assert not [line for line in commands() if "5731" in line]
 
 
-def test_without_bubblewrap_nothing_runs_unless_the_weaker_mode_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_bubblewrap_nothing_runs_unless_the_weaker_mode_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(os, "defpath", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     _place._trouble.cache_clear()
     try:
         assert not is_there()
         with pytest.raises(
-            ConfigError, match=r"'bwrap' is not installed\. Install .*apt install bubblewrap.*, or set env\.sandbox: limits\."
+            ConfigError,
+            match=(
+                r"'bwrap' is not installed\. Install .*apt install bubblewrap.*, or set env\.sandbox:"
+                r" limits\."
+            ),
         ):
             require("bubblewrap", remedy="set env.sandbox: limits")
         require("limits", remedy="")
@@ -274,7 +316,9 @@ def test_without_bubblewrap_nothing_runs_unless_the_weaker_mode_is_asked_for(mon
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program for Linux")
-def test_a_bubblewrap_that_is_too_old_or_does_not_work_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bubblewrap_that_is_too_old_or_does_not_work_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = tmp_path / "bwrap"
     monkeypatch.setattr(os, "defpath", str(tmp_path))
     for text, words in (

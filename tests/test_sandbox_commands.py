@@ -1,4 +1,6 @@
-"""Scoring commands run in the sandbox where there is one: as the user, but without network and with nothing to change."""
+"""Scoring commands run in the sandbox where there is one: as the user, but without network and with nothing
+to change.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.scorers._command import CommandScorer
 from skillopt.tasks.task import Task
 
-needs_bubblewrap = pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
+needs_bubblewrap = pytest.mark.skipif(
+    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
+)
 TASK = Task(id="t1", prompt="q", reference="r")
 
 
@@ -27,21 +31,33 @@ def command(folder: Path, body: str) -> list[str]:
 
 
 async def scored(argv: list[str], **options: Any) -> Score:
-    return await get_scorer(argv, options=options).score(TASK, Trajectory(messages=(), answer="a", calls=1, usage=None))
+    return await get_scorer(argv, options=options).score(
+        TASK, Trajectory(messages=(), answer="a", calls=1, usage=None)
+    )
 
 
 @needs_bubblewrap
-async def test_a_command_reads_its_own_files_and_works_where_it_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_reads_its_own_files_and_works_where_it_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "helper.py").write_text("VALUE = 0.25\n")
     (tmp_path / "data.txt").write_text("0.5")
     monkeypatch.chdir(tmp_path)
-    body = "import helper, tempfile; tempfile.TemporaryFile().write(b'x'); print(helper.VALUE + float(open('data.txt').read()))"
+    body = (
+        "import helper, tempfile; tempfile.TemporaryFile().write(b'x'); print(helper.VALUE +"
+        " float(open('data.txt').read()))"
+    )
     assert (await scored(command(tmp_path, body))).soft == 0.75
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("attempt", ["open('{folder}/kept.txt', 'w')", "__import__('socket').create_connection(('127.0.0.1', {port}))"])
-async def test_a_command_changes_no_file_and_reaches_nobody_unless_it_is_let_out(attempt: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "attempt",
+    ["open('{folder}/kept.txt', 'w')", "__import__('socket').create_connection(('127.0.0.1', {port}))"],
+)
+async def test_a_command_changes_no_file_and_reaches_nobody_unless_it_is_let_out(
+    attempt: str, tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         argv = command(tmp_path, attempt.format(folder=tmp_path, port=server.getsockname()[1]) + "\nprint(1)")
         with pytest.raises(ScoringError) as caught:
@@ -58,14 +74,17 @@ async def test_a_command_that_wants_too_much_is_an_error_of_the_scorer(tmp_path:
         await scored(command(tmp_path, "while True: pass"), timeout=1)
     assert late.value.kind == "timeout"
     greedy = (
-        "import time\nfor _ in range(8):\n    if os.fork() == 0:\n        x = bytearray(b'x' * (600 << 20)); time.sleep(60)\ntime.sleep(60)"
+        "import time\nfor _ in range(8):\n    if os.fork() == 0:\n        x = bytearray(b'x' * (600 << 20));"
+        " time.sleep(60)\ntime.sleep(60)"
     )
     with pytest.raises(ScoringError, match="over the limit of memory") as greedy_one:
         await scored(command(tmp_path, greedy), timeout=30)
     assert greedy_one.value.kind == "judge"
 
 
-def test_where_there_is_no_sandbox_a_command_runs_as_ever_unless_it_was_demanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_sandbox_a_command_runs_as_ever_unless_it_was_demanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.defpath", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     _place._trouble.cache_clear()
@@ -74,7 +93,9 @@ def test_where_there_is_no_sandbox_a_command_runs_as_ever_unless_it_was_demanded
         scorer = get_scorer(argv)
         assert isinstance(scorer, CommandScorer)
         assert scorer.sandbox is None
-        with pytest.raises(ConfigError, match=r"apt install bubblewrap\), or leave scorer_options.sandbox out"):
+        with pytest.raises(
+            ConfigError, match=r"apt install bubblewrap\), or leave scorer_options.sandbox out"
+        ):
             get_scorer(argv, options={"sandbox": "bubblewrap"})
     finally:
         _place._trouble.cache_clear()

@@ -1,4 +1,6 @@
-"""What `pip install skillopt` gives a user: built, installed into a clean environment, and run from another folder."""
+"""What `pip install skillopt` gives a user: built, installed into a clean environment, and run from another
+folder.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 def wheel(tmp_path_factory: pytest.TempPathFactory, machine_env: Mapping[str, str]) -> Path:
     out = tmp_path_factory.mktemp("dist")
     isolation = ["--no-isolation"] if find_spec("hatchling") else []
-    _run([sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", str(out), str(ROOT)], cwd=out, env=_tool_env(machine_env))
+    _run(
+        [sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", str(out), str(ROOT)],
+        cwd=out,
+        env=_tool_env(machine_env),
+    )
     [built] = out.glob("skillopt-*.whl")
     return built
 
@@ -35,13 +41,19 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory, machine_env
     env = _tool_env(machine_env)
     _run([sys.executable, "-m", "venv", str(folder)], cwd=folder.parent, env=env)
     programs = folder / "bin"
-    _run([str(programs / "python"), "-m", "pip", "install", "--quiet", str(wheel)], cwd=folder.parent, env=env)
+    _run(
+        [str(programs / "python"), "-m", "pip", "install", "--quiet", str(wheel)], cwd=folder.parent, env=env
+    )
     return programs
 
 
 def test_the_wheel_holds_every_file_of_the_source_tree(wheel: Path) -> None:
-    sources = (path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    missing = {path.relative_to(ROOT / "src").as_posix() for path in sources} - set(zipfile.ZipFile(wheel).namelist())
+    sources = (
+        path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    )
+    missing = {path.relative_to(ROOT / "src").as_posix() for path in sources} - set(
+        zipfile.ZipFile(wheel).namelist()
+    )
     assert not missing
 
 
@@ -65,7 +77,11 @@ def test_list_names_the_packaged_plugins(installed: Path, tmp_path: Path) -> Non
 
 def test_the_demo_trains_from_another_folder(installed: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    said = _run([str(installed / "skillopt"), "demo", "--quiet", "--json", "--out", str(out)], cwd=tmp_path, env=_user_env())
+    said = _run(
+        [str(installed / "skillopt"), "demo", "--quiet", "--json", "--out", str(out)],
+        cwd=tmp_path,
+        env=_user_env(),
+    )
     assert _documents(said)
     assert "simulated" in said.lower()
     assert (out / "best_skill.md").read_text(encoding="utf-8").strip()
@@ -101,10 +117,16 @@ def _user_env() -> dict[str, str]:
 
 def _without_source_tree(env: Mapping[str, str]) -> dict[str, str]:
     # PYTHONPATH=src would make the wheel's programs import the checkout.
-    return {name: value for name, value in env.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    return {
+        name: value for name, value in env.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
 
 
 def _run(command: list[str], *, cwd: Path, env: Mapping[str, str]) -> str:
-    done = subprocess.run(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    done = subprocess.run(
+        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, (
+        f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    )
     return done.stdout

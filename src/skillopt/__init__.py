@@ -1,4 +1,6 @@
-"""SkillOpt trains the skill of an agent - the Markdown document it loads before it works - with the model frozen."""
+"""SkillOpt trains the skill of an agent - the Markdown document it loads before it works - with the model
+frozen.
+"""
 
 from __future__ import annotations
 

@@ -24,13 +24,27 @@ import difflib
 from collections.abc import Iterable
 from typing import ClassVar, Literal, get_args
 
-Kind = Literal["auth", "spawn", "timeout", "rate_limit", "unavailable", "truncated", "parse", "contract", "judge", "sandbox", "budget"]
+Kind = Literal[
+    "auth",
+    "spawn",
+    "timeout",
+    "rate_limit",
+    "unavailable",
+    "truncated",
+    "parse",
+    "contract",
+    "judge",
+    "sandbox",
+    "budget",
+]
 """What the *measurement* did wrong; the target's own failures are scores."""
 
 KINDS: tuple[str, ...] = get_args(Kind)
 OUTAGE_KINDS: frozenset[str] = frozenset({"auth", "rate_limit", "unavailable", "timeout", "spawn", "sandbox"})
 SYSTEMIC_KINDS: frozenset[str] = OUTAGE_KINDS | {"contract", "judge"}
-"""What points at the measurement as a whole: a provider, a request or a scorer that does not work. A stage with much of it stops."""
+"""What points at the measurement as a whole: a provider, a request or a scorer that does not work. A stage
+with much of it stops.
+"""
 TRANSIENT_KINDS: frozenset[str] = frozenset({"rate_limit", "unavailable", "timeout"})
 
 
@@ -118,11 +132,15 @@ class ScoringError(Fault):
 class ModelError(Fault):
     """One attempt of a model call failed; `retry_after` is what the provider asked for in seconds."""
 
-    def __init__(self, kind: Kind, detail: str, *, retry_after: float | None = None, refused: bool = False) -> None:
+    def __init__(
+        self, kind: Kind, detail: str, *, retry_after: float | None = None, refused: bool = False
+    ) -> None:
         super().__init__(kind, detail)
         self.retry_after = retry_after
         self.refused = refused
-        """True when it was certainly not worked on (an HTTP error status, no connection): it costs one call and no tokens."""
+        """True when it was certainly not worked on (an HTTP error status, no connection): it costs one call
+        and no tokens.
+        """
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

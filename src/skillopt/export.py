@@ -1,4 +1,6 @@
-"""Installs the best skill of a run where an agent looks for it: what is written, under which name, and what is never overwritten."""
+"""Installs the best skill of a run where an agent looks for it: what is written, under which name, and what
+is never overwritten.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What an export did. `others` were in the skill's folder, are not part of the skill, and were left alone."""
+    """What an export did. `others` were in the skill's folder, are not part of the skill, and were left
+    alone.
+    """
 
     name: str
     path: Path
@@ -72,18 +76,30 @@ class Exported:
 def read_best(run: Path) -> Best:
     """The best skill of a run folder. Raises `UsageError` where there is none."""
     if not (run / EVENTS).is_file() or not (run / DATABASE).is_file():
-        raise UsageError(f"{run} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the runs below a folder.")
+        raise UsageError(
+            f"{run} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the runs"
+            " below a folder."
+        )
     if not (run / _BEST).is_file():
-        raise UsageError(f"{run} has no {_BEST} yet: nothing was measured in it. Train first, or name another run.")
+        raise UsageError(
+            f"{run} has no {_BEST} yet: nothing was measured in it. Train first, or name another run."
+        )
     try:
         text = read_text(run / _BEST)
     except UnicodeDecodeError as error:
-        raise SkillError(f"{run / _BEST} is not UTF-8: {error.reason} at byte {error.start}. Run the training command again.") from error
+        raise SkillError(
+            f"{run / _BEST} is not UTF-8: {error.reason} at byte {error.start}. Run the training command"
+            " again."
+        ) from error
     events = read_events(run / EVENTS)
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     state = next((event.state for event in reversed(events) if isinstance(event, Checkpoint)), None)
     # A seed folder that was renamed between two sessions leaves two; the later one belongs to the text.
-    whole = max((path for path in (run / _WHOLE).glob("*") if path.is_dir()), key=lambda path: path.stat().st_mtime_ns, default=None)
+    whole = max(
+        (path for path in (run / _WHOLE).glob("*") if path.is_dir()),
+        key=lambda path: path.stat().st_mtime_ns,
+        default=None,
+    )
     return Best(
         text=text,
         name=_declared(text) or slug(whole.name if whole is not None else _seed_name(run, started)),
@@ -99,7 +115,8 @@ def slug(text: str) -> str:
 
 
 def installable(best: Best, *, name: str | None = None, description: str | None = None) -> tuple[str, str]:
-    """The name and the text of SKILL.md. Frontmatter is kept byte for byte; where there is none, one is written.
+    """The name and the text of SKILL.md. Frontmatter is kept byte for byte; where there is none, one is
+    written.
 
     Raises `SkillError` for what an agent would not load, with all the rules it breaks.
     """
@@ -108,35 +125,57 @@ def installable(best: Best, *, name: str | None = None, description: str | None 
     if not document.frontmatter:
         if description is None:
             raise SkillError(
-                "The skill has no frontmatter, and agents load a skill by its description. Say what it does and when to use it: "
-                "--description 'Answers ... Use it when ...'"
+                "The skill has no frontmatter, and agents load a skill by its description. Say what it does"
+                " and when to use it: --description 'Answers ... Use it when ...'"
             )
         # A JSON text is a YAML text, whatever is in it: a name such as `on` or `123` stays one.
         fields = {"name": chosen, "description": description}
-        head = ["---", *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()), "---", "", ""]
+        head = [
+            "---",
+            *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()),
+            "---",
+            "",
+            "",
+        ]
         text = Document(document.newline.join(head) + best.text.removeprefix(BOM)).text
     elif description is not None:
-        raise SkillError("The skill has its own frontmatter, which is kept as it is; --description is for a skill without one.")
+        raise SkillError(
+            "The skill has its own frontmatter, which is kept as it is; --description is for a skill without"
+            " one."
+        )
     else:
         text = best.text
         own = _declared(text)
         if name is not None and own and own != name:
             raise SkillError(
-                f"The skill calls itself {own!r} in its frontmatter, which is kept as it is, and its folder must have that name. "
-                "Leave --name out."
+                f"The skill calls itself {own!r} in its frontmatter, which is kept as it is, and its folder"
+                " must have that name. Leave --name out."
             )
     broken = [one.message for one in violations(text, chosen) if one.severity == "error" and not _is_own(one)]
     if broken:
-        remedy = f" Correct the frontmatter in {_BEST} of the run and export again." if document.frontmatter else ""
+        remedy = (
+            f" Correct the frontmatter in {_BEST} of the run and export again."
+            if document.frontmatter
+            else ""
+        )
         raise SkillError(f"Nothing was written, agents may refuse this skill: {' '.join(broken)}{remedy}")
     return chosen, text
 
 
-def export(best: Best, to: str, into: Path, *, name: str | None = None, description: str | None = None, force: bool = False) -> Exported:
+def export(
+    best: Best,
+    to: str,
+    into: Path,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    force: bool = False,
+) -> Exported:
     """Put the skill where agent `to` looks for it below `into`, or as NAME.zip into it.
 
-    A file that is there and differs is never overwritten, and then nothing at all is written; with `force` it is kept beside the new
-    one as `.bak`. SKILL.md comes last, so that an agent never finds a skill whose files are missing.
+    A file that is there and differs is never overwritten, and then nothing at all is written; with `force` it
+    is kept beside the new one as `.bak`. SKILL.md comes last, so that an agent never finds a skill whose
+    files are missing.
     """
     if to not in TARGETS:
         raise UnknownName("agent", to, TARGETS)
@@ -144,32 +183,49 @@ def export(best: Best, to: str, into: Path, *, name: str | None = None, descript
     if not into.is_dir():
         raise UsageError(f"There is no folder {into} to export into.")
     files = {**best.files, PurePosixPath(SKILL_FILE): (text.encode(), 0o644)}
-    remarks = (*best.remarks, *(one.message for one in violations(text, chosen) if one.severity == "advice" or _is_own(one)))
+    remarks = (
+        *best.remarks,
+        *(one.message for one in violations(text, chosen) if one.severity == "advice" or _is_own(one)),
+    )
     if to == ZIP:
         path = into / f"{chosen}.zip"
-        return Exported(name=chosen, path=path, placed=_place({path: (_zipped(chosen, files), None)}, force=force), remarks=remarks)
+        return Exported(
+            name=chosen,
+            path=path,
+            placed=_place({path: (_zipped(chosen, files), None)}, force=force),
+            remarks=remarks,
+        )
     home = into / AGENTS[to] / chosen
     # The permissions of what is there stay; only a new program is told that it is one.
-    wanted = {home / file: (data, mode if mode & stat.S_IXUSR else None) for file, (data, mode) in files.items()}
+    wanted = {
+        home / file: (data, mode if mode & stat.S_IXUSR else None) for file, (data, mode) in files.items()
+    }
     before = {path for path in home.rglob("*") if path.is_file()} if home.is_dir() else set()
     placed = _place(wanted, force=force)
-    return Exported(name=chosen, path=home, placed=placed, others=tuple(sorted(before - set(wanted))), remarks=remarks)
+    return Exported(
+        name=chosen, path=home, placed=placed, others=tuple(sorted(before - set(wanted))), remarks=remarks
+    )
 
 
 def _is_own(violation: Violation) -> bool:
-    """A key beyond the Agent Skills rules, such as an agent's own extensions: the user's, so it is kept and said."""
+    """A key beyond the Agent Skills rules, such as an agent's own extensions: the user's, so it is kept and
+    said.
+    """
     return violation.rule.startswith("unknown-key")
 
 
 def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> tuple[Placed, ...]:
     """Look at everything before the first write."""
     there = {path: _content(path) for path in wanted}
-    differing = [path for path, content in there.items() if content is not None and content != wanted[path][0]]
+    differing = [
+        path for path, content in there.items() if content is not None and content != wanted[path][0]
+    ]
     if differing and not force:
         raise UsageError(
             "Nothing was written, because this is there and differs: "
             + ", ".join(map(str, differing))
-            + ". --force replaces it and keeps the old one beside it as .bak; --into or --name puts the skill elsewhere."
+            + ". --force replaces it and keeps the old one beside it as .bak; --into or --name puts the skill"
+            " elsewhere."
         )
     placed = []
     for path, (data, mode) in wanted.items():
@@ -179,7 +235,13 @@ def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> t
             write_bytes(backup, old)
         if old != data:
             _write(path, data, mode)
-        placed.append(Placed(path=path, state="written" if old is None else "unchanged" if old == data else "replaced", backup=backup))
+        placed.append(
+            Placed(
+                path=path,
+                state="written" if old is None else "unchanged" if old == data else "replaced",
+                backup=backup,
+            )
+        )
     return tuple(placed)
 
 
@@ -191,7 +253,8 @@ def _content(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise UsageError(
-            f"{path} is in the way: {error.strerror or error}. Nothing was written; move it, or choose another name."
+            f"{path} is in the way: {error.strerror or error}. Nothing was written; move it, or choose"
+            " another name."
         ) from error
 
 
@@ -224,7 +287,13 @@ def _zipped(name: str, files: Mapping[PurePosixPath, tuple[bytes, int]]) -> byte
 
 def _carried(whole: Path) -> dict[PurePosixPath, tuple[bytes, int]]:
     files = sorted(path for path in whole.rglob("*") if path.is_file() and path != whole / SKILL_FILE)
-    return {PurePosixPath(path.relative_to(whole).as_posix()): (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) for path in files}
+    return {
+        PurePosixPath(path.relative_to(whole).as_posix()): (
+            path.read_bytes(),
+            stat.S_IMODE(path.stat().st_mode),
+        )
+        for path in files
+    }
 
 
 def _declared(text: str) -> str:
@@ -244,7 +313,9 @@ def _seed_name(run: Path, started: RunStarted | None) -> str:
     return run.resolve().name if started is None else started.benchmark
 
 
-def _remarks(run: Path, text: str, started: RunStarted | None, state: Mapping[str, Any] | None) -> Sequence[str]:
+def _remarks(
+    run: Path, text: str, started: RunStarted | None, state: Mapping[str, Any] | None
+) -> Sequence[str]:
     said = []
     if started is not None and started.simulated:
         said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")
@@ -253,5 +324,7 @@ def _remarks(run: Path, text: str, started: RunStarted | None, state: Mapping[st
     elif state is not None and state["best"] == state["seed"]:
         said.append("The best skill of this run is its seed: training found no better one.")
     if not (run / "summary.json").is_file():
-        said.append("The run has not ended: this is its best skill so far, without the other files of a skill folder.")
+        said.append(
+            "The run has not ended: this is its best skill so far, without the other files of a skill folder."
+        )
     return said

@@ -18,7 +18,9 @@ from skillopt.errors import RunConflict, UsageError
 
 
 def read_text(path: Path | str) -> str:
-    """The file's text as UTF-8, with its own newlines and byte order mark. Raises `OSError` or `UnicodeDecodeError`."""
+    """The file's text as UTF-8, with its own newlines and byte order mark. Raises `OSError` or
+    `UnicodeDecodeError`.
+    """
     return Path(path).read_bytes().decode("utf-8")
 
 
@@ -30,8 +32,9 @@ def write_text(path: Path | str, text: str, *, durable: bool = True) -> None:
 def write_bytes(path: Path | str, data: bytes, *, mode: int | None = None, durable: bool = True) -> None:
     """Write so that a reader sees the old file or the new one and never a part.
 
-    `durable` waits until the disk has it; what can be written again from other files need not. `mode` are the permissions of the file.
-    Makes missing folders, keeps the mode of an existing file unless told, and writes through a symbolic link instead of replacing it.
+    `durable` waits until the disk has it; what can be written again from other files need not. `mode` are the
+    permissions of the file. Makes missing folders, keeps the mode of an existing file unless told, and writes
+    through a symbolic link instead of replacing it.
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +57,9 @@ def write_bytes(path: Path | str, data: bytes, *, mode: int | None = None, durab
 
 
 def write_json(path: Path | str, obj: Any, *, durable: bool = True) -> None:
-    """Write JSON for people and their tools: indented, keys in the order given, non-ASCII as it is. NaN and infinity are refused."""
+    """Write JSON for people and their tools: indented, keys in the order given, non-ASCII as it is. NaN and
+    infinity are refused.
+    """
     text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False)
     # A model's reply may hold half of a surrogate pair; UTF-8 cannot, a JSON escape can.
     write_text(path, _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) + "\n", durable=durable)
@@ -64,8 +69,8 @@ def write_json(path: Path | str, obj: Any, *, durable: bool = True) -> None:
 def lock(path: Path | str) -> Iterator[None]:
     """Hold an exclusive lock on a lock file; raise `RunConflict` at once when another process holds it.
 
-    The system frees the lock when its process ends, however it ends. The file stays, so that no two processes lock different files of
-    one name.
+    The system frees the lock when its process ends, however it ends. The file stays, so that no two processes
+    lock different files of one name.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +92,9 @@ def lock(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def lock_privately(path: Path | str) -> Iterator[None]:
-    """Hold such a lock in a folder that is made for its owner alone. Raises `UsageError` where that folder cannot be used."""
+    """Hold such a lock in a folder that is made for its owner alone. Raises `UsageError` where that folder
+    cannot be used.
+    """
     path = Path(path)
     with contextlib.ExitStack() as held:
         try:
@@ -95,7 +102,8 @@ def lock_privately(path: Path | str) -> Iterator[None]:
             held.enter_context(lock(path))
         except OSError as error:
             raise UsageError(
-                f"{path.parent} cannot be written to: {error.strerror or error}. See that it is a folder of yours, or name another."
+                f"{path.parent} cannot be written to: {error.strerror or error}. See that it is a folder of"
+                " yours, or name another."
             ) from error
         yield
 
@@ -105,7 +113,8 @@ def holder(path: Path | str) -> str | None:
     try:
         with Path(path).open("rb") as file:
             name = file.read(20).decode("ascii", "replace").strip()
-            # A name in the file is left behind by a process that was killed; only then the lock itself is asked.
+            # A name in the file is left behind by a process that was killed; only then the lock itself is
+            # asked.
             return name if name and _is_locked(file.fileno()) else None
     except OSError:
         return None

@@ -1,6 +1,8 @@
-"""Decides whether a call may be paid: reservations before sending, settlement after, one budget for all roles.
+"""Decides whether a call may be paid: reservations before sending, settlement after, one budget for all
+roles.
 
-Each attempt is written down as *reserved* before it is sent, so a crash can lose no spending: what never settled stays charged in full.
+Each attempt is written down as *reserved* before it is sent, so a crash can lose no spending: what never
+settled stays charged in full.
 """
 
 from __future__ import annotations
@@ -43,7 +45,11 @@ class Amount:
 
     def floored(self) -> Amount:
         """The same, with nothing below zero."""
-        return Amount(calls=max(0, self.calls), tokens=max(0, self.tokens), usd=None if self.usd is None else max(Fraction(0), self.usd))
+        return Amount(
+            calls=max(0, self.calls),
+            tokens=max(0, self.tokens),
+            usd=None if self.usd is None else max(Fraction(0), self.usd),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,9 @@ class Budget:
         return any(limit is not None for limit in (self.calls, self.tokens, self.usd, self.seconds))
 
     def holds(self, amount: Amount) -> bool:
-        """Whether an amount stays within every limit that is set; an unknown price never fits a dollar limit."""
+        """Whether an amount stays within every limit that is set; an unknown price never fits a
+        dollar limit.
+        """
         return (
             (self.calls is None or amount.calls <= self.calls)
             and (self.tokens is None or amount.tokens <= self.tokens)
@@ -153,7 +161,9 @@ class Ledger:
         return len(self._outstanding)
 
     def set_aside_for_test(self, amount: Amount, seconds: float = 0.0) -> None:
-        """From now on training may not touch what the sealed test will still need; earlier test calls are not part of it."""
+        """From now on training may not touch what the sealed test will still need; earlier test calls are not
+        part of it.
+        """
         self._set_aside = amount + self._test_spent
         self._seconds_aside = seconds
 
@@ -167,8 +177,12 @@ class Ledger:
         self._stopped = self._stopped or reason
         self._refuse_all(reason)
 
-    async def reserve(self, role: Role, stage: str, place: str, need: Amount, *, background: bool = False) -> Entry:
-        """Commit a reservation, waiting while others are outstanding; raises `BudgetSpent` when it can never fit."""
+    async def reserve(
+        self, role: Role, stage: str, place: str, need: Amount, *, background: bool = False
+    ) -> Entry:
+        """Commit a reservation, waiting while others are outstanding; raises `BudgetSpent` when it can never
+        fit.
+        """
         if self._stopped is not None:
             raise self._stopped
         if not self._waiting and self._fits(need, stage == TEST_STAGE):
@@ -182,7 +196,9 @@ class Ledger:
             return await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
-                self._close(replace(granted.result(), state="refused", charged=Amount()))  # granted, never sent
+                self._close(
+                    replace(granted.result(), state="refused", charged=Amount())
+                )  # granted, never sent
             self._pump()
             raise
 
@@ -202,7 +218,14 @@ class Ledger:
     def _open(self, role: Role, stage: str, place: str, need: Amount) -> Entry:
         number = self._journal.open(role, stage, place, need)
         entry = Entry(
-            id=number, role=role, stage=stage, place=place, state="open", charged=need, reserved=need.tokens, opened=self.elapsed()
+            id=number,
+            role=role,
+            stage=stage,
+            place=place,
+            state="open",
+            charged=need,
+            reserved=need.tokens,
+            opened=self.elapsed(),
         )
         self._outstanding[number] = entry
         self._under_way += need
@@ -220,7 +243,9 @@ class Ledger:
 
     def _name_overrun(self, entry: Entry) -> None:
         if entry.state == "settled" and entry.charged.tokens > entry.reserved:
-            self.overruns.append(f"{entry.place} used {entry.charged.tokens} tokens, {entry.reserved} were reserved")
+            self.overruns.append(
+                f"{entry.place} used {entry.charged.tokens} tokens, {entry.reserved} were reserved"
+            )
 
     def _count(self, entry: Entry, sign: int = 1) -> None:
         key = (entry.role, entry.stage)
@@ -233,14 +258,18 @@ class Ledger:
     def _fits(self, need: Amount, is_test: bool) -> bool:
         if not self.budget.is_limited:
             return True
-        if self.budget.seconds is not None and self.elapsed() >= self.budget.seconds - (0.0 if self._finishing else self._seconds_aside):
+        if self.budget.seconds is not None and self.elapsed() >= self.budget.seconds - (
+            0.0 if self._finishing else self._seconds_aside
+        ):
             return False
         total = self._spent + need
         if self._finishing:
             return self.budget.holds(total)
         kept_back = (self._set_aside - self._test_spent).floored()
         if is_test:  # early test work lives inside what was set aside
-            inside = (self._set_aside - self._test_spent - need).floored() == self._set_aside - self._test_spent - need
+            inside = (
+                self._set_aside - self._test_spent - need
+            ).floored() == self._set_aside - self._test_spent - need
             return inside and self.budget.holds(total)
         return self.budget.holds(total + kept_back)
 
@@ -258,13 +287,20 @@ class Ledger:
                 self._refuse_all(self._is_spent(head.need))
 
     def _is_spent(self, need: Amount) -> BudgetSpent:
-        kept = "" if self._finishing or self._set_aside == Amount() else " beside what is set aside for the test"
+        kept = (
+            "" if self._finishing or self._set_aside == Amount() else " beside what is set aside for the test"
+        )
         if self.budget.tokens is not None:
-            kept += f" (it reserves {need.tokens:,} tokens, its whole output cap among them: a lower cap goes further)"
+            kept += (
+                f" (it reserves {need.tokens:,} tokens, its whole output cap among them: a lower cap goes"
+                " further)"
+            )
         return BudgetSpent(
-            f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and {self._spent.tokens:,} tokens are charged"
+            f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and"
+            f" {self._spent.tokens:,} tokens are charged"
             + (f" after {self.elapsed() / 60:.4g} minutes" if self.budget.seconds is not None else "")
-            + f", and the next call does not fit{kept}. Everything paid is kept; raise the budget and run the same command to go on."
+            + f", and the next call does not fit{kept}. Everything paid is kept; raise the budget and run the"
+            " same command to go on."
         )
 
     def _refuse_all(self, reason: Stopped) -> None:

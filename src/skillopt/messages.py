@@ -68,7 +68,8 @@ class Usage:
 class Request:
     """One question to a model.
 
-    `role`, `stage`, `place` and `draw` say who asks and where in the run; they are part of the record's key and never of the wire body.
+    `role`, `stage`, `place` and `draw` say who asks and where in the run; they are part of the record's key
+    and never of the wire body.
     `place` is unique per question of a run; `draw` numbers independent samples of the same question.
     """
 
@@ -95,4 +96,6 @@ class Reply:
     model: str = ""
     """The model name the provider says answered."""
     seconds: float | None = None
-    """How long the attempt that answered took, once it was sent; None where nobody measured, as for answers by hand."""
+    """How long the attempt that answered took, once it was sent; None where nobody measured, as for answers
+    by hand.
+    """

@@ -1,4 +1,6 @@
-"""The one door to what is kept of a run's calls and rollouts; `store/` implements it, tests pass a dictionary."""
+"""The one door to what is kept of a run's calls and rollouts; `store/` implements it, tests pass a
+dictionary.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Finds plug-ins: every file without an underscore in a folder of ours, and every entry point of a stranger's package."""
+"""Finds plug-ins: every file without an underscore in a folder of ours, and every entry point of a stranger's
+package.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from skillopt.errors import UnknownName
 class Registry:
     """The plug-ins of one folder. A plug-in is a module (or entry point target) with an attribute `PLUGIN`.
 
-    `name` of a plug-in is its file name; entry points of group `skillopt.<folder>` come in under their own name.
+    `name` of a plug-in is its file name; entry points of group `skillopt.<folder>` come in under their own
+    name.
     """
 
     def __init__(self, what: str, package: str) -> None:
@@ -25,7 +28,9 @@ class Registry:
 
     def names(self) -> list[str]:
         """All names, ours first come by file, a stranger's by entry point; nothing is imported."""
-        return sorted(set(_files(self.package)) | {point.name for point in _points(self.group, tuple(sys.path))})
+        return sorted(
+            set(_files(self.package)) | {point.name for point in _points(self.group, tuple(sys.path))}
+        )
 
     def get(self, name: str) -> Any:
         """The plug-in of that name, imported now; unknown names raise with the near miss."""
@@ -39,7 +44,9 @@ class Registry:
 
 @cache
 def _points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Strangers' plug-ins. Finding them reads a file of every installed package, so it is done once, and anew where the path changed."""
+    """Strangers' plug-ins. Finding them reads a file of every installed package, so it is done once, and anew
+    where the path changed.
+    """
     return tuple(entry_points(group=group))
 
 

@@ -1,4 +1,6 @@
-"""The public door for a flat file: `python -m skillopt.run --config config.yaml` is `skillopt train --config config.yaml`."""
+"""The public door for a flat file: `python -m skillopt.run --config config.yaml` is `skillopt train --config
+config.yaml`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Decides what an end takes back: the first failure everything that is waited for beside it, Ctrl-C the main task and nothing else."""
+"""Decides what an end takes back: the first failure everything that is waited for beside it, Ctrl-C the main
+task and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ T = TypeVar("T")
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
-    """All results in order. On the first failure, or when cancelled, the rest is cancelled and waited for before the failure is raised."""
+    """All results in order. On the first failure, or when cancelled, the rest is cancelled and waited for
+    before the failure is raised.
+    """
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     if not tasks:
         return []
@@ -30,9 +34,11 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 
 
 def run_gently(main: Coroutine[Any, Any, T]) -> T:
-    """Run an event loop. Ctrl-C takes back `main` alone, which can still wait for calls that were sent; a second one ends at once.
+    """Run an event loop. Ctrl-C takes back `main` alone, which can still wait for calls that were sent; a
+    second one ends at once.
 
-    `asyncio.run` does the same from Python 3.11 on; on 3.10 it takes back every task, and with them replies that are already paid.
+    `asyncio.run` does the same from Python 3.11 on; on 3.10 it takes back every task, and with them replies
+    that are already paid.
     """
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not is_default or threading.current_thread() is not threading.main_thread():

@@ -14,16 +14,30 @@ PROMPT = "Where is it? PROMPT-NOT-FOR-ARGV"
 PLACE = Place(root=Path("/r"), home=Path("/r/home"), workspace=Path("/r/workspace"), temp=Path("/r/tmp"))
 
 
-def access(provider: str = OWN, *, key: str | None = KEY, base_url: str | None = None, model: str = "m1") -> Access:
+def access(
+    provider: str = OWN, *, key: str | None = KEY, base_url: str | None = None, model: str = "m1"
+) -> Access:
     return Access(provider=provider, model=model, key=key, base_url=base_url)
 
 
 def ask(given: Access, **more: Any) -> Ask:
-    return Ask(**{"access": given, "place": PLACE, "settings": {}, "system": "Be terse.", "prompt": PROMPT, "max_tokens": 77, **more})
+    return Ask(
+        **{
+            "access": given,
+            "place": PLACE,
+            "settings": {},
+            "system": "Be terse.",
+            "prompt": PROMPT,
+            "max_tokens": 77,
+            **more,
+        }
+    )
 
 
 def work(given: Access, **more: Any) -> Work:
-    return Work(**{"access": given, "place": PLACE, "settings": {}, "prompt": PROMPT, "skill": "house-style", **more})
+    return Work(
+        **{"access": given, "place": PLACE, "settings": {}, "prompt": PROMPT, "skill": "house-style", **more}
+    )
 
 
 def printed(name: str, code: int = 0) -> Finished:

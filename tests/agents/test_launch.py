@@ -1,4 +1,6 @@
-"""How each agent CLI is started: golden arguments and environments, prompts and keys never on the command line."""
+"""How each agent CLI is started: golden arguments and environments, prompts and keys never on the command
+line.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from skillopt.agents._agent import Access, Launch
 from skillopt.errors import ConfigError, UnknownName
 
 LOCAL = "http://127.0.0.1:1/v1"
-POINTED = {"claude_code": "anthropic", "codex": "compatible", "copilot": "compatible", "opencode": "compatible", "cursor": "own"}
+POINTED = {
+    "claude_code": "anthropic",
+    "codex": "compatible",
+    "copilot": "compatible",
+    "opencode": "compatible",
+    "cursor": "own",
+}
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -45,7 +53,16 @@ def test_claude_code_at_work() -> None:
     tools = "Bash,Read,Edit,Write,Glob,Grep,Skill"
     assert launch.arguments == (
         *("--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--model", "m1"),
-        *("--permission-mode", "acceptEdits", "--tools", tools, "--allowedTools", tools, "--setting-sources", "project"),
+        *(
+            "--permission-mode",
+            "acceptEdits",
+            "--tools",
+            tools,
+            "--allowedTools",
+            tools,
+            "--setting-sources",
+            "project",
+        ),
     )
     assert launch.env == {
         **QUIET,
@@ -73,13 +90,19 @@ def test_claude_code_is_shown_images_with_the_question_and_needs_no_tool_to_read
     launch = agent("claude_code").ask(ask(access(), images=(image,)))
     assert launch.arguments[-2:] == ("--input-format", "stream-json")
     source = {"type": "base64", "media_type": "image/jpeg", "data": "anBn"}
-    told = {"role": "user", "content": [{"type": "text", "text": PROMPT}, {"type": "image", "source": source}]}
+    told = {
+        "role": "user",
+        "content": [{"type": "text", "text": PROMPT}, {"type": "image", "source": source}],
+    }
     assert json.loads(launch.stdin) == {"type": "user", "message": told}
 
 
 def test_claude_code_takes_a_setup_token_as_a_token_and_its_settings_where_they_are_set() -> None:
     launch = agent("claude_code").work(
-        work(access(key="sk-ant-oat01-token"), settings={"effort": "high", "max_thinking_tokens": 9, "profile": "/s"})
+        work(
+            access(key="sk-ant-oat01-token"),
+            settings={"effort": "high", "max_thinking_tokens": 9, "profile": "/s"},
+        )
     )
     assert launch.env["CLAUDE_CODE_OAUTH_TOKEN"] == "sk-ant-oat01-token"
     assert "ANTHROPIC_API_KEY" not in launch.env
@@ -96,10 +119,29 @@ def test_claude_code_with_its_own_login_runs_in_the_users_home_with_everything_e
 
 def test_codex_at_work() -> None:
     launch = agent("codex").work(work(pointed("codex"), images=(Path("/r/workspace/a.png"),)))
-    provider = f'model_providers.skillopt={{name="skillopt", base_url="{LOCAL}", wire_api="responses", env_key="SKILLOPT_AGENT_KEY"}}'
+    provider = (
+        f'model_providers.skillopt={{name="skillopt", base_url="{LOCAL}", wire_api="responses",'
+        ' env_key="SKILLOPT_AGENT_KEY"}'
+    )
     assert launch.arguments == (
-        *("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules", "--cd", "/r/workspace", "--model", "m1"),
-        *("--config", 'approval_policy="never"', "--config", 'shell_environment_policy.exclude=["*KEY*", "*TOKEN*", "*SECRET*"]'),
+        *(
+            "exec",
+            "--json",
+            "--color",
+            "never",
+            "--skip-git-repo-check",
+            "--ignore-rules",
+            "--cd",
+            "/r/workspace",
+            "--model",
+            "m1",
+        ),
+        *(
+            "--config",
+            'approval_policy="never"',
+            "--config",
+            'shell_environment_policy.exclude=["*KEY*", "*TOKEN*", "*SECRET*"]',
+        ),
         *(part for feature in OFF.split() for part in ("--disable", feature)),
         *("--config", 'model_provider="skillopt"', "--config", provider, "--image", "/r/workspace/a.png"),
         *("--sandbox", "workspace-write", "--config", "sandbox_workspace_write.network_access=false"),
@@ -116,7 +158,14 @@ def test_codex_is_asked_without_a_shell_and_with_a_schema_in_a_file() -> None:
     assert launch.arguments[30:] == (
         *("--disable", "shell_tool", "--disable", "unified_exec", "--disable", "view_image"),
         *("--sandbox", "read-only", "--ephemeral", "--ignore-user-config"),
-        *("--config", "skills.include_instructions=false", "--config", "project_doc_max_bytes=0", "--config", 'web_search="disabled"'),
+        *(
+            "--config",
+            "skills.include_instructions=false",
+            "--config",
+            "project_doc_max_bytes=0",
+            "--config",
+            'web_search="disabled"',
+        ),
         *("--output-schema", "/r/schema.json", "-"),
     ), launch.arguments
     assert launch.env == {"CODEX_HOME": "/r/home/.codex", "CODEX_API_KEY": KEY}
@@ -129,7 +178,16 @@ def test_codex_is_asked_without_a_shell_and_with_a_schema_in_a_file() -> None:
 def test_copilot_at_work() -> None:
     launch = agent("copilot").work(work(pointed("copilot")))
     assert launch.arguments == (
-        *("--output-format", "json", "--stream", "off", "--no-color", "--log-level", "none", "--disable-builtin-mcps"),
+        *(
+            "--output-format",
+            "json",
+            "--stream",
+            "off",
+            "--no-color",
+            "--log-level",
+            "none",
+            "--disable-builtin-mcps",
+        ),
         *("--no-custom-instructions", "--no-ask-user", "--no-auto-update", "--no-remote", "--model", "m1"),
         *("--usage-output-file", "/r/usage.json", "--allow-all-tools"),
         "--secret-env-vars=COPILOT_PROVIDER_API_KEY,COPILOT_GITHUB_TOKEN",
@@ -149,7 +207,18 @@ def test_copilot_at_work() -> None:
 def test_opencode_at_work() -> None:
     launch = agent("opencode").work(work(pointed("opencode")))
     assert launch.arguments == (
-        *("run", "--pure", "--format", "json", "--title", "rollout", "--model", "skillopt/m1", "--command", "house-style"),
+        *(
+            "run",
+            "--pure",
+            "--format",
+            "json",
+            "--title",
+            "rollout",
+            "--model",
+            "skillopt/m1",
+            "--command",
+            "house-style",
+        ),
     )
     (config,) = launch.files.values()
     assert '"baseURL": "http://127.0.0.1:1/v1"' in config
@@ -172,12 +241,24 @@ def test_opencode_beside_images_is_asked_for_the_skill_in_words_as_its_commands_
 def test_a_skill_named_like_a_command_of_opencode_cannot_be_forced(name: str) -> None:
     with pytest.raises(ConfigError, match="Rename the skill"):
         agent("opencode").work(work(pointed("opencode"), skill=name))
-    assert "--command" not in agent("opencode").work(work(pointed("opencode"), skill=name, activation="natural")).arguments
+    assert (
+        "--command"
+        not in agent("opencode").work(work(pointed("opencode"), skill=name, activation="natural")).arguments
+    )
 
 
 def test_cursor_at_work_and_asked() -> None:
     at_work = agent("cursor").work(work(access()))
-    common = ("--print", "--output-format", "stream-json", "--trust", "--workspace", "/r/workspace", "--model", "m1")
+    common = (
+        "--print",
+        "--output-format",
+        "stream-json",
+        "--trust",
+        "--workspace",
+        "/r/workspace",
+        "--model",
+        "m1",
+    )
     assert at_work.arguments == (*common, "--force", "--sandbox", "enabled")
     assert at_work.env == {"CURSOR_API_KEY": KEY, "CURSOR_CONFIG_DIR": "/r/home/.cursor"}
     asked = agent("cursor").ask(ask(access()))

@@ -1,4 +1,6 @@
-"""What each agent CLI printed, recorded from the real programs, becomes a report - or the right kind of fault."""
+"""What each agent CLI printed, recorded from the real programs, becomes a report - or the right kind of
+fault.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def test_claude_code_tells_everything_and_its_transcript_proves_the_skill(place:
     report = agent("claude_code").report(printed("claude_code"), place, "house-style")
     assert [message.role for message in report.messages] == ["assistant", "tool", "assistant"]
     (call,) = report.messages[0].tool_calls
-    assert (call.name, json.loads(call.arguments)["command"]) == ("Bash", "ls -la; cat notes.txt; echo done > out.txt")
+    assert (call.name, json.loads(call.arguments)["command"]) == (
+        "Bash",
+        "ls -la; cat notes.txt; echo done > out.txt",
+    )
     assert "note one" in report.messages[1].content
     assert (report.answer, report.finish, report.calls) == ("<answer>Paris</answer>", "stop", 2)
     assert report.usage == Usage(input_tokens=210, output_tokens=14, cached_tokens=10)
@@ -52,10 +57,16 @@ def test_a_transcript_of_another_workspace_proves_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kept"), [("claude_code", ".claude/projects/-workspace/s.jsonl"), ("codex", ".codex/sessions/2026/11/15/rollout-1.jsonl")]
+    ("name", "kept"),
+    [
+        ("claude_code", ".claude/projects/-workspace/s.jsonl"),
+        ("codex", ".codex/sessions/2026/11/15/rollout-1.jsonl"),
+    ],
 )
 def test_a_skill_of_the_same_name_elsewhere_proves_nothing(name: str, kept: str, place: Place) -> None:
-    """In a home that is used in place the user's own skill of that name would be loaded before the one that is measured."""
+    """In a home that is used in place the user's own skill of that name would be loaded before the one that
+    is measured.
+    """
     transcript(name, place.home / kept)
     text = (place.home / kept).read_text()
     assert text.count("/workspace/.") == 1
@@ -65,7 +76,9 @@ def test_a_skill_of_the_same_name_elsewhere_proves_nothing(name: str, kept: str,
 
 
 def test_copilot_s_own_skill_of_that_name_proves_nothing(place: Place) -> None:
-    theirs = (STREAMS / "copilot.jsonl").read_text().replace('"skillSource":"project"', '"skillSource":"personal"')
+    theirs = (
+        (STREAMS / "copilot.jsonl").read_text().replace('"skillSource":"project"', '"skillSource":"personal"')
+    )
     assert agent("copilot").report(said(theirs), place, "house-style").loaded == ()
 
 
@@ -79,9 +92,14 @@ def test_copilot_s_own_skill_of_that_name_proves_nothing(place: Place) -> None:
         ("cat /home/me/.claude/skills/house-style/SKILL.md", ()),
     ],
 )
-def test_only_files_of_the_measured_skill_count_as_read(command: str, loaded: tuple[str, ...], place: Place) -> None:
+def test_only_files_of_the_measured_skill_count_as_read(
+    command: str, loaded: tuple[str, ...], place: Place
+) -> None:
     use = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": command}}
-    told = [{"type": "assistant", "message": {"content": [use]}}, {"type": "result", "subtype": "success", "result": "x"}]
+    told = [
+        {"type": "assistant", "message": {"content": [use]}},
+        {"type": "result", "subtype": "success", "result": "x"},
+    ]
     found = agent("claude_code").report(said("\n".join(map(json.dumps, told))), place, "house-style")
     assert found.loaded == loaded
 
@@ -91,14 +109,23 @@ def test_a_workspace_whose_path_is_not_ascii_proves_as_well(place: Place) -> Non
     record = {
         "type": "user",
         "message": {
-            "content": [{"type": "text", "text": f"Base directory for this skill: {named.workspace}/.claude/skills/house-style\n\nB"}]
+            "content": [
+                {
+                    "type": "text",
+                    "text": (
+                        f"Base directory for this skill: {named.workspace}/.claude/skills/house-style\n\nB"
+                    ),
+                }
+            ]
         },
     }
     for escaped in (True, False):
         kept = place.home / ".claude" / "projects" / f"p{escaped}" / "s.jsonl"
         kept.parent.mkdir(parents=True)
         kept.write_text(json.dumps(record, ensure_ascii=escaped), encoding="utf-8")
-        assert agent("claude_code").report(printed("claude_code"), named, "house-style").loaded == ("SKILL.md",)
+        assert agent("claude_code").report(printed("claude_code"), named, "house-style").loaded == (
+            "SKILL.md",
+        )
         kept.unlink()
 
 
@@ -133,9 +160,21 @@ def test_opencode_counts_every_step(place: Place) -> None:
 
 def test_cursor_in_its_documented_form(place: Place) -> None:
     report = agent("cursor").report(printed("cursor"), place, "house-style")
-    assert [message.role for message in report.messages] == ["assistant", "assistant", "tool", "assistant", "tool", "assistant"]
+    assert [message.role for message in report.messages] == [
+        "assistant",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert [call.name for message in report.messages for call in message.tool_calls] == ["read", "list"]
-    assert (report.answer, report.loaded, report.usage, report.model) == ("<answer>Paris</answer>", ("SKILL.md",), None, "Composer")
+    assert (report.answer, report.loaded, report.usage, report.model) == (
+        "<answer>Paris</answer>",
+        ("SKILL.md",),
+        None,
+        "Composer",
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +224,9 @@ NAMES = ["claude_code", "codex", "copilot", "cursor", "opencode"]
         ("Not logged in · Please run /login", "", 0, "auth"),
     ],
 )
-def test_a_cli_without_a_result_is_never_a_score(name: str, stdout: str, stderr: str, code: int, kind: str) -> None:
+def test_a_cli_without_a_result_is_never_a_score(
+    name: str, stdout: str, stderr: str, code: int, kind: str
+) -> None:
     with pytest.raises(Fault) as caught:
         agent(name).report(said(stdout, stderr=stderr, code=code), PLACE, None)
     assert caught.value.kind == kind, caught.value
@@ -193,7 +234,9 @@ def test_a_cli_without_a_result_is_never_a_score(name: str, stdout: str, stderr:
 
 ANSWERED = {
     "claude_code": '{"type":"result","subtype":"success","is_error":false,"result":"%s"}',
-    "codex": '{"type":"item.completed","item":{"id":"1","type":"agent_message","text":"%s"}}\n{"type":"turn.completed"}',
+    "codex": (
+        '{"type":"item.completed","item":{"id":"1","type":"agent_message","text":"%s"}}\n{"type":"turn.completed"}'
+    ),
     "copilot": '{"type":"assistant.message","data":{"content":"%s"}}\n{"type":"result"}',
     "cursor": '{"type":"result","subtype":"success","is_error":false,"result":"%s"}',
     "opencode": '{"type":"text","part":{"text":"%s"}}\n{"type":"step_finish","part":{"reason":"stop"}}',
@@ -217,8 +260,15 @@ def test_output_that_was_cut_is_said_to_be() -> None:
 
 
 def test_a_sandbox_that_does_not_start_is_no_measurement() -> None:
-    result = {"type": "tool_result", "tool_use_id": "t", "content": "Sandbox is required but failed to initialize: no socat."}
-    lines = [{"type": "user", "message": {"content": [result]}}, {"type": "result", "subtype": "success", "result": "hm"}]
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t",
+        "content": "Sandbox is required but failed to initialize: no socat.",
+    }
+    lines = [
+        {"type": "user", "message": {"content": [result]}},
+        {"type": "result", "subtype": "success", "result": "hm"},
+    ]
     with pytest.raises(Fault) as caught:
         agent("claude_code").report(said("\n".join(map(json.dumps, lines))), PLACE, None)
     assert caught.value.kind == "sandbox"
@@ -226,5 +276,7 @@ def test_a_sandbox_that_does_not_start_is_no_measurement() -> None:
 
 def test_an_error_never_quotes_a_credential() -> None:
     with pytest.raises(Fault) as caught:
-        agent("codex").report(said(stderr="Incorrect API key provided: sk-proj-abcdefghijklmnopqrstuvwx", code=1), PLACE, None)
+        agent("codex").report(
+            said(stderr="Incorrect API key provided: sk-proj-abcdefghijklmnopqrstuvwx", code=1), PLACE, None
+        )
     assert "abcdefghijkl" not in caught.value.detail

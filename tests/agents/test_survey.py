@@ -18,26 +18,43 @@ PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 
 def test_the_tables_of_the_page_are_what_the_code_says() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    shown = re.findall(r"^\| `(\w+)` \|", page.split("<!-- table: benchmarks -->")[1].split("<!-- end -->")[0], re.MULTILINE)
+    shown = re.findall(
+        r"^\| `(\w+)` \|", page.split("<!-- table: benchmarks -->")[1].split("<!-- end -->")[0], re.MULTILINE
+    )
     plugins = {name: benchmarks.get(name) for name in shown}
     assert {"own", "searchqa"} <= set(plugins)
     assert page == with_tables(page, plugins), "write docs/agents.md anew"
 
 
 def test_a_question_runs_under_every_harness() -> None:
-    (row,) = [line for line in benchmark_table({"searchqa": benchmarks.get("searchqa")}).split("\n") if "searchqa" in line]
+    (row,) = [
+        line
+        for line in benchmark_table({"searchqa": benchmarks.get("searchqa")}).split("\n")
+        if "searchqa" in line
+    ]
     assert set(row.split(" | ")[1:-1]) == {"yes"}
     assert support_table().count("\n") == 2 + 5
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
-def test_a_check_of_the_machine_names_what_is_missing_and_what_isolates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_of_the_machine_names_what_is_missing_and_what_isolates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     program = stub(tmp_path)
     found = {one.name: one for one in survey({"CLAUDE_CODE_OAUTH_TOKEN": "t"}, {"claude_code": str(program)})}
     claude, codex = found["claude_code"], found["codex"]
-    assert (claude.path, claude.version, claude.isolated_by, claude.problem) == (str(program), "9.9.9", "CLAUDE_CODE_OAUTH_TOKEN", "")
+    assert (claude.path, claude.version, claude.isolated_by, claude.problem) == (
+        str(program),
+        "9.9.9",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "",
+    )
     assert (codex.path, codex.isolated_by) == (None, None)
     assert "npm install -g @openai/codex" in codex.problem
-    (old,) = [one for one in survey({}, {"claude_code": str(stub(tmp_path, help="--print"))}) if one.name == "claude_code"]
+    (old,) = [
+        one
+        for one in survey({}, {"claude_code": str(stub(tmp_path, help="--print"))})
+        if one.name == "claude_code"
+    ]
     assert "does not know" in old.problem

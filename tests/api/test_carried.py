@@ -1,4 +1,6 @@
-"""Skills that are measured inside an agent bring their own files along: two folders with one text are two skills."""
+"""Skills that are measured inside an agent bring their own files along: two folders with one text are two
+skills.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from skillopt.errors import RunConflict
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 
-pytestmark = [pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang"), pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang"),
+    pytest.mark.timeout(60),
+]
 TEXT = "---\nname: house\ndescription: House rules.\n---\n\nLook it up.\n"
 
 
@@ -30,12 +35,25 @@ def skill(place: Path, reference: str) -> Path:
 
 
 def settings(place: Path, *more: str) -> list[str]:
-    """Six tasks whose answer stands in a file that only one of the skills carries, inside a stand-in for Claude Code."""
+    """Six tasks whose answer stands in a file that only one of the skills carries, inside a stand-in for
+    Claude Code.
+    """
     rows = [{"id": f"t{n}", "prompt": f"READS-REFERENCE {n}", "reference": "alpha"} for n in range(6)]
     (place / "tasks.json").write_text(json.dumps(rows))
-    target = ["model.target=claude_code/anthropic:m@http://127.0.0.1:1", "model.target.api_key=sk-key-1", "model.optimizer=world"]
+    target = [
+        "model.target=claude_code/anthropic:m@http://127.0.0.1:1",
+        "model.target.api_key=sk-key-1",
+        "model.optimizer=world",
+    ]
     path = f"model.target.agent.path={stub(place)}"
-    return ["env.name=own", f"env.data_path={place / 'tasks.json'}", "env.split_ratio=2:2:2", *target, path, *more]
+    return [
+        "env.name=own",
+        f"env.data_path={place / 'tasks.json'}",
+        "env.split_ratio=2:2:2",
+        *target,
+        path,
+        *more,
+    ]
 
 
 def job_of(place: Path, *more: str) -> Job:
@@ -45,22 +63,37 @@ def job_of(place: Path, *more: str) -> Job:
 async def test_each_skill_is_installed_with_the_files_of_its_own_folder(tmp_path: Path) -> None:
     seed, right, wrong = (skill(tmp_path, name) for name in ("seed", "alpha", "beta"))
     job = job_of(tmp_path, f"env.skill_init={seed}")
-    skills = {"right": load_skill(right), "wrong": load_skill(wrong), "text": Document(TEXT), "alone": load_skill(right / "SKILL.md")}
+    skills = {
+        "right": load_skill(right),
+        "wrong": load_skill(wrong),
+        "text": Document(TEXT),
+        "alone": load_skill(right / "SKILL.md"),
+    }
     found = await api.evaluate(job, skills, ["val"], tmp_path / "eval", against="wrong")
     assert {one.skill: one.hard for one in found} == {"right": 1.0, "wrong": 0.0, "text": 0.0, "alone": 1.0}
     digests = {one.skill: one.digest for one in found}
     assert digests["right"] == digests["alone"], "one skill under two names"
     assert len(set(digests.values())) == 3
     told = json.loads((tmp_path / "eval" / "eval_summary.json").read_text())
-    assert {(one["skill"], one["comparison"]["delta"]) for one in told["comparisons"]} == {("right", 1.0), ("text", 0.0), ("alone", 1.0)}
+    assert {(one["skill"], one["comparison"]["delta"]) for one in told["comparisons"]} == {
+        ("right", 1.0),
+        ("text", 0.0),
+        ("alone", 1.0),
+    }
     assert [one["digest"] for one in told["comparisons"] if one["skill"] == "right"] == [digests["right"]]
     calls = told["spending"]["calls"]
     again = await api.evaluate(job, skills, ["val"], tmp_path / "eval", against="wrong")
     assert again == found
-    assert json.loads((tmp_path / "eval" / "eval_summary.json").read_text())["spending"]["calls"] == calls == 3 * 2 * 2
+    assert (
+        json.loads((tmp_path / "eval" / "eval_summary.json").read_text())["spending"]["calls"]
+        == calls
+        == 3 * 2 * 2
+    )
 
 
-def test_the_command_measures_folders_and_a_runs_best_skill_with_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_measures_folders_and_a_runs_best_skill_with_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right, wrong = (skill(tmp_path, name) for name in ("alpha", "beta"))
     monkeypatch.chdir(tmp_path)
     options = settings(tmp_path, "train.num_epochs=1", "env.out_root=trained", "evaluation.repeats=1")

@@ -1,4 +1,6 @@
-"""Evaluating and comparing skills: what is paired, what is left out, what is paid, and what the folder keeps."""
+"""Evaluating and comparing skills: what is paired, what is left out, what is paid, and what the
+folder keeps.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,23 @@ SKILLS = {"good": Document("# Good\n"), "bad": Document("# Bad\n")}
 def scores(skill: str, *tasks: tuple[float | None, ...], soft: float | None = None) -> Evaluated:
     """An evaluation with these hard scores, one tuple of draws a task; None is a lost row."""
     rows = [
-        RowFact(task=f"t{number:02d}", draw=draw, invalid="parse")
-        if hard is None
-        else RowFact(task=f"t{number:02d}", draw=draw, hard=hard, soft=hard if soft is None else soft)
+        (
+            RowFact(task=f"t{number:02d}", draw=draw, invalid="parse")
+            if hard is None
+            else RowFact(task=f"t{number:02d}", draw=draw, hard=hard, soft=hard if soft is None else soft)
+        )
         for number, draws in enumerate(tasks)
         for draw, hard in enumerate(draws)
     ]
-    return evaluated(target="m", target_digest="m", skill=skill, digest=skill, split="val", repeats=len(tasks[0]), rows=tuple(rows))
+    return evaluated(
+        target="m",
+        target_digest="m",
+        skill=skill,
+        digest=skill,
+        split="val",
+        repeats=len(tasks[0]),
+        rows=tuple(rows),
+    )
 
 
 def only(before: Evaluated, after: Evaluated) -> Versus:
@@ -58,11 +70,15 @@ def summary(folder: Path) -> dict[str, Any]:
 
 def losing(strikes: Callable[[Call], bool]) -> LoopbackProvider:
     """The simulated world with a provider that fails for some calls."""
-    return LoopbackProvider(world_answers(), behave=lambda call: Misbehaviour.status(500) if strikes(call) else None)
+    return LoopbackProvider(
+        world_answers(), behave=lambda call: Misbehaviour.status(500) if strikes(call) else None
+    )
 
 
 def test_a_comparison_goes_from_the_other_skill_to_the_named_one() -> None:
-    versus = only(scores("old", (0.0,), (0.0,), (1.0,), (1.0,)), scores("new", (1.0,), (1.0,), (0.0,), (1.0,)))
+    versus = only(
+        scores("old", (0.0,), (0.0,), (1.0,), (1.0,)), scores("new", (1.0,), (1.0,), (0.0,), (1.0,))
+    )
     assert (versus.skill, versus.against) == ("new", "old")
     assert versus.comparison is not None
     assert (versus.comparison.before, versus.comparison.after) == (0.5, 0.75)
@@ -70,9 +86,14 @@ def test_a_comparison_goes_from_the_other_skill_to_the_named_one() -> None:
 
 
 def test_the_task_is_the_unit_of_repeated_draws() -> None:
-    versus = only(scores("old", (0.0, 0.0), (1.0, 1.0), (0.0, 1.0)), scores("new", (1.0, 0.0), (1.0, 1.0), (1.0, 0.0)))
+    versus = only(
+        scores("old", (0.0, 0.0), (1.0, 1.0), (0.0, 1.0)), scores("new", (1.0, 0.0), (1.0, 1.0), (1.0, 0.0))
+    )
     assert versus.comparison is not None
-    assert (versus.comparison.n, versus.comparison.p) == (3, 1.0)  # one task moved; six independent rows would claim more
+    assert (versus.comparison.n, versus.comparison.p) == (
+        3,
+        1.0,
+    )  # one task moved; six independent rows would claim more
     assert versus.comparison.delta == pytest.approx(0.5 / 3)
     assert (versus.comparison.fixed, versus.comparison.broken) == (("t00",), ())
 
@@ -96,8 +117,12 @@ def test_with_more_than_a_tenth_lost_the_comparison_is_not_measured() -> None:
     assert "2 of 10 val tasks could not be measured: t00, t04" in versus.why
 
 
-@pytest.mark.parametrize(("graded", "soft", "metrics"), [(False, 0.5, 1), (True, 1.0, 2), (None, 0.5, 2), (None, 1.0, 1)])
-def test_soft_is_compared_where_the_scorer_gives_partial_credit(graded: bool | None, soft: float, metrics: int) -> None:
+@pytest.mark.parametrize(
+    ("graded", "soft", "metrics"), [(False, 0.5, 1), (True, 1.0, 2), (None, 0.5, 2), (None, 1.0, 1)]
+)
+def test_soft_is_compared_where_the_scorer_gives_partial_credit(
+    graded: bool | None, soft: float, metrics: int
+) -> None:
     found = api.comparisons([scores("old", (1.0,)), scores("new", (1.0,), soft=soft)], "old", graded=graded)
     assert [one.metric for one in found] == ["hard", "soft"][:metrics]
 
@@ -123,14 +148,23 @@ async def test_another_evaluation_in_the_same_folder_adds_to_what_is_there(tmp_p
         await api.evaluate(job, SKILLS, ["val"], tmp_path, against="bad", repeats=2, retry=QUICK)
         before = lines(tmp_path)
         compared = summary(tmp_path)["comparisons"]
-        assert [(one["skill"], one["against"], one["split"], one["comparison"]["n"]) for one in compared] == [("good", "bad", "val", 12)]
+        assert [(one["skill"], one["against"], one["split"], one["comparison"]["n"]) for one in compared] == [
+            ("good", "bad", "val", 12)
+        ]
         await api.evaluate(job, {"third": Document("# Third\n")}, ["test"], tmp_path, retry=QUICK)
         assert lines(tmp_path)[: len(before)] == before
-        assert [(row["skill"], row["split"]) for row in lines(tmp_path)[len(before) :]] == [("third", "test")] * 12
+        assert [(row["skill"], row["split"]) for row in lines(tmp_path)[len(before) :]] == [
+            ("third", "test")
+        ] * 12
         assert summary(tmp_path)["comparisons"] == compared
         assert [one["skill"] for one in summary(tmp_path)["evaluations"]] == ["good", "bad", "third"]
-        assert (summary(tmp_path)["skill"], summary(tmp_path)["n_items"]) == ("third", 12)  # the public fields are the last command's
-        await api.evaluate(job, {"good": SKILLS["good"]}, ["val"], tmp_path, retry=QUICK)  # fewer draws than before
+        assert (summary(tmp_path)["skill"], summary(tmp_path)["n_items"]) == (
+            "third",
+            12,
+        )  # the public fields are the last command's
+        await api.evaluate(
+            job, {"good": SKILLS["good"]}, ["val"], tmp_path, retry=QUICK
+        )  # fewer draws than before
         assert len(lines(tmp_path)) == len(before) + 12
     assert {(one["skill"], one["repeats"]) for one in summary(tmp_path)["evaluations"]} == {
         ("good", 2),
@@ -159,7 +193,9 @@ async def test_equal_skills_are_paid_once_and_compare_as_equal(tmp_path: Path) -
     assert [one["skill"] for one in summary(tmp_path)["evaluations"]] == ["a", "b"]
 
 
-async def test_a_row_lost_to_the_provider_leaves_its_pair_out_and_is_asked_again_later(tmp_path: Path) -> None:
+async def test_a_row_lost_to_the_provider_leaves_its_pair_out_and_is_asked_again_later(
+    tmp_path: Path,
+) -> None:
     ill = [True]
     async with losing(lambda call: ill[0] and "# Bad" in call.text and "W003005" in call.text) as provider:
         job = job_of(provider)
@@ -189,7 +225,9 @@ async def test_an_outage_takes_nothing_from_the_folder_and_names_what_is_missing
         [missing] = summary(tmp_path)["missing"]
         assert (missing["skill"], missing["split"]) == ("bad", "val")
         assert "HTTP 500" in missing["why"]
-        assert "n_items" not in summary(tmp_path)  # the public figures of one evaluation are not those of half a command
+        assert "n_items" not in summary(
+            tmp_path
+        )  # the public figures of one evaluation are not those of half a command
         ill[0] = False
         await api.evaluate(job, SKILLS, ["val"], tmp_path, against="bad", retry=QUICK)
     assert summary(tmp_path)["missing"] == []
@@ -204,7 +242,9 @@ async def test_a_graded_scorer_is_compared_on_soft_too(tmp_path: Path) -> None:
     skills = {"long": Document("Say more.\n"), "short": Document("Be brief.\n")}
     async with LoopbackProvider(lambda call: "more" if "Say more." in call.text else "less") as provider:
         model = f"compatible:m@{provider.base_url}"
-        job = make_job(["env.name=own", f"model.target={model}", f"model.optimizer={model}"], benchmark=benchmark)
+        job = make_job(
+            ["env.name=own", f"model.target={model}", f"model.optimizer={model}"], benchmark=benchmark
+        )
         await api.evaluate(job, skills, ["train"], tmp_path, against="short", retry=QUICK)
     hard, soft = summary(tmp_path)["comparisons"]
     assert (hard["metric"], hard["comparison"]["delta"]) == ("hard", 0.0)

@@ -1,4 +1,6 @@
-"""Several targets at once: one folder and budget for all, rows kept apart, and an outage that stays where it is."""
+"""Several targets at once: one folder and budget for all, rows kept apart, and an outage that stays where it
+is.
+"""
 
 from __future__ import annotations
 
@@ -52,18 +54,27 @@ def down(status: int = 500) -> LoopbackProvider:
 
 
 async def test_every_skill_is_measured_with_every_target_and_rows_are_kept_apart(tmp_path: Path) -> None:
-    async with LoopbackProvider(world_answers()) as one, LoopbackProvider(world_answers(WorldRules(noise=0.5))) as other:
+    async with (
+        LoopbackProvider(world_answers()) as one,
+        LoopbackProvider(world_answers(WorldRules(noise=0.5))) as other,
+    ):
         job, targets = both(one, other)
         found = await api.matrix(job, SKILLS, ["val"], tmp_path, targets=targets, against="bad", retry=QUICK)
         assert (one.calls, other.calls) == (24, 24)
     names = ["compatible:a", "compatible:b"]
     assert cells(found) == [(target, skill, 12, 0) for target in names for skill in SKILLS]
     assert found.evaluations[0].hard != found.evaluations[2].hard
-    assert len({(row["target"], row["skill"], row["task"]) for row in lines(tmp_path)}) == len(lines(tmp_path)) == 48
-    assert [(entry["target"], entry["skill"]) for entry in summary(tmp_path)["evaluations"]] == [(t, s) for t in names for s in SKILLS]
-    assert [(entry["target"], entry["skill"], entry["against"]) for entry in summary(tmp_path)["comparisons"]] == [
-        (name, "good", "bad") for name in names
+    assert (
+        len({(row["target"], row["skill"], row["task"]) for row in lines(tmp_path)})
+        == len(lines(tmp_path))
+        == 48
+    )
+    assert [(entry["target"], entry["skill"]) for entry in summary(tmp_path)["evaluations"]] == [
+        (t, s) for t in names for s in SKILLS
     ]
+    assert [
+        (entry["target"], entry["skill"], entry["against"]) for entry in summary(tmp_path)["comparisons"]
+    ] == [(name, "good", "bad") for name in names]
 
 
 async def test_running_again_and_adding_a_target_pays_for_what_is_new(tmp_path: Path) -> None:
@@ -79,11 +90,20 @@ async def test_running_again_and_adding_a_target_pays_for_what_is_new(tmp_path: 
 
 async def test_equal_texts_are_rolled_out_once_for_each_target(tmp_path: Path) -> None:
     twins = {"a.md": Document("# Same\n"), "b.md": Document("# Same\n")}
-    async with LoopbackProvider(world_answers(), latency=lambda call: 0.01) as one, LoopbackProvider(world_answers()) as other:
+    async with (
+        LoopbackProvider(world_answers(), latency=lambda call: 0.01) as one,
+        LoopbackProvider(world_answers()) as other,
+    ):
         job, targets = both(one, other)
         arrived: list[str] = []
         found = await api.matrix(
-            job, twins, ["val"], tmp_path, targets=targets, sinks=[lambda event: arrived.append(event.type)], retry=QUICK
+            job,
+            twins,
+            ["val"],
+            tmp_path,
+            targets=targets,
+            sinks=[lambda event: arrived.append(event.type)],
+            retry=QUICK,
         )
         assert (one.calls, other.calls) == (12, 12)
     assert arrived.count("arrived") == 24
@@ -98,7 +118,10 @@ async def test_the_budget_holds_over_all_targets_together(tmp_path: Path, unit: 
         job, targets = both(one, other, *settings, f"budget.{unit}={limit}")
         found = await api.matrix(job, SKILLS, ["val"], tmp_path, targets=targets, retry=QUICK)
         assert isinstance(found.stopped, BudgetSpent)
-        assert (cells(found)[0], len(found.evaluations) + len(found.missing)) == (("compatible:a", "good", 12, 0), 4)
+        assert (cells(found)[0], len(found.evaluations) + len(found.missing)) == (
+            ("compatible:a", "good", 12, 0),
+            4,
+        )
         spending = summary(tmp_path)["spending"]
         assert spending[unit] <= limit
         assert spending["calls"] == one.calls + other.calls < 48
@@ -132,7 +155,10 @@ async def test_what_an_outage_left_open_is_all_that_is_asked_for_later(tmp_path:
     def behave(call: Call) -> Misbehaviour | None:
         return Misbehaviour.status(500) if ill[0] and "# Bad" in call.text else None
 
-    async with LoopbackProvider(world_answers(), behave=behave) as one, LoopbackProvider(world_answers()) as other:
+    async with (
+        LoopbackProvider(world_answers(), behave=behave) as one,
+        LoopbackProvider(world_answers()) as other,
+    ):
         job, targets = both(one, other)
         first = await api.matrix(job, SKILLS, ["val"], tmp_path, targets=targets, retry=ONCE)
         assert ("compatible:b", "bad", 12, 0) in cells(first)
@@ -147,7 +173,10 @@ async def test_what_an_outage_left_open_is_all_that_is_asked_for_later(tmp_path:
 
 
 async def test_a_cell_that_was_complete_when_somebody_stopped_it_is_kept(tmp_path: Path) -> None:
-    async with LoopbackProvider(world_answers()) as quick, LoopbackProvider(world_answers(), latency=lambda call: 3) as slow:
+    async with (
+        LoopbackProvider(world_answers()) as quick,
+        LoopbackProvider(world_answers(), latency=lambda call: 3) as slow,
+    ):
         job, targets = both(quick, slow, "env.workers=60")
         work = asyncio.ensure_future(api.matrix(job, SKILLS, ["val"], tmp_path, targets=targets, retry=ONCE))
         for _ in range(100):
@@ -174,7 +203,9 @@ async def test_the_same_model_at_another_endpoint_is_no_other_target(tmp_path: P
 async def test_the_same_model_with_other_sampling_keeps_rows_of_its_own(tmp_path: Path) -> None:
     async with LoopbackProvider(world_answers()) as provider:
         for more in ((), ("model.target.temperature=0.7",)):
-            await api.evaluate(job_of("a", provider, *more), {"good": SKILLS["good"]}, ["val"], tmp_path, retry=QUICK)
+            await api.evaluate(
+                job_of("a", provider, *more), {"good": SKILLS["good"]}, ["val"], tmp_path, retry=QUICK
+            )
         assert provider.calls == 24
     assert len({(row["target_digest"], row["task"]) for row in lines(tmp_path)}) == len(lines(tmp_path)) == 24
     assert len(summary(tmp_path)["evaluations"]) == 2

@@ -1,4 +1,6 @@
-"""Self-made questions over four Treasury Bulletins: each answer is computed here from the figures in the text, none is OfficeQA's own."""
+"""Self-made questions over four Treasury Bulletins: each answer is computed here from the figures in the
+text, none is OfficeQA's own.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def _plain(number: float) -> str:
 QUESTIONS = (
     Question(
         id="self-made-1941-deficit",
-        text="By how much did total expenditures exceed total receipts in the first half of fiscal year 1941, in millions of dollars?",
+        text=(
+            "By how much did total expenditures exceed total receipts in the first half of fiscal year 1941,"
+            " in millions of dollars?"
+        ),
         file="treasury_bulletin_1941_01.txt",
         rows=("| Total expenditures |", "| Total receipts |"),
         columns=(6,),
@@ -37,7 +42,10 @@ QUESTIONS = (
     ),
     Question(
         id="self-made-1941-share",
-        text="What percentage of total receipts was income tax in the first six months of fiscal year 1941, to two decimals?",
+        text=(
+            "What percentage of total receipts was income tax in the first six months of fiscal year 1941, to"
+            " two decimals?"
+        ),
         file="treasury_bulletin_1941_01.txt",
         rows=("| Income tax |", "| Total receipts |"),
         columns=(6,),
@@ -45,7 +53,10 @@ QUESTIONS = (
     ),
     Question(
         id="self-made-1941-customs",
-        text="By how many million dollars did customs receipts change from the first six months of fiscal 1940 to those of 1941?",
+        text=(
+            "By how many million dollars did customs receipts change from the first six months of fiscal 1940"
+            " to those of 1941?"
+        ),
         file="treasury_bulletin_1941_01.txt",
         rows=("| Customs |",),
         columns=(5, 6),
@@ -53,7 +64,10 @@ QUESTIONS = (
     ),
     Question(
         id="self-made-1939-receipts",
-        text="What were total receipts of fiscal year 1938 as the summary of December 1939 gives them, in millions of dollars?",
+        text=(
+            "What were total receipts of fiscal year 1938 as the summary of December 1939 gives them, in"
+            " millions of dollars?"
+        ),
         file="treasury_bulletin_1939_12.txt",
         rows=("| Total Receipts.................... |",),
         columns=(1,),
@@ -61,7 +75,10 @@ QUESTIONS = (
     ),
     Question(
         id="self-made-1939-debt",
-        text="Give the total debt increase of fiscal years 1938 and 1939 in this order, in millions of dollars.",
+        text=(
+            "Give the total debt increase of fiscal years 1938 and 1939 in this order, in millions of"
+            " dollars."
+        ),
         file="treasury_bulletin_1939_12.txt",
         rows=("| Total debt increase.................... |",),
         columns=(1, 2),
@@ -69,7 +86,10 @@ QUESTIONS = (
     ),
     Question(
         id="self-made-1944-debt",
-        text="By what factor did the total public debt outstanding grow over the first two columns of the summary, to three decimals?",
+        text=(
+            "By what factor did the total public debt outstanding grow over the first two columns of the"
+            " summary, to three decimals?"
+        ),
         file="treasury_bulletin_1944_01.txt",
         rows=("| Total public debt outstanding. |",),
         columns=(1, 2),
@@ -77,7 +97,10 @@ QUESTIONS = (
     ),
     Question(
         id="self-made-1944-war",
-        text="Which share of total expenditures went to war activities in the third column of the budget? Answer as a fraction of one.",
+        text=(
+            "Which share of total expenditures went to war activities in the third column of the budget?"
+            " Answer as a fraction of one."
+        ),
         file="treasury_bulletin_1944_01.txt",
         rows=("| Total war activities.... |", "| Total expenditures 6/..... |"),
         columns=(3,),
@@ -85,7 +108,10 @@ QUESTIONS = (
     ),
     Question(
         id="self-made-2020-deficit",
-        text="What was the total surplus or deficit of fiscal year 2020 in trillions of dollars, to three decimals?",
+        text=(
+            "What was the total surplus or deficit of fiscal year 2020 in trillions of dollars, to three"
+            " decimals?"
+        ),
         file="treasury_bulletin_2020_12.txt",
         rows=("| 2020 | 34",),
         columns=(7,),
@@ -106,14 +132,18 @@ def figures(question: Question, lines: Sequence[str]) -> list[float]:
     """The figures that a question needs, out of lines of its document."""
     found = []
     for row in question.rows:
-        cells = [cell.strip() for cell in next(line for line in lines if line.startswith(row)).split("|")[1:-1]]
+        cells = [
+            cell.strip() for cell in next(line for line in lines if line.startswith(row)).split("|")[1:-1]
+        ]
         found += [float(cells[column].replace(",", "").replace("+", "")) for column in question.columns]
     return found
 
 
 def answer(question: Question, folder: Path) -> str:
     """The reference, computed from the document itself."""
-    return question.work_out(figures(question, (folder / question.file).read_text(encoding="utf-8").splitlines()))
+    return question.work_out(
+        figures(question, (folder / question.file).read_text(encoding="utf-8").splitlines())
+    )
 
 
 def as_row(question: Question, folder: Path) -> Mapping[str, Any]:
@@ -133,5 +163,7 @@ def write_splits(folder: Path, documents: Path) -> Path:
     """A folder with splits of the self-made questions."""
     for split, questions in (("train", QUESTIONS[0::3]), ("val", QUESTIONS[1::3]), ("test", QUESTIONS[2::3])):
         (folder / split).mkdir(parents=True)
-        (folder / split / "rows.json").write_text(json.dumps([as_row(question, documents) for question in questions]))
+        (folder / split / "rows.json").write_text(
+            json.dumps([as_row(question, documents) for question in questions])
+        )
     return folder

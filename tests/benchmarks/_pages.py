@@ -1,4 +1,6 @@
-"""Document pages that the tests draw themselves as PNG images, and an eye that reads them back from the pixels alone."""
+"""Document pages that the tests draw themselves as PNG images, and an eye that reads them back from the
+pixels alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A small data folder in the form of SpreadsheetBench, made here: every task wants the numbers of column A doubled in column B."""
+"""A small data folder in the form of SpreadsheetBench, made here: every task wants the numbers of column A
+doubled in column B.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,15 @@ def write_book(path: Path, cells: dict[str, Any], sheet: str = "Data") -> None:
     book.save(path)
 
 
-def write_cases(folder: Path, name: str, values: Sequence[Sequence[int]], ends: tuple[str, str] = ("_input", "_answer")) -> None:
+def write_cases(
+    folder: Path, name: str, values: Sequence[Sequence[int]], ends: tuple[str, str] = ("_input", "_answer")
+) -> None:
     for number, case in enumerate(values, start=1):
-        given = {"A1": "Number", "B1": "Double", **{f"A{row}": value for row, value in enumerate(case, start=2)}}
+        given = {
+            "A1": "Number",
+            "B1": "Double",
+            **{f"A{row}": value for row, value in enumerate(case, start=2)},
+        }
         doubled = {f"B{row}": 2 * value for row, value in enumerate(case, start=2)}
         write_book(folder / f"{number}_{name}{ends[0]}.xlsx", given)
         write_book(folder / f"{number}_{name}{ends[1]}.xlsx", {**given, **doubled, "D1": GOLDEN_MARK})
@@ -66,7 +74,13 @@ def make_data(root: Path, count: int = 5, cases: int = 3, **changes: Any) -> Pat
 
 def bench(root: Path, **settings: Any) -> SpreadsheetBench:
     """The benchmark over such a folder, all in train and val."""
-    given = {"data_path": root / "dataset.json", "split_ratio": "1:1:0", "mode": "single", "code_timeout": 20, **settings}
+    given = {
+        "data_path": root / "dataset.json",
+        "split_ratio": "1:1:0",
+        "mode": "single",
+        "code_timeout": 20,
+        **settings,
+    }
     made = PLUGIN(SpreadsheetSettings(**given))
     assert isinstance(made, SpreadsheetBench)
     return made
@@ -74,4 +88,9 @@ def bench(root: Path, **settings: Any) -> SpreadsheetBench:
 
 def replied(code: str | None) -> Trajectory:
     """A rollout whose reply holds this program."""
-    return Trajectory(messages=(), answer="Done." if code is None else f"Here it is.\n\n```python\n{code}\n```\n", calls=1, usage=None)
+    return Trajectory(
+        messages=(),
+        answer="Done." if code is None else f"Here it is.\n\n```python\n{code}\n```\n",
+        calls=1,
+        usage=None,
+    )

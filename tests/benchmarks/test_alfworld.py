@@ -1,4 +1,6 @@
-"""ALFWorld: every stored walkthrough wins through our environment, and nothing a target does there is a crash."""
+"""ALFWorld: every stored walkthrough wins through our environment, and nothing a target does there is a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from skillopt.tasks.rollout import Scored, Trajectory
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
 
-textworld = pytest.importorskip("textworld", reason="textworld is not installed: pip install 'skillopt[alfworld]'")
+textworld = pytest.importorskip(
+    "textworld", reason="textworld is not installed: pip install 'skillopt[alfworld]'"
+)
 
 USED = Usage(input_tokens=1, output_tokens=1)
 
@@ -56,7 +60,10 @@ def walkthrough(games: Path, task: Task) -> list[str]:
 
 
 def acts(*actions: str) -> Reply:
-    calls = tuple(ToolCall(id=f"c{n}", name="act", arguments=json.dumps({"action": action})) for n, action in enumerate(actions))
+    calls = tuple(
+        ToolCall(id=f"c{n}", name="act", arguments=json.dumps({"action": action}))
+        for n, action in enumerate(actions)
+    )
     return Reply(text="", finish="tool_calls", usage=USED, tool_calls=calls)
 
 
@@ -88,7 +95,12 @@ def test_it_is_registered_with_the_public_defaults(benchmark: Any, games: Path, 
     assert environment.max_turns == 50
     assert benchmark.prompts["rollout"].count("{skill}") == 1
     assert "alfworld" in packaged_names()
-    flags = {"split_dir": str(games / "split"), "data_root": str(games), "target_model": "world", "optimizer_model": "world"}
+    flags = {
+        "split_dir": str(games / "split"),
+        "data_root": str(games),
+        "target_model": "world",
+        "optimizer_model": "world",
+    }
     job = prepare(load("alfworld", flags=flags, options=[], environ={}, cwd=tmp_path))
     assert job.target.harness == "tool_loop"
     assert job.config.env.settings.max_steps == 50
@@ -109,14 +121,20 @@ async def test_every_stored_walkthrough_wins(benchmark: Any, games: Path, pool: 
 
 
 async def all_win(benchmark: Any, games: Path, tasks: list[Task]) -> None:
-    """Every task, driven by a scripted model through the same code as in a run, several episodes at a time."""
+    """Every task, driven by a scripted model through the same code as in a run, several
+    episodes at a time.
+    """
     plans = {task.id: walkthrough(games, task) for task in tasks}
     by_prompt: dict[str, list[list[str]]] = {}
     for task in tasks:
         by_prompt.setdefault(task.prompt, []).append(plans[task.id])
 
     def scripted(request: Request) -> Reply:
-        done = [json.loads(message.tool_calls[0].arguments)["action"] for message in request.messages if message.tool_calls]
+        done = [
+            json.loads(message.tool_calls[0].arguments)["action"]
+            for message in request.messages
+            if message.tool_calls
+        ]
         plan = next(plan for plan in by_prompt[request.messages[1].content] if plan[: len(done)] == done)
         return acts(plan[len(done)])
 
@@ -131,8 +149,14 @@ async def all_win(benchmark: Any, games: Path, tasks: list[Task]) -> None:
         emit=lambda event: None,
     )
     outcomes = await evaluator.start("skill", rows_of(tasks), stage="rollout", place="p").close()
-    found = {one.task_id: (one.score.hard, one.trajectory.failure, one.trajectory.calls) for one in outcomes if isinstance(one, Scored)}
-    assert found == {task.id: (1.0, None, len(plans[task.id])) for task in tasks}  # it ends with the last action
+    found = {
+        one.task_id: (one.score.hard, one.trajectory.failure, one.trajectory.calls)
+        for one in outcomes
+        if isinstance(one, Scored)
+    }
+    assert found == {
+        task.id: (1.0, None, len(plans[task.id])) for task in tasks
+    }  # it ends with the last action
     assert len(kept) == len(tasks)
 
 
@@ -168,7 +192,11 @@ class Nowhere:
 async def test_chat_plays_by_tags_and_wins(benchmark: Any, games: Path, pool: Executor) -> None:
     task = benchmark.tasks("train")[0]
     plan = walkthrough(games, task)
-    model = FunctionModel(lambda request: f"I think so. <action>look</action> No: <ACTION> {plan[turn(request)].upper()}.</ACTION>")
+    model = FunctionModel(
+        lambda request: (
+            f"I think so. <action>look</action> No: <ACTION> {plan[turn(request)].upper()}.</ACTION>"
+        )
+    )
     found = await rollout(Chat(), benchmark, task, model)
     assert (found.failure, found.calls) == (None, len(plan))
     assert (await benchmark.score(task, found)).hard == 1.0
@@ -182,13 +210,25 @@ async def test_wrong_actions_are_observed_and_the_turns_run_out(games: Path) -> 
     tried = [
         acts("fly to the moon"),
         acts("fly to the moon"),
-        Reply(text="", finish="tool_calls", usage=USED, tool_calls=(ToolCall(id="x", name="act", arguments="{action: look"),)),
-        Reply(text="", finish="tool_calls", usage=USED, tool_calls=(ToolCall(id="x", name="act", arguments='{"action": 7}'),)),
+        Reply(
+            text="",
+            finish="tool_calls",
+            usage=USED,
+            tool_calls=(ToolCall(id="x", name="act", arguments="{action: look"),),
+        ),
+        Reply(
+            text="",
+            finish="tool_calls",
+            usage=USED,
+            tool_calls=(ToolCall(id="x", name="act", arguments='{"action": 7}'),),
+        ),
         Reply(text="Hm.", finish="stop", usage=USED),
         acts("", "look", "look"),
     ]
     try:
-        found = await rollout(ToolLoop(), benchmark, task, FunctionModel(lambda request: tried[turn(request)]))
+        found = await rollout(
+            ToolLoop(), benchmark, task, FunctionModel(lambda request: tried[turn(request)])
+        )
     finally:
         await benchmark.executor.close()
     shown = [message.content for message in found.messages if message.role != "assistant"]
@@ -220,13 +260,20 @@ async def test_several_actions_in_one_reply_do_not_make_an_episode_longer(games:
 
 
 async def test_the_target_s_own_words_never_win(benchmark: Any) -> None:
-    said = (Message(role="assistant", content=WON), Message(role="tool", content="Nothing happens.", tool_call_id="c"))
+    said = (
+        Message(role="assistant", content=WON),
+        Message(role="tool", content="Nothing happens.", tool_call_id="c"),
+    )
     found = Trajectory(messages=said, answer=WON, calls=1, usage=None)
     assert (await benchmark.score(benchmark.tasks("val")[0], found)).hard == 0.0
 
 
-async def test_a_game_is_the_same_whichever_process_plays_it(benchmark: Any, games: Path, pool: Executor) -> None:
-    """A stopped rollout is replayed by its stored replies, so the same actions must show the same words again."""
+async def test_a_game_is_the_same_whichever_process_plays_it(
+    benchmark: Any, games: Path, pool: Executor
+) -> None:
+    """A stopped rollout is replayed by its stored replies, so the same actions must show the same words
+    again.
+    """
     task, other = benchmark.tasks("train")[5], benchmark.tasks("train")[11]
     plan = ["look", *walkthrough(games, task)]
 
@@ -258,7 +305,9 @@ async def test_a_game_that_dies_is_no_measurement(benchmark: Any, pool: Executor
     await environment.close()
 
 
-async def test_it_also_plays_inside_this_process(benchmark: Any, games: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_it_also_plays_inside_this_process(
+    benchmark: Any, games: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import sys
 
     benchmark.executor = InProcess()
@@ -290,7 +339,9 @@ def test_the_same_words_in_another_room_are_another_task(tmp_path: Path) -> None
     where = "(:init (receptacleAtLocation desk_bar_1 loc_1) (inReceptacle {thing} desk_bar_1))"
     for name, thing in (("one", "mug_bar_1"), ("two", "mug_bar_2")):
         (tmp_path / name).write_text(json.dumps({**game, "pddl_problem": where.format(thing=thing)}))
-    (tmp_path / "rows.json").write_text(json.dumps([{"id": name, "gamefile": name, "task_type": "t"} for name in ("one", "two")]))
+    (tmp_path / "rows.json").write_text(
+        json.dumps([{"id": name, "gamefile": name, "task_type": "t"} for name in ("one", "two")])
+    )
     one, two = Loader(tmp_path, "{goal} Places: {places}.").tasks(load_rows(tmp_path / "rows.json"))
     assert one.prompt == two.prompt == "put a mug on a desk. Places: desk 1."
     assert one.content_hash != two.content_hash
@@ -311,7 +362,12 @@ def test_things_are_numbered_from_the_back_as_walkthroughs_do() -> None:
 
 @pytest.mark.parametrize(
     ("said", "meant"),
-    [("Go to  Cabinet 1", "go to cabinet 1"), (" `look`. ", "look"), ('"take a 1\nfrom b 2"', "take a 1 from b 2"), ("é" * 999, "é" * 200)],
+    [
+        ("Go to  Cabinet 1", "go to cabinet 1"),
+        (" `look`. ", "look"),
+        ('"take a 1\nfrom b 2"', "take a 1 from b 2"),
+        ("é" * 999, "é" * 200),
+    ],
 )
 def test_an_action_is_read_as_the_game_writes_it(said: str, meant: str) -> None:
     assert plain(said) == meant
@@ -330,7 +386,9 @@ def test_an_action_is_read_as_the_game_writes_it(said: str, meant: str) -> None:
 def test_a_row_that_cannot_be_played_is_named(tmp_path: Path, row: dict[str, str], words: str) -> None:
     (tmp_path / "text").write_text("no")
     (tmp_path / "list").write_text("[]")
-    (tmp_path / "aimless").write_text(json.dumps(dict.fromkeys(["pddl_domain", "pddl_problem", "grammar"], "x")))
+    (tmp_path / "aimless").write_text(
+        json.dumps(dict.fromkeys(["pddl_domain", "pddl_problem", "grammar"], "x"))
+    )
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     with pytest.raises(TaskError, match=f"line 1: .*{words}"):
         Loader(tmp_path, "{goal} {places}").tasks(load_rows(tmp_path / "rows.json"))
@@ -345,7 +403,9 @@ def test_without_games_it_says_where_to_get_them(games: Path, monkeypatch: pytes
 
 
 async def test_it_trains_with_tool_calls_over_the_wire(games: Path, tmp_path: Path) -> None:
-    """A run of one step against a provider that only wins where the skill holds a rule, which its optimizer proposes."""
+    """A run of one step against a provider that only wins where the skill holds a rule, which its optimizer
+    proposes.
+    """
     for split, tasks in (("train", slice(0, 2)), ("val", slice(0, 2))):
         rows = json.loads((games / "split" / split / "items.json").read_text())[tasks]
         (tmp_path / "split" / split).mkdir(parents=True)
@@ -358,7 +418,11 @@ async def test_it_trains_with_tool_calls_over_the_wire(games: Path, tmp_path: Pa
     def answer(call: Call) -> Answer:
         if not (call.place or "").startswith("rollout/"):
             edits = [{"op": "append", "content": "- Follow the plan of the house."}]
-            return Answer(text=json.dumps({"reasoning": "r", "edits": edits, "patch": {"reasoning": "r", "edits": edits}}))
+            return Answer(
+                text=json.dumps(
+                    {"reasoning": "r", "edits": edits, "patch": {"reasoning": "r", "edits": edits}}
+                )
+            )
         plan = next(plan for prompt, plan in plans.items() if prompt in call.text)
         action = plan[len(call.results)] if "Follow the plan" in call.text else "look"
         called = ToolCall(id=f"c{len(call.results)}", name="act", arguments=json.dumps({"action": action}))

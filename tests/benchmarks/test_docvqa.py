@@ -1,4 +1,6 @@
-"""DocVQA: the public CSV form, pages drawn by the test and seen through a real wire, ANLS, and a ratio split that works."""
+"""DocVQA: the public CSV form, pages drawn by the test and seen through a real wire, ANLS, and a ratio split
+that works.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def write(folder: Path, count: int = 20) -> Path:
         (folder / "images" / f"p{n}.png").write_bytes(draw(number(n)))
         shown = number(n)[::-1] if n % 2 else number(n)
         topic = "mirror" if n % 2 else "plain"
-        lines.append(f"{500 + n},What is number {n}?,\"['{shown}', 'No. {shown}']\",images/p{n}.png,{topic},{n},abcd{n}")
+        lines.append(
+            f"{500 + n},What is number {n}?,\"['{shown}', 'No."
+            f" {shown}']\",images/p{n}.png,{topic},{n},abcd{n}"
+        )
     file = folder / "all.csv"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -70,7 +75,9 @@ def test_the_public_columns_are_understood_and_a_ratio_divides_the_file(tmp_path
         ({"questionId": 1, "answers": ["a", 12]}, ["a", "12"]),
     ],
 )
-def test_answers_come_as_python_json_or_plain(tmp_path: Path, fields: dict[str, Any], answers: list[str] | None) -> None:
+def test_answers_come_as_python_json_or_plain(
+    tmp_path: Path, fields: dict[str, Any], answers: list[str] | None
+) -> None:
     (tmp_path / "p.png").write_bytes(draw("1"))
     (tmp_path / "a.jsonl").write_text(json.dumps({"question": "Q?", "image_path": "p.png", **fields}) + "\n")
     rows = load_rows(tmp_path / "a.jsonl")
@@ -83,7 +90,9 @@ def test_answers_come_as_python_json_or_plain(tmp_path: Path, fields: dict[str, 
 
 def test_a_path_in_the_question_is_taken_out_of_it(tmp_path: Path) -> None:
     (tmp_path / "p.png").write_bytes(draw("1"))
-    (tmp_path / "a.jsonl").write_text(json.dumps({"id": 1, "question": "What date?\ndocument_path: p.png", "answer": "x"}) + "\n")
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"id": 1, "question": "What date?\ndocument_path: p.png", "answer": "x"}) + "\n"
+    )
     (task,) = _Reader(None, "high").tasks(load_rows(tmp_path / "a.jsonl"))
     assert task.prompt == "## Question\n\nWhat date?"
     assert task.images[0].detail == "high"
@@ -100,12 +109,16 @@ def test_a_path_in_the_question_is_taken_out_of_it(tmp_path: Path) -> None:
         ({"image_path": "page.tiff"}, "'page.tiff' is no image that models take"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_named_by_line(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+def test_a_row_that_cannot_be_used_is_named_by_line(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
     (tmp_path / "page.tiff").write_bytes(b"II*")
     (tmp_path / "p.png").write_bytes(draw("1"))
     row = {"questionId": 1, "question": "Q?", "answer": "x", "image_path": "p.png", **changes}
     (tmp_path / "a.jsonl").write_text(
-        json.dumps({**row, "questionId": 0, "image_path": "p.png", "question": "Q?", "answer": "x"}) + "\n" + json.dumps(row)
+        json.dumps({**row, "questionId": 0, "image_path": "p.png", "question": "Q?", "answer": "x"})
+        + "\n"
+        + json.dumps(row)
     )
     with pytest.raises(TaskError) as caught:
         _Reader(None, None).tasks(load_rows(tmp_path / "a.jsonl"))
@@ -118,7 +131,9 @@ async def test_scores_are_anls(tmp_path: Path) -> None:
     task = benchmark.tasks("train")[0]
     exact = str(task.reference[0])
     for answer, hard, soft in ((exact, 1, 1), (exact[:4] + "x", 0, 0.8), ("nothing of it", 0, 0)):
-        found = await benchmark.score(task, Trajectory(messages=(), answer=f"<answer>{answer}</answer>", calls=1, usage=None))
+        found = await benchmark.score(
+            task, Trajectory(messages=(), answer=f"<answer>{answer}</answer>", calls=1, usage=None)
+        )
         assert (found.hard, found.soft) == (hard, pytest.approx(soft))
 
 
@@ -135,7 +150,9 @@ def test_another_page_or_another_detail_is_another_task(tmp_path: Path) -> None:
 def sees(call: Call) -> str:
     """A provider with eyes: it reads the number off the pixels, and backwards only once the skill says so."""
     if not (call.place or "").startswith("rollout/"):
-        return json.dumps({"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": RULE}]}})
+        return json.dumps(
+            {"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": RULE}]}}
+        )
     (image,) = [part for part in call.body["messages"][-1]["content"] if part["type"] == "image_url"]
     seen = read(image["image_url"]["url"])
     n = int(call.text.rpartition("number ")[2].rstrip("?"))
@@ -153,9 +170,18 @@ async def test_a_run_on_drawn_pages_through_a_provider_that_sees_learns_to_read_
 
     async with LoopbackProvider(answer) as provider:
         model = f"compatible:m@{provider.base_url}"
-        options = ["env.data_path=all.csv", "env.split_ratio=1:1:1", "env.image_detail=high", "train.num_epochs=1"]
+        options = [
+            "env.data_path=all.csv",
+            "env.split_ratio=1:1:1",
+            "env.image_detail=high",
+            "train.num_epochs=1",
+        ]
         resolved = load(
-            "docvqa", flags={}, options=[*options, f"model.target={model}", f"model.optimizer={model}"], environ={}, cwd=tmp_path
+            "docvqa",
+            flags={},
+            options=[*options, f"model.target={model}", f"model.optimizer={model}"],
+            environ={},
+            cwd=tmp_path,
         )
         async with Engine(prepare(resolved), tmp_path / "run") as engine:
             result = await api.train(engine)

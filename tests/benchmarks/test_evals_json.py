@@ -25,15 +25,24 @@ RULE = "Name the unit after every number."
 def skill(folder: Path, cases: list[Any], key: str = "evals") -> Path:
     """A skill folder with evals."""
     (folder / "evals" / "files").mkdir(parents=True)
-    (folder / "SKILL.md").write_text(f"---\nname: {folder.name}\ndescription: Reads tables.\n---\n\n# Tables\n\nAnswer briefly.\n")
+    (folder / "SKILL.md").write_text(
+        f"---\nname: {folder.name}\ndescription: Reads tables.\n---\n\n# Tables\n\nAnswer briefly.\n"
+    )
     (folder / "evals" / "files" / "sales.csv").write_text("month,sales\nMarch,3\n")
     (folder / "evals" / "files" / "chart.png").write_bytes(b"\x89PNG\xff")
-    (folder / "evals" / "evals.json").write_text(json.dumps({"skill_name": folder.name, key: cases}, indent=1))
+    (folder / "evals" / "evals.json").write_text(
+        json.dumps({"skill_name": folder.name, key: cases}, indent=1)
+    )
     return folder
 
 
 def case(number: int, **changes: Any) -> dict[str, Any]:
-    given = {"id": number, "prompt": f"Sum up month {number}.", "expected_output": "One sentence.", "assertions": [f"Names month {number}"]}
+    given = {
+        "id": number,
+        "prompt": f"Sum up month {number}.",
+        "expected_output": "One sentence.",
+        "assertions": [f"Names month {number}"],
+    }
     return {**given, **changes}
 
 
@@ -55,24 +64,39 @@ def test_it_is_registered_and_wants_a_judge(tmp_path: Path) -> None:
     [
         ({"assertions": ["Names March", " Is short "]}, ["Names March", "Is short"]),
         ({"assertions": None, "expectations": ["Names March"]}, ["Names March"]),
-        ({"assertions": ["Names March"], "expectations": ["Names March", "Is short"]}, ["Names March", "Is short"]),
         (
-            {"assertions": [{"text": "Names March", "type": "quality"}, {"name": "x", "description": "Is short"}]},
+            {"assertions": ["Names March"], "expectations": ["Names March", "Is short"]},
             ["Names March", "Is short"],
         ),
-        ({"assertions": [{"name": "m", "type": "not_contains", "value": "April"}]}, ["The output: not contains 'April'"]),
+        (
+            {
+                "assertions": [
+                    {"text": "Names March", "type": "quality"},
+                    {"name": "x", "description": "Is short"},
+                ]
+            },
+            ["Names March", "Is short"],
+        ),
+        (
+            {"assertions": [{"name": "m", "type": "not_contains", "value": "April"}]},
+            ["The output: not contains 'April'"],
+        ),
         ({"assertions": []}, ["The result is what was expected: One sentence."]),
         ({"assertions": None}, ["The result is what was expected: One sentence."]),
     ],
 )
-def test_assertions_and_expectations_are_criteria_in_every_shape(tmp_path: Path, changes: dict[str, Any], rubric: list[str]) -> None:
+def test_assertions_and_expectations_are_criteria_in_every_shape(
+    tmp_path: Path, changes: dict[str, Any], rubric: list[str]
+) -> None:
     task = tasks(tmp_path / "tables", [case(1, **changes)])["1"]
     assert task.data["rubric"] == rubric
     assert (task.prompt, task.reference) == ("Sum up month 1.", "One sentence.")
 
 
 def test_the_file_is_found_from_the_folder_from_the_skill_and_by_itself(tmp_path: Path) -> None:
-    folder = skill(tmp_path / "tables", [case(1), {"name": "by-name", "prompt": "p", "expectations": ["x"]}], key="cases")
+    folder = skill(
+        tmp_path / "tables", [case(1), {"name": "by-name", "prompt": "p", "expectations": ["x"]}], key="cases"
+    )
     for path in (folder, folder / "SKILL.md", folder / "evals" / "evals.json"):
         assert [row.data.get("id", row.data.get("name")) for row in load_evals(path)] == [1, "by-name"]
     with pytest.raises(TaskError, match=r"holds no evals/evals\.json"):
@@ -106,7 +130,9 @@ def test_a_cases_files_are_shown_in_its_prompt_or_left_to_an_agent(tmp_path: Pat
         ({"files": ["evals/files/chart.png"]}, "chart.png is no text. Set env.show_files to false"),
     ],
 )
-def test_a_case_that_cannot_be_used_is_named_by_line(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+def test_a_case_that_cannot_be_used_is_named_by_line(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
     (tmp_path / "outside.txt").write_text("x")
     with pytest.raises(TaskError) as caught:
         tasks(tmp_path / "tables", [case(1), case(2, **changes)])
@@ -120,14 +146,19 @@ def test_an_agent_whose_work_is_judged_does_not_get_the_evals(tmp_path: Path) ->
     (folder / "references" / "units.md").write_text("kg")
     seed = load_skill(folder)
     install_skill(seed.document.text, tmp_path / "workspace", seed)
-    assert sorted(path.name for path in (tmp_path / "workspace" / "tables").rglob("*") if path.is_file()) == ["SKILL.md", "units.md"]
+    assert sorted(path.name for path in (tmp_path / "workspace" / "tables").rglob("*") if path.is_file()) == [
+        "SKILL.md",
+        "units.md",
+    ]
     before = carried_digest(seed)
     (folder / "evals" / "evals.json").write_text("{}")
     assert carried_digest(seed) == before
 
 
 async def test_a_skill_is_trained_on_its_own_evals(tmp_path: Path) -> None:
-    folder = skill(tmp_path / "tables", [case(n, assertions=[f"Gives the unit of month {n}"]) for n in range(12)])
+    folder = skill(
+        tmp_path / "tables", [case(n, assertions=[f"Gives the unit of month {n}"]) for n in range(12)]
+    )
 
     def answer(call: Call) -> str:
         place = call.place or ""
@@ -135,8 +166,12 @@ async def test_a_skill_is_trained_on_its_own_evals(tmp_path: Path) -> None:
             return "3 kg" if RULE in call.text else "3"
         if place.startswith("judge/"):
             met = "3 kg" in call.text
-            return json.dumps({"findings": [{"criterion": 1, "evidence": "3 kg" if met else "3", "met": met}]})
-        return json.dumps({"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": RULE}]}})
+            return json.dumps(
+                {"findings": [{"criterion": 1, "evidence": "3 kg" if met else "3", "met": met}]}
+            )
+        return json.dumps(
+            {"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": RULE}]}}
+        )
 
     async with LoopbackProvider(answer) as provider:
         model = f"compatible:m@{provider.base_url}"

@@ -1,4 +1,6 @@
-"""The two gbrain seeds: their rows load as they are, a deficient skill scores nothing, and training repairs it."""
+"""The two gbrain seeds: their rows load as they are, a deficient skill scores nothing, and training repairs
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def target(call: Call) -> str:
     """A simulated writer that does what its skill says, and nothing more."""
     skill = call.text.partition("## How to answer")[0]
     if "Thorough Analyst" in skill:
-        return BRIEF if SHORT in skill else f"{BRIEF} " + "On the other hand, there is another side to this. " * 40
+        return (
+            BRIEF
+            if SHORT in skill
+            else f"{BRIEF} " + "On the other hand, there is another side to this. " * 40
+        )
     return f"{BRIEF}\n\n## Key Risks\n\n- Cost.\n\nConfidence: medium" if SECTION in skill else BRIEF
 
 
@@ -37,13 +43,17 @@ def scripted(fix: str) -> Callable[[Call], str]:
             return f"<answer>{target(call)}</answer>"
         assert "checks failed" in call.text
         assert "hd-0" not in call.text  # no held-out row reaches the optimizer
-        return json.dumps({"batch_size": 5, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": fix}]}})
+        return json.dumps(
+            {"batch_size": 5, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": fix}]}}
+        )
 
     return answer
 
 
 def settings(folder: Path) -> OwnSettings:
-    return OwnSettings(data_path=folder / "benchmark.jsonl", test_path=folder / "held-out.jsonl", scorer="checks")
+    return OwnSettings(
+        data_path=folder / "benchmark.jsonl", test_path=folder / "held-out.jsonl", scorer="checks"
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -55,17 +65,32 @@ async def test_the_rows_load_as_they_are_and_are_scored_by_their_checks(seed: st
         assert task.prompt.endswith(".")
         good = "Yes.\n\n**Key Risks**\n- one\n\nconfidence = low"
         bad = "Yes, because it pays. " * 60
-        assert (await benchmark.score(task, Trajectory(messages=(), answer=good, calls=1, usage=None))).hard == 1
-        assert (await benchmark.score(task, Trajectory(messages=(), answer=bad, calls=1, usage=None))).hard == 0
+        assert (
+            await benchmark.score(task, Trajectory(messages=(), answer=good, calls=1, usage=None))
+        ).hard == 1
+        assert (
+            await benchmark.score(task, Trajectory(messages=(), answer=bad, calls=1, usage=None))
+        ).hard == 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_training_takes_the_held_out_rows_from_nothing_to_all(seed: str, test_data: Path, tmp_path: Path) -> None:
+async def test_training_takes_the_held_out_rows_from_nothing_to_all(
+    seed: str, test_data: Path, tmp_path: Path
+) -> None:
     folder = test_data / "gbrain" / seed
     async with LoopbackProvider(scripted(SEEDS[seed])) as provider:
         model = f"compatible:m@{provider.base_url}"
-        options = ["env.name=own", f"env.data_path={folder / 'benchmark.jsonl'}", f"env.test_path={folder / 'held-out.jsonl'}"]
-        options += ["env.scorer=checks", f"env.skill_init={folder}", f"model.target={model}", f"model.optimizer={model}"]
+        options = [
+            "env.name=own",
+            f"env.data_path={folder / 'benchmark.jsonl'}",
+            f"env.test_path={folder / 'held-out.jsonl'}",
+        ]
+        options += [
+            "env.scorer=checks",
+            f"env.skill_init={folder}",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+        ]
         options += ["train.num_epochs=1", "evaluation.repeats=1"]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with Engine(job, tmp_path / "run") as engine:
@@ -73,7 +98,9 @@ async def test_training_takes_the_held_out_rows_from_nothing_to_all(seed: str, t
     assert (result.summary["baseline_test_hard"], result.summary["test_hard"]) == (0.0, 1.0)
     assert result.test is not None and result.test.n == 6
     assert SEEDS[seed] in result.best_skill
-    assert result.best_skill.startswith((folder / "SKILL.md").read_text().partition("\n# ")[0])  # the frontmatter, byte for byte
+    assert result.best_skill.startswith(
+        (folder / "SKILL.md").read_text().partition("\n# ")[0]
+    )  # the frontmatter, byte for byte
 
 
 async def test_a_skill_that_transcribes_the_pattern_is_refused(test_data: Path, tmp_path: Path) -> None:
@@ -81,8 +108,18 @@ async def test_a_skill_that_transcribes_the_pattern_is_refused(test_data: Path, 
     cheat = r"End with ## Key Risks and a line that matches [Cc]onfidence\s*[:=]."
     async with LoopbackProvider(scripted(cheat)) as provider:
         model = f"compatible:m@{provider.base_url}"
-        options = ["env.name=own", f"env.data_path={folder / 'benchmark.jsonl'}", "env.scorer=checks", f"env.skill_init={folder}"]
-        options += [f"model.target={model}", f"model.optimizer={model}", "train.num_epochs=1", "evaluation.repeats=1"]
+        options = [
+            "env.name=own",
+            f"env.data_path={folder / 'benchmark.jsonl'}",
+            "env.scorer=checks",
+            f"env.skill_init={folder}",
+        ]
+        options += [
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            "train.num_epochs=1",
+            "evaluation.repeats=1",
+        ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with Engine(job, tmp_path / "run") as engine:
             result = await api.train(engine)

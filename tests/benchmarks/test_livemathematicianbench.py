@@ -1,4 +1,6 @@
-"""LiveMathematicianBench: raw monthly files and normalised items, the right choice added, and an order of choices per item."""
+"""LiveMathematicianBench: raw monthly files and normalised items, the right choice added, and an order of
+choices per item.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,24 @@ def raw(no: int, /, **changes: Any) -> dict[str, Any]:
         "choices": choices,
         "correct_choice": {"label": "A", "text": f"{RIGHT} ({no})"},
     }
-    item = {"month": "202511", "no": no, "paper_link": "https://example.org", "theorem": f"Theorem {no}", "sketch": f"Sketch {no}"}
-    return {**item, "theorem_type": ["Existence", "Uniqueness"], "mcq": {**mcq, **changes.pop("mcq", {})}, **changes}
+    item = {
+        "month": "202511",
+        "no": no,
+        "paper_link": "https://example.org",
+        "theorem": f"Theorem {no}",
+        "sketch": f"Sketch {no}",
+    }
+    return {
+        **item,
+        "theorem_type": ["Existence", "Uniqueness"],
+        "mcq": {**mcq, **changes.pop("mcq", {})},
+        **changes,
+    }
 
 
-def tasks(folder: Path, rows: list[dict[str, Any]], name: str = "qa_202511_final.json", **settings: Any) -> list[Task]:
+def tasks(
+    folder: Path, rows: list[dict[str, Any]], name: str = "qa_202511_final.json", **settings: Any
+) -> list[Task]:
     (folder / name).write_text(json.dumps(rows))
     return Reader(LiveMathSettings(**settings)).tasks(load_rows(folder / name))
 
@@ -44,12 +59,18 @@ def right_text(task: Task) -> str:
 def test_it_is_registered_under_its_public_name_with_the_public_defaults() -> None:
     assert benchmarks.get("livemathematicianbench") is PLUGIN
     assert (PLUGIN.defaults["env.workers"], PLUGIN.defaults["env.exec_timeout"]) == (64, 300.0)
-    assert (LiveMathSettings().shuffle_choices, LiveMathSettings().use_theorem, LiveMathSettings().use_sketch) == (True, False, False)
+    assert (
+        LiveMathSettings().shuffle_choices,
+        LiveMathSettings().use_theorem,
+        LiveMathSettings().use_sketch,
+    ) == (True, False, False)
 
 
 def test_the_right_choice_is_added_and_the_choices_are_shuffled_per_item(tmp_path: Path) -> None:
     found = tasks(tmp_path, [raw(no) for no in range(100)])
-    assert all(len(task.data["choices"]) == 5 and list(task.data["choices"]) == list("ABCDE") for task in found)
+    assert all(
+        len(task.data["choices"]) == 5 and list(task.data["choices"]) == list("ABCDE") for task in found
+    )
     assert [right_text(task) for task in found] == [f"{RIGHT} ({no})" for no in range(100)]
     places = Counter(task.reference for task in found)
     assert set(places) == set("ABCDE")
@@ -91,7 +112,11 @@ def test_unshuffled_the_right_one_of_a_raw_file_is_a(tmp_path: Path) -> None:
 )
 def test_normalised_items_come_in_several_shapes(tmp_path: Path, choices: Any, correct: Any) -> None:
     for key in ("answer", "correct_choice"):
-        (task,) = tasks(tmp_path, [{"id": "202511:9", "question": "Is it?", "choices": choices, key: correct}], "items.json")
+        (task,) = tasks(
+            tmp_path,
+            [{"id": "202511:9", "question": "Is it?", "choices": choices, key: correct}],
+            "items.json",
+        )
         assert (task.id, right_text(task)) == ("202511:9", "yes")
         assert set(task.data["choices"].values()) >= {"yes", "no"}
 
@@ -114,7 +139,10 @@ def test_all_months_of_a_folder_are_read_and_a_missing_month_is_the_files(tmp_pa
     assert [row.path.parent.name for row in load_months(tmp_path)] == ["202510"] * 6 + ["202511"] * 6
     benchmark = PLUGIN(LiveMathSettings(data_path=tmp_path))
     assert sum(len(benchmark.tasks(split)) for split in SPLITS) == 12
-    assert {task.id.partition(":")[0] for split in SPLITS for task in benchmark.tasks(split)} == {"202510", "202511"}
+    assert {task.id.partition(":")[0] for split in SPLITS for task in benchmark.tasks(split)} == {
+        "202510",
+        "202511",
+    }
 
 
 async def test_the_label_or_the_text_of_the_right_choice_passes(tmp_path: Path) -> None:
@@ -122,8 +150,17 @@ async def test_the_label_or_the_text_of_the_right_choice_passes(tmp_path: Path) 
     benchmark = PLUGIN(LiveMathSettings(data_path=tmp_path / "qa_202511_final.json"))
     task = benchmark.tasks("val")[0]
     wrong = next(label for label in "ABCDE" if label != task.reference)
-    for answer, hard in ((task.reference, 1), (f"({task.reference})", 1), (right_text(task), 1), (wrong, 0), ("", 0), ("A or B", 0)):
-        found = await benchmark.score(task, Trajectory(messages=(), answer=f"<answer>{answer}</answer>", calls=1, usage=None))
+    for answer, hard in (
+        (task.reference, 1),
+        (f"({task.reference})", 1),
+        (right_text(task), 1),
+        (wrong, 0),
+        ("", 0),
+        ("A or B", 0),
+    ):
+        found = await benchmark.score(
+            task, Trajectory(messages=(), answer=f"<answer>{answer}</answer>", calls=1, usage=None)
+        )
         assert found.hard == found.soft == hard
 
 
@@ -134,11 +171,20 @@ async def test_the_label_or_the_text_of_the_right_choice_passes(tmp_path: Path) 
         ({"mcq": {"question": ""}}, "'question' is missing or empty"),
         ({"mcq": {"choices": "A, B"}}, "'choices' is no list"),
         ({"mcq": {"choices": [{"label": "B"}]}}, "a choice has no text"),
-        ({"mcq": {"choices": [{"label": "B", "text": "x"}, {"label": "B", "text": "y"}]}}, "two have the same label"),
+        (
+            {"mcq": {"choices": [{"label": "B", "text": "x"}, {"label": "B", "text": "y"}]}},
+            "two have the same label",
+        ),
         ({"mcq": {"correct_choice": None}}, "does not say which choice is right"),
         ({"mcq": {"correct_choice": "Z"}}, "the right choice 'Z' is no label"),
-        ({"mcq": {"correct_choice": {"label": "B", "text": "another"}}}, "two different choices have the label 'B'"),
-        ({"mcq": {"correct_choice": {"label": "A", "text": "Wrong B of 2"}}}, "two choices have the same text"),
+        (
+            {"mcq": {"correct_choice": {"label": "B", "text": "another"}}},
+            "two different choices have the label 'B'",
+        ),
+        (
+            {"mcq": {"correct_choice": {"label": "A", "text": "Wrong B of 2"}}},
+            "two choices have the same text",
+        ),
         ({"theorem": ""}, "has no theorem, which env.use_theorem asks for"),
     ],
 )

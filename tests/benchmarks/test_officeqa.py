@@ -15,7 +15,15 @@ from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.benchmarks.officeqa._documents import Library
 from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, Desk
 from skillopt.benchmarks.officeqa._load import Loader
-from skillopt.benchmarks.officeqa._pages import LONGEST_ALL, LONGEST_PAGE, Source, as_text, page_text, shown, sources
+from skillopt.benchmarks.officeqa._pages import (
+    LONGEST_ALL,
+    LONGEST_PAGE,
+    Source,
+    as_text,
+    page_text,
+    shown,
+    sources,
+)
 from skillopt.build import Engine, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
@@ -54,21 +62,37 @@ def papers(tmp_path: Path) -> Path:
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    return {"uid": "u", "question": "How much?", "answer": "5", "source_files": "one.txt", "difficulty": "hard", **changes}
+    return {
+        "uid": "u",
+        "question": "How much?",
+        "answer": "5",
+        "source_files": "one.txt",
+        "difficulty": "hard",
+        **changes,
+    }
 
 
 def tasks_of(folder: Path, *rows: dict[str, Any], pages: bool = True) -> list[Task]:
     (folder.parent / "rows.json").write_text(json.dumps(rows))
-    return Loader(Library([folder]), "{question}\n{documents}{pages}", shows_pages=pages).tasks(load_rows(folder.parent / "rows.json"))
+    return Loader(Library([folder]), "{question}\n{documents}{pages}", shows_pages=pages).tasks(
+        load_rows(folder.parent / "rows.json")
+    )
 
 
 def calls(name: str, **arguments: Any) -> Reply:
-    return Reply(text="", finish="tool_calls", usage=USED, tool_calls=(ToolCall(id="c", name=name, arguments=json.dumps(arguments)),))
+    return Reply(
+        text="",
+        finish="tool_calls",
+        usage=USED,
+        tool_calls=(ToolCall(id="c", name=name, arguments=json.dumps(arguments)),),
+    )
 
 
 def lines_seen(messages: tuple[Message, ...]) -> list[str]:
     """The lines that grep showed so far, without their place."""
-    shown_lines = [line for message in messages if message.role == "tool" for line in message.content.splitlines()]
+    shown_lines = [
+        line for message in messages if message.role == "tool" for line in message.content.splitlines()
+    ]
     return [line.split(": ", 1)[1] for line in shown_lines if ": " in line]
 
 
@@ -77,7 +101,11 @@ def scripted(question: Question, messages: tuple[Message, ...]) -> Reply:
     turn = sum(message.role == "assistant" for message in messages)
     if turn < len(question.rows):
         return calls("grep", pattern=question.rows[turn], path=question.file)
-    return Reply(text=f"<answer>{question.work_out(figures(question, lines_seen(messages)))}</answer>", finish="stop", usage=USED)
+    return Reply(
+        text=f"<answer>{question.work_out(figures(question, lines_seen(messages)))}</answer>",
+        finish="stop",
+        usage=USED,
+    )
 
 
 def of(messages: tuple[Message, ...]) -> Question:
@@ -104,7 +132,9 @@ async def test_self_made_questions_are_answered_with_the_tools(bulletins: Path, 
         assert found.calls == len(question.rows) + 1
         assert (await benchmark.score(task, found)).hard == 1.0
     wrong = FunctionModel(lambda request: "<answer>17.5 billion</answer>")
-    assert [(await benchmark.score(task, await rollout(benchmark, task, wrong))).hard for task in tasks] == [0.0] * 9
+    assert [(await benchmark.score(task, await rollout(benchmark, task, wrong))).hard for task in tasks] == [
+        0.0
+    ] * 9
 
 
 async def test_a_last_turn_that_is_a_tool_call_is_out_of_turns(bulletins: Path, splits: Path) -> None:
@@ -116,13 +146,19 @@ async def test_a_last_turn_that_is_a_tool_call_is_out_of_turns(bulletins: Path, 
     assert "turns" in (await benchmark.score(task, found)).feedback
 
 
-async def test_it_trains_on_self_made_questions_over_the_wire(bulletins: Path, splits: Path, tmp_path: Path) -> None:
+async def test_it_trains_on_self_made_questions_over_the_wire(
+    bulletins: Path, splits: Path, tmp_path: Path
+) -> None:
     rule = "- Read the figures themselves before answering."
 
     def reply(call: Call) -> Answer:
         if not (call.place or "").startswith("rollout/"):
             edits = [{"op": "append", "content": rule}]
-            return Answer(text=json.dumps({"reasoning": "r", "edits": edits, "patch": {"reasoning": "r", "edits": edits}}))
+            return Answer(
+                text=json.dumps(
+                    {"reasoning": "r", "edits": edits, "patch": {"reasoning": "r", "edits": edits}}
+                )
+            )
         question = next(one for one in QUESTIONS if one.text in call.text)
         if rule not in call.text:
             return Answer(text="<answer>1</answer>")
@@ -145,7 +181,9 @@ async def test_it_trains_on_self_made_questions_over_the_wire(bulletins: Path, s
     assert rule in (tmp_path / "run" / "best_skill.md").read_text()
 
 
-def test_it_is_registered_with_the_public_defaults(splits: Path, bulletins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_registered_with_the_public_defaults(
+    splits: Path, bulletins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert PLUGIN.defaults["env.workers"] == 4
     assert OfficeQASettings().max_tool_turns == 24
     assert isinstance(PLUGIN, ChoosesHarness)
@@ -166,10 +204,20 @@ def test_it_is_registered_with_the_public_defaults(splits: Path, bulletins: Path
     [
         (tool, {key: path})
         for tool, key in (("read", "path"), ("grep", "path"), ("glob", "pattern"))
-        for path in ("other.txt", "../outside.txt", "../docs/other.txt", "/etc/passwd", "./other.txt", "link.txt", "docs/other.txt")
+        for path in (
+            "other.txt",
+            "../outside.txt",
+            "../docs/other.txt",
+            "/etc/passwd",
+            "./other.txt",
+            "link.txt",
+            "docs/other.txt",
+        )
     ],
 )
-async def test_nothing_but_the_question_s_own_documents_can_be_seen(papers: Path, tool: str, arguments: dict[str, str]) -> None:
+async def test_nothing_but_the_question_s_own_documents_can_be_seen(
+    papers: Path, tool: str, arguments: dict[str, str]
+) -> None:
     (papers / "link.txt").symlink_to(papers.parent / "outside.txt")
     desk = Desk([papers / "one.txt", papers / "two.txt"], 5)
     said = await desk.step(tool, {"pattern": "secret", **arguments})
@@ -184,7 +232,11 @@ async def test_nothing_but_the_question_s_own_documents_can_be_seen(papers: Path
         ("glob", {"pattern": "**/t*.txt"}, "two.txt"),
         ("glob", {"pattern": 3}, "glob needs a text"),
         ("glob", {}, "glob needs a text"),
-        ("read", {"path": "two.txt", "start": 499}, "499: row 498\n500: row 499\n[lines 499 to 500 of 500; the end]"),
+        (
+            "read",
+            {"path": "two.txt", "start": 499},
+            "499: row 498\n500: row 499\n[lines 499 to 500 of 500; the end]",
+        ),
         ("read", {"path": "two.txt", "start": 501}, "two.txt has 500 lines; there is no line 501."),
         ("read", {"path": "two.txt", "start": 0}, "'start' and 'limit' are whole numbers"),
         ("read", {"path": "two.txt", "limit": True}, "'start' and 'limit' are whole numbers"),
@@ -226,7 +278,14 @@ def test_the_tools_are_valid_json_schemas() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", ["one.txt\ntwo.txt", "one.txt, two.txt", "['one.txt', 'two.txt']", '["one.txt", "two.txt"]', ["one.txt", "two.txt", "one.txt"]]
+    "names",
+    [
+        "one.txt\ntwo.txt",
+        "one.txt, two.txt",
+        "['one.txt', 'two.txt']",
+        '["one.txt", "two.txt"]',
+        ["one.txt", "two.txt", "one.txt"],
+    ],
 )
 def test_documents_are_named_in_every_way_that_tables_know(papers: Path, names: Any) -> None:
     (task,) = tasks_of(papers, row(source_files=names, ground_truth="7", id="x"))
@@ -274,17 +333,26 @@ def element(page: int, content: str) -> dict[str, Any]:
 
 def test_oracle_pages_are_shown_with_the_question_where_they_are(papers: Path) -> None:
     table = "<table><tr><th>Year</th><th>Sum</th></tr><tr><td>1941</td><td>12|5</td></tr></table>"
-    parsed(papers, pages=[{"id": 0}, {"id": 1}], elements=[element(0, "cover"), element(1, "In millions"), element(1, table)])
+    parsed(
+        papers,
+        pages=[{"id": 0}, {"id": 1}],
+        elements=[element(0, "cover"), element(1, "In millions"), element(1, table)],
+    )
     link = "https://fraser.example/title/treasury-bulletin-407/january-1941-6529?page=2"
-    with_page, without = tasks_of(papers, row(source_docs=link), row(uid="v", question="Else?", source_docs=link.partition("?")[0]))
-    assert with_page.prompt.endswith("## Pages\n\n### one, page 2\n\nIn millions\n\n| Year | Sum |\n| --- | --- |\n| 1941 | 12\\|5 |")
+    with_page, without = tasks_of(
+        papers, row(source_docs=link), row(uid="v", question="Else?", source_docs=link.partition("?")[0])
+    )
+    assert with_page.prompt.endswith(
+        "## Pages\n\n### one, page 2\n\nIn millions\n\n| Year | Sum |\n| --- | --- |\n| 1941 | 12\\|5 |"
+    )
     assert "cover" not in with_page.prompt
     assert "## Pages" not in without.prompt
     assert "## Pages" not in tasks_of(papers, row(source_docs=link), pages=False)[0].prompt
 
 
 @pytest.mark.parametrize(
-    ("page", "words"), [(3, "names page 3 of one, which .* does not have"), (1, "there is no two.json"), (2, "is not JSON")]
+    ("page", "words"),
+    [(3, "names page 3 of one, which .* does not have"), (1, "there is no two.json"), (2, "is not JSON")],
 )
 def test_a_page_that_is_named_and_not_there_is_an_error(papers: Path, page: int, words: str) -> None:
     path = parsed(papers, elements=[element(0, "a"), element(1, "b")])
@@ -298,15 +366,25 @@ def test_a_page_that_is_named_and_not_there_is_an_error(papers: Path, page: int,
 def test_a_link_names_its_issue_and_page() -> None:
     files = ["treasury_bulletin_1941_01.txt", "treasury_bulletin_1944_12.txt"]
     base = "https://fraser.example/title/treasury-bulletin-407"
-    links = [f"{base}/december-1944-6529?page=15", f"{base}/january-1941-6529", f"{base}/june-1950-1?page=2", "nonsense", f"{base}?page=x"]
+    links = [
+        f"{base}/december-1944-6529?page=15",
+        f"{base}/january-1941-6529",
+        f"{base}/june-1950-1?page=2",
+        "nonsense",
+        f"{base}?page=x",
+    ]
     assert sources(links, files) == [Source(stem="treasury_bulletin_1944_12", page=15)]
-    assert sources(["anything?page=4", "anything?page=4"], files[:1]) == [Source(stem="treasury_bulletin_1941_01", page=4)]
+    assert sources(["anything?page=4", "anything?page=4"], files[:1]) == [
+        Source(stem="treasury_bulletin_1941_01", page=4)
+    ]
 
 
 def test_pages_are_counted_in_their_order_and_cut(papers: Path) -> None:
     listed = parsed(papers, pages=[{"id": 7}, {"id": 9}], elements=[element(9, "nine"), element(7, "seven")])
     assert [page_text(listed, page) for page in (0, 1, 2, 3)] == [None, "seven", "nine", None]
-    bare = parsed(papers, "bare", elements=[element(2, "y" * (LONGEST_PAGE + 5)), {"content": "no page"}, "no element"])
+    bare = parsed(
+        papers, "bare", elements=[element(2, "y" * (LONGEST_PAGE + 5)), {"content": "no page"}, "no element"]
+    )
     assert page_text(bare, 1) == ""
     assert (page_text(bare, 3) or "").endswith("y\n[cut here; read the document for the rest]")
     assert page_text(parsed(papers, "empty"), 1) is None
@@ -319,8 +397,11 @@ def test_pages_are_counted_in_their_order_and_cut(papers: Path) -> None:
         ("plain text ", "plain text"),
         ("<table><tr><td>a</td></tr></table>", "| a |\n| --- |"),
         (
-            "<table><tr><th rowspan='2'>Year</th><th colspan='2'>Sums</th></tr><tr><th>in</th><th>out</th></tr>"
-            "<tr><td>1941</td><td> 1\n2 </td></tr></table>",
+            (
+                "<table><tr><th rowspan='2'>Year</th><th"
+                " colspan='2'>Sums</th></tr><tr><th>in</th><th>out</th></tr><tr><td>1941</td><td> 1\n2"
+                " </td></tr></table>"
+            ),
             "| Year | Sums |  |\n| --- | --- | --- |\n| Year | in | out |\n| 1941 | 1 2 |  |",
         ),
         ("<table><tr></tr></table>", "|  |\n|  |"),

@@ -1,4 +1,6 @@
-"""Which answers are right: amounts with sign, percent and scale, dates, words; every verdict here was decided by hand."""
+"""Which answers are right: amounts with sign, percent and scale, dates, words; every verdict here was decided
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -101,15 +103,24 @@ def test_wrong(answer: str, reference: str) -> None:
         ("507,000,000", "507 million", "How much?", True),
     ],
 )
-def test_a_scale_word_may_stand_in_the_question_instead(answer: str, reference: str, question: str, right: bool) -> None:
+def test_a_scale_word_may_stand_in_the_question_instead(
+    answer: str, reference: str, question: str, right: bool
+) -> None:
     assert is_right(answer, reference, question) == right
 
 
 @pytest.mark.parametrize(
     ("answer", "reference", "tolerance", "right"),
-    [("510", "507", 0.01, True), ("510", "507", 0.001, False), ("507.0001", "507", 0.0, False), ("1950", "1941", 0.01, False)],
+    [
+        ("510", "507", 0.01, True),
+        ("510", "507", 0.001, False),
+        ("507.0001", "507", 0.0, False),
+        ("1950", "1941", 0.01, False),
+    ],
 )
-def test_the_tolerance_is_relative_and_years_have_none(answer: str, reference: str, tolerance: float, right: bool) -> None:
+def test_the_tolerance_is_relative_and_years_have_none(
+    answer: str, reference: str, tolerance: float, right: bool
+) -> None:
     assert is_right(answer, reference, tolerance=tolerance) == right
 
 

@@ -1,4 +1,6 @@
-"""Your own tasks, from files and from Python; bad input ends with one clear message before anything is paid."""
+"""Your own tasks, from files and from Python; bad input ends with one clear message before
+anything is paid.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from skillopt.tasks.task import SPLITS, Task
 
 
 def rows(count: int = 10, **extra: Any) -> list[dict[str, Any]]:
-    return [{"id": f"q{n}", "question": f"What is {n} + {n}?", "answer": str(2 * n), **extra} for n in range(count)]
+    return [
+        {"id": f"q{n}", "question": f"What is {n} + {n}?", "answer": str(2 * n), **extra}
+        for n in range(count)
+    ]
 
 
 def jsonl(path: Path, content: list[dict[str, Any]]) -> Path:
@@ -41,7 +46,11 @@ def by_id(benchmark: Benchmark) -> dict[str, Task]:
 
 
 async def test_a_file_a_template_and_a_scorer_make_a_benchmark(tmp_path: Path) -> None:
-    benchmark = build(data_path=jsonl(tmp_path / "tasks.jsonl", rows(kind="sum")), prompt='{question} Reply {"n": 1}.', kind_field="kind")
+    benchmark = build(
+        data_path=jsonl(tmp_path / "tasks.jsonl", rows(kind="sum")),
+        prompt='{question} Reply {"n": 1}.',
+        kind_field="kind",
+    )
     assert isinstance(benchmark, Benchmark)
     assert [len(benchmark.tasks(split)) for split in SPLITS] == [4, 4, 2]
     task = by_id(benchmark)["q3"]
@@ -74,17 +83,26 @@ def test_the_default_prompts_show_the_skill_and_ask_for_tags() -> None:
 @pytest.mark.parametrize("reference", ["reference", "answer", "answers", "expected", "expected_output"])
 def test_common_field_names_are_found(field: str, reference: str) -> None:
     benchmark = OwnBenchmark.from_tasks([{field: f"p{n}", reference: [f"r{n}"]} for n in range(5)])
-    assert {(task.prompt, task.reference[0]) for task in by_id(benchmark).values()} == {(f"p{n}", f"r{n}") for n in range(5)}
+    assert {(task.prompt, task.reference[0]) for task in by_id(benchmark).values()} == {
+        (f"p{n}", f"r{n}") for n in range(5)
+    }
 
 
 def test_ids_are_the_row_s_own_or_a_stable_hash(tmp_path: Path) -> None:
     plain = [{"question": f"q{n % 6}", "answer": "x"} for n in range(12)]
-    first, again = (by_id(OwnBenchmark.from_tasks(plain, settings=OwnSettings(split_ratio="1:1:0"))) for _ in range(2))
+    first, again = (
+        by_id(OwnBenchmark.from_tasks(plain, settings=OwnSettings(split_ratio="1:1:0"))) for _ in range(2)
+    )
     assert list(first) == list(again)
     assert len(first) == 12  # equal rows keep apart
-    assert set(by_id(build(data_path=jsonl(tmp_path / "a.jsonl", [{"key": n, **row} for n, row in enumerate(plain)]), id_field="key"))) == {
-        str(n) for n in range(12)
-    }
+    assert set(
+        by_id(
+            build(
+                data_path=jsonl(tmp_path / "a.jsonl", [{"key": n, **row} for n, row in enumerate(plain)]),
+                id_field="key",
+            )
+        )
+    ) == {str(n) for n in range(12)}
 
 
 def test_templates_and_system_prompts_may_be_files(tmp_path: Path) -> None:
@@ -98,17 +116,26 @@ def test_templates_and_system_prompts_may_be_files(tmp_path: Path) -> None:
 
 def test_braces_in_the_data_are_never_filled() -> None:
     benchmark = OwnBenchmark.from_tasks(
-        [{"question": f"{{answer}} {{}} {n}", "answer": f"secret{n}"} for n in range(5)], settings=OwnSettings(prompt="{question}")
+        [{"question": f"{{answer}} {{}} {n}", "answer": f"secret{n}"} for n in range(5)],
+        settings=OwnSettings(prompt="{question}"),
     )
     assert not any("secret" in task.prompt for task in by_id(benchmark).values())
 
 
 def test_folders_give_the_splits_under_every_public_name(tmp_path: Path) -> None:
     all_rows = rows(6)
-    for name, part in {"train": all_rows[:3], "valid_seen": all_rows[3:5], "valid_unseen": all_rows[5:]}.items():
+    for name, part in {
+        "train": all_rows[:3],
+        "valid_seen": all_rows[3:5],
+        "valid_unseen": all_rows[5:],
+    }.items():
         jsonl(tmp_path / name / "items.jsonl", part)
     benchmark = build(split_dir=tmp_path)
-    assert [[task.id for task in benchmark.tasks(split)] for split in SPLITS] == [["q0", "q1", "q2"], ["q3", "q4"], ["q5"]]
+    assert [[task.id for task in benchmark.tasks(split)] for split in SPLITS] == [
+        ["q0", "q1", "q2"],
+        ["q3", "q4"],
+        ["q5"],
+    ]
     assert [len(build(split_dir=tmp_path, limit=1).tasks(split)) for split in SPLITS] == [1, 1, 1]
 
 
@@ -117,7 +144,9 @@ def test_the_split_mode_decides_when_both_places_are_given(tmp_path: Path) -> No
         jsonl(tmp_path / name / "items.jsonl", part)
     data = jsonl(tmp_path / "all.jsonl", rows(20))
     assert [len(build(split_dir=tmp_path, data_path=data).tasks(split)) for split in SPLITS] == [3, 3, 0]
-    assert [len(build(split_dir=tmp_path, data_path=data, split_mode="ratio").tasks(split)) for split in SPLITS] == [8, 8, 4]
+    assert [
+        len(build(split_dir=tmp_path, data_path=data, split_mode="ratio").tasks(split)) for split in SPLITS
+    ] == [8, 8, 4]
 
 
 def test_ratio_and_seed_are_read(tmp_path: Path) -> None:
@@ -142,8 +171,14 @@ async def test_from_python_come_tasks_rows_and_any_function() -> None:
 
 
 def test_from_python_splits_may_be_given_by_name() -> None:
-    benchmark = OwnBenchmark.from_tasks({"train": rows(6)[:2], "selection": rows(6)[2:5], "test": rows(6)[5:]})
-    assert [[task.id for task in benchmark.tasks(split)] for split in SPLITS] == [["q0", "q1"], ["q2", "q3", "q4"], ["q5"]]
+    benchmark = OwnBenchmark.from_tasks(
+        {"train": rows(6)[:2], "selection": rows(6)[2:5], "test": rows(6)[5:]}
+    )
+    assert [[task.id for task in benchmark.tasks(split)] for split in SPLITS] == [
+        ["q0", "q1"],
+        ["q2", "q3", "q4"],
+        ["q5"],
+    ]
     with pytest.raises(UnknownName, match="Did you mean 'train'"):
         OwnBenchmark.from_tasks({"trian": rows(6)})
     with pytest.raises(TaskError, match="are the val split"):
@@ -153,7 +188,12 @@ def test_from_python_splits_may_be_given_by_name() -> None:
 @pytest.mark.parametrize(
     ("content", "settings", "error", "words"),
     [
-        ([*rows(3), {"id": "x", "answer": "1"}], {}, TaskError, "line 4: has no field prompt, question, input or task"),
+        (
+            [*rows(3), {"id": "x", "answer": "1"}],
+            {},
+            TaskError,
+            "line 4: has no field prompt, question, input or task",
+        ),
         ([*rows(3), {"id": "x", "question": " "}], {}, TaskError, "line 4: the field 'question' is empty"),
         (
             [*rows(3, hint="h"), {"id": "x", "question": "q", "answer": "a"}],
@@ -170,11 +210,21 @@ def test_from_python_splits_may_be_given_by_name() -> None:
         ([{**rows(1)[0], "id": f"x{n}"} for n in range(5)], {}, TaskError, "val split is empty"),
         (rows(1), {}, TaskError, "val split is empty"),
         (rows(5), {"scorer": "exct_match"}, UnknownName, "Did you mean 'exact_match'"),
-        ([{**row, "answer": "(" if row["id"] == "q4" else "x"} for row in rows(5)], {"scorer": "regex"}, TaskError, "Task 'q4'"),
+        (
+            [{**row, "answer": "(" if row["id"] == "q4" else "x"} for row in rows(5)],
+            {"scorer": "regex"},
+            TaskError,
+            "Task 'q4'",
+        ),
         (rows(5), {"scorer": "cmd: no-such-program-here"}, ConfigError, "there is no program"),
         (rows(5), {"scorer": "missing.py:score"}, ConfigError, "there is no file missing.py"),
         ([{"question": str(n)} for n in range(5)], {}, TaskError, "has no reference"),
-        (rows(5), {"reference_field": "anser"}, TaskError, "line 1: has no field 'anser'.*Did you mean 'answer'"),
+        (
+            rows(5),
+            {"reference_field": "anser"},
+            TaskError,
+            "line 1: has no field 'anser'.*Did you mean 'answer'",
+        ),
         (rows(5), {"id_field": "key"}, TaskError, "line 1: has no field 'key'"),
         (rows(5), {"kind_field": "type"}, TaskError, "line 1: has no field 'type'"),
         ([{**row, "id": {"a": 1}} for row in rows(5)], {}, TaskError, "line 1: the id"),
@@ -184,7 +234,11 @@ def test_from_python_splits_may_be_given_by_name() -> None:
     ],
 )
 def test_bad_input_ends_with_one_clear_message(
-    tmp_path: Path, content: list[dict[str, Any]], settings: dict[str, Any], error: type[SkillOptError], words: str
+    tmp_path: Path,
+    content: list[dict[str, Any]],
+    settings: dict[str, Any],
+    error: type[SkillOptError],
+    words: str,
 ) -> None:
     with pytest.raises(error, match=words) as caught:
         build(data_path=jsonl(tmp_path / "tasks.jsonl", content), **settings)
@@ -220,8 +274,13 @@ def test_unknown_settings_and_values_are_refused() -> None:
 
 async def test_a_command_can_score_without_any_code_of_ours(tmp_path: Path) -> None:
     script = tmp_path / "score.py"
-    script.write_text("import json, sys\njob = json.load(sys.stdin)\nprint(float(job['answer'] == job['task']['reference']))\n")
-    benchmark = build(data_path=jsonl(tmp_path / "tasks.jsonl", rows()), scorer=[sys.executable, str(script)], graded=True)
+    script.write_text(
+        "import json, sys\njob = json.load(sys.stdin)\nprint(float(job['answer'] =="
+        " job['task']['reference']))\n"
+    )
+    benchmark = build(
+        data_path=jsonl(tmp_path / "tasks.jsonl", rows()), scorer=[sys.executable, str(script)], graded=True
+    )
     assert benchmark.graded
     assert (await benchmark.score(by_id(benchmark)["q4"], said("8"))).hard == 1
 
@@ -243,5 +302,7 @@ def test_the_optimizers_prompts_may_come_from_a_folder(tmp_path: Path) -> None:
     assert benchmark.prompts["analyst_failure"] == "Find the cause."
     assert set(benchmark.prompts) == {"analyst_failure", "rollout"}
     (folder / "analyst_failures.md").write_text("Find the cause.")
-    with pytest.raises(ConfigError, match=r"no stage is named 'analyst_failures' .* Did you mean 'analyst_failure'"):
+    with pytest.raises(
+        ConfigError, match=r"no stage is named 'analyst_failures' .* Did you mean 'analyst_failure'"
+    ):
         build(data_path=tasks, prompts=folder)

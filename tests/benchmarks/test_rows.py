@@ -12,7 +12,10 @@ import pytest
 from skillopt.benchmarks._data import load_rows
 from skillopt.errors import TaskError
 
-ROWS = [{"id": "1", "question": 'Says "hi",\nthen é\u2028goes', "answer": "x"}, {"id": "2", "question": "y" * 200_000, "answer": "{z}"}]
+ROWS = [
+    {"id": "1", "question": 'Says "hi",\nthen é\u2028goes', "answer": "x"},
+    {"id": "2", "question": "y" * 200_000, "answer": "{z}"},
+]
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -35,8 +38,13 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
         write(tmp_path / "b.ndjson", lines.replace("\n", "\r\n")),
         write(tmp_path / "c.json", lines),
         write(tmp_path / "d.json", json.dumps(ROWS)),
-        write(tmp_path / "e.json", "\ufeff" + json.dumps({"version": [1, {"data": 2}], "data": ROWS}, indent=2)),
-        write(tmp_path / "f.json", json.dumps({row["id"]: {k: v for k, v in row.items() if k != "id"} for row in ROWS})),
+        write(
+            tmp_path / "e.json", "\ufeff" + json.dumps({"version": [1, {"data": 2}], "data": ROWS}, indent=2)
+        ),
+        write(
+            tmp_path / "f.json",
+            json.dumps({row["id"]: {k: v for k, v in row.items() if k != "id"} for row in ROWS}),
+        ),
         as_csv(ROWS, tmp_path / "g.CSV"),
     ]
     for file in files:
@@ -46,8 +54,15 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
 def test_rows_know_the_line_they_start_on(tmp_path: Path) -> None:
     rows = [{"q": "a"}, {"q": "b\nc"}, {"q": "d"}]
     assert [row.line for row in load_rows(write(tmp_path / "a.jsonl", '{"q": 1}\n\n{"q": 2}\n'))] == [1, 3]
-    assert [row.line for row in load_rows(write(tmp_path / "b.json", json.dumps(rows, indent=1)))] == [2, 5, 8]
-    assert [row.line for row in load_rows(write(tmp_path / "c.json", json.dumps({"n": 1, "data": rows}, indent=1)))] == [4, 7, 10]
+    assert [row.line for row in load_rows(write(tmp_path / "b.json", json.dumps(rows, indent=1)))] == [
+        2,
+        5,
+        8,
+    ]
+    assert [
+        row.line
+        for row in load_rows(write(tmp_path / "c.json", json.dumps({"n": 1, "data": rows}, indent=1)))
+    ] == [4, 7, 10]
     assert [row.line for row in load_rows(as_csv(rows, tmp_path / "d.csv"))] == [2, 3, 5]
 
 

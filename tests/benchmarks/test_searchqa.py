@@ -68,7 +68,9 @@ async def test_scores_are_squad_s_with_the_last_line_as_fallback(tmp_path: Path)
 
 
 def test_the_prompt_holds_snippets_and_question_and_never_the_answer(tmp_path: Path) -> None:
-    first, second = to_tasks(load_rows(write(tmp_path / "a.jsonl", [row(1), row(2, context=None, answers="Rome")])))
+    first, second = to_tasks(
+        load_rows(write(tmp_path / "a.jsonl", [row(1), row(2, context=None, answers="Rome")]))
+    )
     assert first.prompt.startswith("## Snippets\n\n[DOC] [TLE] page 1.0")
     assert first.prompt.endswith("## Question\n\nCapital number 1")
     assert "page 1.1" in first.prompt
@@ -96,7 +98,9 @@ def test_the_context_is_cut_where_a_document_begins(context: str, shown: str) ->
 
 
 def test_rows_of_the_published_files_are_understood(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('key,question,context,answers\nk1,Where?,,"[""Paris"", ""Lutetia""]"\nk2,Who?,[DOC] x,Marie Curie\n')
+    (tmp_path / "a.csv").write_text(
+        'key,question,context,answers\nk1,Where?,,"[""Paris"", ""Lutetia""]"\nk2,Who?,[DOC] x,Marie Curie\n'
+    )
     first, second = to_tasks(load_rows(tmp_path / "a.csv"))
     assert (first.id, first.reference, second.reference) == ("k1", ["Paris", "Lutetia"], ["Marie Curie"])
 
@@ -114,6 +118,8 @@ def test_rows_of_the_published_files_are_understood(tmp_path: Path) -> None:
         ({"answers": "[broken"}, "line 2: 'answers' starts like a JSON list"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_named_by_line(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+def test_a_row_that_cannot_be_used_is_named_by_line(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
     with pytest.raises(TaskError, match=words.replace("[", r"\[")):
         to_tasks(load_rows(write(tmp_path / "a.jsonl", [row(1), row(2, **changes)])))

@@ -28,7 +28,9 @@ from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import SPLITS
 from skillopt.testing import ScriptedModel
 
-needs_bubblewrap = pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
+needs_bubblewrap = pytest.mark.skipif(
+    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
+)
 TEMPLATE = "{instruction}\n{kind}\n{position}\n{preview}"
 
 
@@ -53,9 +55,16 @@ def test_it_is_registered_with_the_public_defaults(tmp_path: Path) -> None:
     data = make_data(tmp_path, 10)
     assert benchmarks.get("spreadsheetbench") is PLUGIN
     assert PLUGIN.defaults["evaluation.repeats"] == 1
-    config = load("spreadsheetbench", flags={"data_path": data / "dataset.json"}, options=[], environ={}, cwd=data).config
+    config = load(
+        "spreadsheetbench", flags={"data_path": data / "dataset.json"}, options=[], environ={}, cwd=data
+    ).config
     assert isinstance(config.env.settings, SpreadsheetSettings)
-    assert (config.env.workers, config.env.exec_timeout, config.env.settings.mode, config.env.settings.max_turns) == (24, 600, "multi", 30)
+    assert (
+        config.env.workers,
+        config.env.exec_timeout,
+        config.env.settings.mode,
+        config.env.settings.max_turns,
+    ) == (24, 600, "multi", 30)
     made = PLUGIN(config.env.settings)
     assert isinstance(made, Benchmark)
     assert [len(made.tasks(split)) for split in SPLITS] == [2, 1, 7]
@@ -67,9 +76,16 @@ def test_it_is_registered_with_the_public_defaults(tmp_path: Path) -> None:
 def test_splits_come_from_folders_with_the_workbooks_elsewhere(data: Path, tmp_path: Path) -> None:
     data = make_data(data, 4, cases=1)
     for split, names in (("train", ["task-0", "task-1"]), ("val", ["task-2"]), ("test", ["task-3"])):
-        write(tmp_path / "splits" / split / "items.json", [{"id": name} for name in names])  # the rest comes from dataset.json
+        write(
+            tmp_path / "splits" / split / "items.json", [{"id": name} for name in names]
+        )  # the rest comes from dataset.json
     made = PLUGIN(SpreadsheetSettings(split_dir=tmp_path / "splits", data_root=data))
-    assert [task.id for split in SPLITS for task in made.tasks(split)] == ["task-0", "task-1", "task-2", "task-3"]
+    assert [task.id for split in SPLITS for task in made.tasks(split)] == [
+        "task-0",
+        "task-1",
+        "task-2",
+        "task-3",
+    ]
 
 
 @pytest.mark.parametrize("ends", [("_input", "_answer"), ("_init", "_golden")])
@@ -86,7 +102,9 @@ def test_a_single_pair_may_be_named_initial_and_golden(tmp_path: Path) -> None:
     (tmp_path / "w" / "1_x_input.xlsx").rename(tmp_path / "w" / "initial.xlsx")
     (tmp_path / "w" / "1_x_answer.xlsx").rename(tmp_path / "w" / "golden.xlsx")
     _, loader = loaded(write(tmp_path / "d.json", [row("x", spreadsheet_path="w")]))
-    assert [(case.input.name, case.golden.name) for case in loader.problems["x"].cases] == [("initial.xlsx", "golden.xlsx")]
+    assert [(case.input.name, case.golden.name) for case in loader.problems["x"].cases] == [
+        ("initial.xlsx", "golden.xlsx")
+    ]
 
 
 def test_a_task_is_the_same_wherever_its_folder_lies_and_another_with_another_golden(tmp_path: Path) -> None:
@@ -104,20 +122,30 @@ def test_a_task_is_the_same_wherever_its_folder_lies_and_another_with_another_go
     [
         ({"answer_position": ""}, "line 1: 'answer_position' is missing or empty"),
         ({"answer_position": None}, "line 1: 'answer_position' is missing or empty"),
-        ({"answer_position": "the whole sheet"}, "line 1: answer_position 'the whole sheet': .* is no range of cells"),
+        (
+            {"answer_position": "the whole sheet"},
+            "line 1: answer_position 'the whole sheet': .* is no range of cells",
+        ),
         ({"answer_position": "A1:B2,,"}, "is no range of cells"),
         ({"instruction": " "}, "line 1: 'instruction' is"),
         ({"id": ""}, "line 1: has no id"),
-        ({"spreadsheet_path": "spreadsheet/nowhere"}, "line 1: there is no folder .*nowhere.* Set env.data_root"),
+        (
+            {"spreadsheet_path": "spreadsheet/nowhere"},
+            "line 1: there is no folder .*nowhere.* Set env.data_root",
+        ),
         ({"spreadsheet_path": "."}, "holds no workbooks in pairs"),
     ],
 )
-def test_a_row_that_cannot_be_scored_is_refused_at_load(data: Path, changes: dict[str, Any], words: str) -> None:
+def test_a_row_that_cannot_be_scored_is_refused_at_load(
+    data: Path, changes: dict[str, Any], words: str
+) -> None:
     with pytest.raises(TaskError, match=words):
         loaded(write(data / "dataset.json", [row("task-0", **changes)]))
 
 
-def test_an_input_without_its_golden_and_an_id_that_nobody_knows_are_refused(data: Path, tmp_path: Path) -> None:
+def test_an_input_without_its_golden_and_an_id_that_nobody_knows_are_refused(
+    data: Path, tmp_path: Path
+) -> None:
     with pytest.raises(TaskError, match="there is no task 'task-77' in"):
         loaded(write(tmp_path / "ids.json", [{"id": "task-77"}]), data)
     with pytest.raises(TaskError, match=r"no instruction, and there is no .*dataset\.json"):
@@ -146,7 +174,10 @@ def area(sheet: str | None, *corners: int | None) -> Area:
         ("'Sheet1!A1:F14", [area("Sheet1", 1, 1, 6, 14)]),
         ("Sheet1!'A1:F14'", [area("Sheet1", 1, 1, 6, 14)]),
         ("'工作表1'!I2:J7", [area("工作表1", 9, 2, 10, 7)]),
-        ("'It''s, so'!A1, Other!B2:C3 ,D4", [area("It's, so", 1, 1, 1, 1), area("Other", 2, 2, 3, 3), area(None, 4, 4, 4, 4)]),
+        (
+            "'It''s, so'!A1, Other!B2:C3 ,D4",
+            [area("It's, so", 1, 1, 1, 1), area("Other", 2, 2, 3, 3), area(None, 4, 4, 4, 4)],
+        ),
         ("A:C", [area(None, 1, 1, 3, None)]),
         ("A2:A", [area(None, 1, 2, 1, None)]),
         ("2:5", [area(None, 1, 2, None, 5)]),
@@ -158,7 +189,23 @@ def test_positions_are_read_however_they_are_quoted(text: str, expected: list[Ar
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "A", "7", "A0", "XFE1", "A1:3", "A1:B2;C3", "Sheet1!", "A1 B2", "A1048577", "ABCD1", "!", "A1:B2:C3"]
+    "text",
+    [
+        "",
+        " ",
+        "A",
+        "7",
+        "A0",
+        "XFE1",
+        "A1:3",
+        "A1:B2;C3",
+        "Sheet1!",
+        "A1 B2",
+        "A1048577",
+        "ABCD1",
+        "!",
+        "A1:B2:C3",
+    ],
 )
 def test_a_position_that_means_no_cells_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"no range of cells|names no cells"):
@@ -214,27 +261,65 @@ def test_the_program_is_the_first_block_of_python(text: str, code: str | None) -
 
 
 def call(name: str, arguments: Any) -> ToolCall:
-    return ToolCall(id="1", name=name, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments))
+    return ToolCall(
+        id="1", name=name, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments)
+    )
 
 
 def test_a_program_that_was_written_with_the_tool_goes_before_one_in_the_reply() -> None:
     said = [
-        Message(role="assistant", content="", tool_calls=(call("write_file", {"path": "solution.py", "content": "first"}),)),
-        Message(role="assistant", content="", tool_calls=(call("write_file", {"path": "./solution.py", "content": "second"}),)),
-        Message(role="assistant", content="", tool_calls=(call("write_file", {"path": "other.py", "content": "third"}),)),
         Message(
-            role="assistant", content="", tool_calls=(call("write_file", "{broken"), call("bash", {"command": "cp other.py solution.py"}))
+            role="assistant",
+            content="",
+            tool_calls=(call("write_file", {"path": "solution.py", "content": "first"}),),
+        ),
+        Message(
+            role="assistant",
+            content="",
+            tool_calls=(call("write_file", {"path": "./solution.py", "content": "second"}),),
+        ),
+        Message(
+            role="assistant",
+            content="",
+            tool_calls=(call("write_file", {"path": "other.py", "content": "third"}),),
+        ),
+        Message(
+            role="assistant",
+            content="",
+            tool_calls=(call("write_file", "{broken"), call("bash", {"command": "cp other.py solution.py"})),
         ),
     ]
     answer = "```python\nin the reply\n```"
     assert solution_of(Trajectory(messages=tuple(said), answer=answer, calls=4, usage=None)) == "second"
     left = {"solution.py": "bGVmdA=="}
-    assert solution_of(Trajectory(messages=(), answer=answer, calls=1, usage=None, files=left)) == "in the reply\n"
-    assert solution_of(Trajectory(messages=(), answer="It is in the file.", calls=1, usage=None, files=left)) == "left"
+    assert (
+        solution_of(Trajectory(messages=(), answer=answer, calls=1, usage=None, files=left))
+        == "in the reply\n"
+    )
+    assert (
+        solution_of(Trajectory(messages=(), answer="It is in the file.", calls=1, usage=None, files=left))
+        == "left"
+    )
 
 
 @pytest.mark.parametrize(
-    "path", ["../x.py", "/etc/x", "input.xlsx", "run.py", "output.xlsx", "a/b.py", "..", ".", "", "x" * 101, "a\0b", "ä.py", 7, None]
+    "path",
+    [
+        "../x.py",
+        "/etc/x",
+        "input.xlsx",
+        "run.py",
+        "output.xlsx",
+        "a/b.py",
+        "..",
+        ".",
+        "",
+        "x" * 101,
+        "a\0b",
+        "ä.py",
+        7,
+        None,
+    ],
 )
 def test_a_file_with_another_than_a_plain_name_is_not_written(path: Any) -> None:
     assert written_file("write_file", {"path": path, "content": "x"}) is None
@@ -266,20 +351,30 @@ async def told(made: Any, task: Any, *answers: str) -> tuple[Trajectory, Scripte
 async def test_in_mode_multi_errors_are_told_until_a_program_runs_through(data: Path) -> None:
     made = bench(data, mode="multi")
     task = made.tasks("train")[0]
-    trajectory, model = await told(made, task, "I would use pandas.", fenced("1 / 0"), fenced("x = 1"), fenced(DOUBLE), "never asked")
+    trajectory, model = await told(
+        made, task, "I would use pandas.", fenced("1 / 0"), fenced("x = 1"), fenced(DOUBLE), "never asked"
+    )
     assert len(model.requests) == 4
     observed = [message.content for message in trajectory.messages if message.role == "user"]
     assert "no block of Python" in observed[0]
     assert "ZeroDivisionError" in observed[1]
     assert "wrote no file to OUTPUT_PATH" in observed[2]
-    assert [message.role for message in model.requests[3].messages] == ["system", "user", *["assistant", "user"] * 3]
+    assert [message.role for message in model.requests[3].messages] == [
+        "system",
+        "user",
+        *["assistant", "user"] * 3,
+    ]
     assert trajectory.failure is None
     assert (await made.score(task, trajectory)).hard == 1
 
 
 @needs_bubblewrap
-async def test_what_is_told_is_the_same_in_training_as_elsewhere_and_holds_nothing_of_the_golden_file(data: Path) -> None:
-    """A program that runs through and is wrong ends the rollout: nobody is told the cells, in train no more than in val."""
+async def test_what_is_told_is_the_same_in_training_as_elsewhere_and_holds_nothing_of_the_golden_file(
+    data: Path,
+) -> None:
+    """A program that runs through and is wrong ends the rollout: nobody is told the cells, in train no more
+    than in val.
+    """
     made = bench(data, mode="multi")
     wrong = fenced(DOUBLE.replace("* 2", "* 3"))
     for split in ("train", "val"):
@@ -317,10 +412,17 @@ async def test_in_mode_react_there_is_a_shell_and_a_file_to_write(data: Path) ->
     assert not isinstance(desk, Conversation)
     assert [tool.name for tool in desk.tools] == ["bash", "write_file"]
     assert "input.xlsx" in await desk.step("bash", {"command": "ls"})
-    assert "solution.py is written" in await desk.step("write_file", {"path": "solution.py", "content": DOUBLE})
-    look = 'python run.py && python -c \'import openpyxl; print(openpyxl.load_workbook("output.xlsx").active["B4"].value)\''
+    assert "solution.py is written" in await desk.step(
+        "write_file", {"path": "solution.py", "content": DOUBLE}
+    )
+    look = (
+        "python run.py && python -c 'import openpyxl;"
+        ' print(openpyxl.load_workbook("output.xlsx").active["B4"].value)\''
+    )
     assert (await desk.step("bash", {"command": look})).startswith("14\n")
-    assert "output.xlsx" not in await desk.step("bash", {"command": "ls; echo spoiled > solution.py"})  # every command starts afresh
+    assert "output.xlsx" not in await desk.step(
+        "bash", {"command": "ls; echo spoiled > solution.py"}
+    )  # every command starts afresh
     assert "openpyxl" in await desk.step("bash", {"command": "cat solution.py"})
     assert "[exit code 3]" in await desk.step("bash", {"command": "exit 3"})
     assert len(await desk.step("bash", {"command": "yes | head -100000"})) < 7000
@@ -342,7 +444,9 @@ async def test_in_mode_react_there_is_a_shell_and_a_file_to_write(data: Path) ->
         ("read_file", {}, "There is no tool 'read_file'"),
     ],
 )
-async def test_a_wrong_tool_call_is_an_observation(data: Path, name: str, arguments: dict[str, Any], words: str) -> None:
+async def test_a_wrong_tool_call_is_an_observation(
+    data: Path, name: str, arguments: dict[str, Any], words: str
+) -> None:
     made = bench(data, mode="react")
     desk = made.open(made.tasks("train")[0])
     assert desk is not None

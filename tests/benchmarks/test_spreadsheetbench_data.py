@@ -1,4 +1,6 @@
-"""SpreadsheetBench on 27 of its real tasks (81 cases): golden workbooks, untouched inputs, right programs, and the formula engine."""
+"""SpreadsheetBench on 27 of its real tasks (81 cases): golden workbooks, untouched inputs, right programs,
+and the formula engine.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from skillopt.sandbox import is_there
 from skillopt.tasks.task import SPLITS, Task
 
 pytestmark = pytest.mark.filterwarnings("ignore:Data Validation extension")
-needs_bubblewrap = pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
+needs_bubblewrap = pytest.mark.skipif(
+    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
+)
 
 HEADING_OF_LARGEST = """
 import openpyxl
@@ -56,10 +60,14 @@ book.save(OUTPUT_PATH)
 PROGRAMS = {"59196": HEADING_OF_LARGEST, "31628": LAST_DAY, "416-15": DATES_ONLY, "32438": TIME_OF_DAY}
 """Right programs for real tasks, two with values and two with formulas, written by hand here."""
 BEYOND_THE_ENGINE = {"48365", "8942", "9726", "10452", "54638"}
-"""Tasks whose golden formulas formualizer 0.13 calculates otherwise than Excel: arrays inside IF, LOOKUP, SUMPRODUCT and COUNTIF."""
+"""Tasks whose golden formulas formualizer 0.13 calculates otherwise than Excel: arrays inside IF, LOOKUP,
+SUMPRODUCT and COUNTIF.
+"""
 
 BEYOND_LIBREOFFICE = {"2768", "50768"}
-"""Tasks whose golden formulas LibreOffice 7.4 calculates otherwise than Excel and formualizer: FILTER, and arrays over their own column."""
+"""Tasks whose golden formulas LibreOffice 7.4 calculates otherwise than Excel and formualizer: FILTER, and
+arrays over their own column.
+"""
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +86,9 @@ def read(problem: Problem, paths: list[Path], first_sheet: str | None = None) ->
     return [_Read(_reader._workbook(str(path), areas)) for path in paths]
 
 
-def test_the_golden_workbook_scores_one_and_the_untouched_input_zero_on_all_81_cases(loaded: tuple[list[Task], dict[str, Problem]]) -> None:
+def test_the_golden_workbook_scores_one_and_the_untouched_input_zero_on_all_81_cases(
+    loaded: tuple[list[Task], dict[str, Problem]],
+) -> None:
     """Read in this process, for speed; the same through the sandbox is among the slower tests."""
     tasks, problems = loaded
     seen = 0
@@ -109,17 +119,21 @@ def all_tasks(made: SpreadsheetBench) -> dict[str, Task]:
 async def test_right_programs_pass_through_the_sandbox_on_all_their_cases(folder: Path) -> None:
     made = bench(folder)
     tasks = all_tasks(made)
-    scores = await asyncio.gather(*(made.score(tasks[name], replied(code)) for name, code in PROGRAMS.items()))
-    assert {name: (score.hard, score.soft, score.feedback) for name, score in zip(PROGRAMS, scores, strict=True)} == dict.fromkeys(
-        PROGRAMS, (1, 1, "")
+    scores = await asyncio.gather(
+        *(made.score(tasks[name], replied(code)) for name, code in PROGRAMS.items())
     )
+    assert {
+        name: (score.hard, score.soft, score.feedback) for name, score in zip(PROGRAMS, scores, strict=True)
+    } == dict.fromkeys(PROGRAMS, (1, 1, ""))
 
 
 @needs_bubblewrap
 @pytest.mark.real
 @pytest.mark.timeout(400)
 async def test_all_81_cases_through_the_sandbox(folder: Path) -> None:
-    """What a program hands back travels as bytes; here it is the golden workbook itself, and then a copy of the input."""
+    """What a program hands back travels as bytes; here it is the golden workbook itself, and then a copy of
+    the input.
+    """
     made = bench(folder)
     copy = replied("import shutil; shutil.copy(INPUT_PATH, OUTPUT_PATH)")
     for name, task in all_tasks(made).items():
@@ -137,22 +151,31 @@ def formulas_only(path: Path, folder: Path) -> Path:
 
 
 @pytest.mark.real
-def test_the_engine_calculates_the_golden_formulas_as_excel_did(loaded: tuple[list[Task], dict[str, Problem]], tmp_path: Path) -> None:
+def test_the_engine_calculates_the_golden_formulas_as_excel_did(
+    loaded: tuple[list[Task], dict[str, Problem]], tmp_path: Path
+) -> None:
     """On 22 of the 27 tasks; the five others are named, so that a better engine is noticed."""
     tasks, problems = loaded
     wrong = set()
     for task in tasks:
         problem = problems[task.id]
         golden = read(problem, [case.golden for case in problem.cases])
-        calculated = read(problem, [formulas_only(case.golden, tmp_path) for case in problem.cases], golden[0].sheets[0])
-        if any(_complaint(expected, found) is not None for expected, found in zip(golden, calculated, strict=True)):
+        calculated = read(
+            problem, [formulas_only(case.golden, tmp_path) for case in problem.cases], golden[0].sheets[0]
+        )
+        if any(
+            _complaint(expected, found) is not None
+            for expected, found in zip(golden, calculated, strict=True)
+        ):
             wrong.add(task.id)
     assert wrong == BEYOND_THE_ENGINE
 
 
 @pytest.mark.real
 @pytest.mark.timeout(400)
-@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed (apt install libreoffice-calc)")
+@pytest.mark.skipif(
+    shutil.which("soffice") is None, reason="LibreOffice is not installed (apt install libreoffice-calc)"
+)
 def test_where_engine_and_excel_agree_libreoffice_does_too(
     loaded: tuple[list[Task], dict[str, Problem]], tmp_path: Path, machine_env: Any
 ) -> None:
@@ -164,7 +187,16 @@ def test_where_engine_and_excel_agree_libreoffice_does_too(
         for case in problems[task.id].cases:
             formulas_only(case.golden, bare)
     profile = f"-env:UserInstallation=file://{tmp_path}/profile"
-    argv = ["soffice", profile, "--headless", "--convert-to", "xlsx", "--outdir", str(calculated), *map(str, sorted(bare.iterdir()))]
+    argv = [
+        "soffice",
+        profile,
+        "--headless",
+        "--convert-to",
+        "xlsx",
+        "--outdir",
+        str(calculated),
+        *map(str, sorted(bare.iterdir())),
+    ]
     subprocess.run(argv, check=True, capture_output=True, timeout=280, env=dict(machine_env))
     wrong = {}
     for task in chosen:

@@ -1,4 +1,6 @@
-"""What SpreadsheetBench scores: cells by the public rules, programs as they are written, and nothing that is not there."""
+"""What SpreadsheetBench scores: cells by the public rules, programs as they are written, and nothing that is
+not there.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 
-needs_bubblewrap = pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
+needs_bubblewrap = pytest.mark.skipif(
+    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
+)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,10 @@ def test_two_cells_are_the_same(one: Value, other: Value, equal: bool) -> None:
 
 def test_every_cell_that_differs_is_named_also_one_that_should_be_empty() -> None:
     found = differences({"S!A1": 1, "S!A2": "x", "S!A3": ""}, {"S!A1": 1.0, "S!B9": 5})
-    assert [(each.address, each.expected, each.got) for each in found] == [("S!A2", "x", None), ("S!B9", None, 5)]
+    assert [(each.address, each.expected, each.got) for each in found] == [
+        ("S!A2", "x", None),
+        ("S!B9", None, 5),
+    ]
     assert [shown(value) for value in (None, "", "x", 5, 2.5, True, date(2024, 1, 5))] == [
         "(empty)",
         "(empty)",
@@ -185,7 +192,9 @@ def stored(path: Path, values: Mapping[str, str], *, on_opening: bool = False) -
         ("", False, ["number", 4.0]),
     ],
 )
-def test_a_stored_value_is_taken_unless_it_is_a_placeholder(tmp_path: Path, value: str, on_opening: bool, expected: list[Any]) -> None:
+def test_a_stored_value_is_taken_unless_it_is_a_placeholder(
+    tmp_path: Path, value: str, on_opening: bool, expected: list[Any]
+) -> None:
     write_book(tmp_path / "a.xlsx", {"A1": 2, "B1": "=A1*2"})
     stored(tmp_path / "a.xlsx", {"A1*2": value}, on_opening=on_opening)
     assert read(tmp_path / "a.xlsx", [None, 2, 1, 2, 1])["cells"] == {"Data!B1": expected}
@@ -274,8 +283,12 @@ assert pickle.loads(pickle.dumps(Row(3))) == Row(3)
         (DOUBLE + "\nraise SystemExit(4)", "code 4"),
     ],
 )
-async def test_what_a_program_does_wrong_is_a_zero_with_words(data: Path, code: str | None, words: str) -> None:
-    hard, soft, feedback = await scored(data, code, **({"code_timeout": 3} if code and "sleep" in code else {}))
+async def test_what_a_program_does_wrong_is_a_zero_with_words(
+    data: Path, code: str | None, words: str
+) -> None:
+    hard, soft, feedback = await scored(
+        data, code, **({"code_timeout": 3} if code and "sleep" in code else {})
+    )
     assert (hard, soft) == (0, 0)
     assert words in feedback
     assert len(feedback) <= MOST_FEEDBACK + 100
@@ -324,7 +337,9 @@ async def test_feedback_names_wrong_cells_up_to_a_limit(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 @pytest.mark.parametrize("damage", ["not a workbook", "no such sheet"])
-async def test_a_golden_file_that_cannot_be_used_is_an_error_and_never_a_zero(tmp_path: Path, damage: str) -> None:
+async def test_a_golden_file_that_cannot_be_used_is_an_error_and_never_a_zero(
+    tmp_path: Path, damage: str
+) -> None:
     data = make_data(tmp_path, 2, cases=1)
     if damage == "not a workbook":
         for path in data.rglob("*_answer.xlsx"):

@@ -72,8 +72,12 @@ def installed(tmp_path: Path) -> Path:
     site = tmp_path / "site"
     (site / "strange_parcels-1.0.dist-info").mkdir(parents=True)
     (site / "strange_parcels.py").write_text(MODULE)
-    (site / "strange_parcels-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: strange-parcels\nVersion: 1.0\n")
-    (site / "strange_parcels-1.0.dist-info" / "entry_points.txt").write_text("[skillopt.benchmarks]\nparcels = strange_parcels:PLUGIN\n")
+    (site / "strange_parcels-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: strange-parcels\nVersion: 1.0\n"
+    )
+    (site / "strange_parcels-1.0.dist-info" / "entry_points.txt").write_text(
+        "[skillopt.benchmarks]\nparcels = strange_parcels:PLUGIN\n"
+    )
     return site
 
 
@@ -85,11 +89,24 @@ def test_it_is_listed_among_ours(tmp_path: Path, installed: Path) -> None:
     ran = skillopt(tmp_path, "list", "benchmarks", "--json", path=(installed,))
     assert ran.returncode == 0, ran.stderr
     assert {"parcels", "searchqa", "docvqa"} <= json.loads(ran.stdout)["benchmarks"].keys()
-    assert "parcels" not in json.loads(skillopt(tmp_path, "list", "benchmarks", "--json").stdout)["benchmarks"]
+    assert (
+        "parcels" not in json.loads(skillopt(tmp_path, "list", "benchmarks", "--json").stdout)["benchmarks"]
+    )
 
 
 def test_it_trains_with_its_own_settings(tmp_path: Path, installed: Path) -> None:
-    settings = ("--env", "parcels", "--parcels", "30", "--target", "world", "--batch_size", "15", "--num_epochs", "2")
+    settings = (
+        "--env",
+        "parcels",
+        "--parcels",
+        "30",
+        "--target",
+        "world",
+        "--batch_size",
+        "15",
+        "--num_epochs",
+        "2",
+    )
     ran = skillopt(tmp_path, "train", *settings, "--out_root", "run", "--json", path=(installed,))
     assert ran.returncode == 0, ran.stderr
     result = json.loads(ran.stdout)
@@ -98,6 +115,16 @@ def test_it_trains_with_its_own_settings(tmp_path: Path, installed: Path) -> Non
 
 
 def test_a_mistyped_setting_of_it_names_the_near_miss(tmp_path: Path, installed: Path) -> None:
-    ran = skillopt(tmp_path, "train", "--env", "parcels", "--target", "world", "--cfg-options", "env.parcel=3", path=(installed,))
+    ran = skillopt(
+        tmp_path,
+        "train",
+        "--env",
+        "parcels",
+        "--target",
+        "world",
+        "--cfg-options",
+        "env.parcel=3",
+        path=(installed,),
+    )
     assert ran.returncode == 2
     assert "env.parcels" in ran.stderr

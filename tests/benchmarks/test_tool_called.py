@@ -45,15 +45,25 @@ class Notes(QuestionBenchmark):
 
 def benchmark() -> Notes:
     checks = [{"op": "tool_called", "arg": "search"}, {"op": "contains", "arg": "note"}]
-    tasks = [Task(id=f"q{n}", prompt=f"What do we know of topic {n}?", data={"checks": checks}) for n in range(14)]
+    tasks = [
+        Task(id=f"q{n}", prompt=f"What do we know of topic {n}?", data={"checks": checks}) for n in range(14)
+    ]
     splits = Splits(train=tuple(tasks[:4]), val=tuple(tasks[4:10]), test=tuple(tasks[10:]))
-    return Notes(name="notes", splits=splits, scorer=get_scorer("checks"), system="Answer.\n\n{skill}", seed_skill="# Notes\n\nBe brief.\n")
+    return Notes(
+        name="notes",
+        splits=splits,
+        scorer=get_scorer("checks"),
+        system="Answer.\n\n{skill}",
+        seed_skill="# Notes\n\nBe brief.\n",
+    )
 
 
 def answer(call: Call) -> Answer | str:
     if not (call.place or "").startswith("rollout/"):
         assert 'tool_called "search"' in call.text
-        return json.dumps({"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": RULE}]}})
+        return json.dumps(
+            {"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": RULE}]}}
+        )
     assert call.tools == ("search",)
     topic = call.text.partition("know of ")[2].partition("?")[0]
     if RULE in call.text and not call.results:
@@ -63,8 +73,17 @@ def answer(call: Call) -> Answer | str:
 
 async def test_a_skill_that_makes_the_target_call_the_tool_is_learned(tmp_path: Path) -> None:
     async with LoopbackProvider(answer) as provider:
-        models = [f"model.target=tool_loop/compatible:t@{provider.base_url}", f"model.optimizer=compatible:o@{provider.base_url}"]
-        resolved = load(None, flags={}, options=[*models, "train.num_epochs=1", "evaluation.repeats=1"], environ={}, cwd=tmp_path)
+        models = [
+            f"model.target=tool_loop/compatible:t@{provider.base_url}",
+            f"model.optimizer=compatible:o@{provider.base_url}",
+        ]
+        resolved = load(
+            None,
+            flags={},
+            options=[*models, "train.num_epochs=1", "evaluation.repeats=1"],
+            environ={},
+            cwd=tmp_path,
+        )
         job = prepare(resolved, benchmark=benchmark())
         async with Engine(job, tmp_path / "run") as engine:
             result: Any = await api.train(engine)

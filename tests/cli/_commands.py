@@ -31,7 +31,9 @@ Command = Callable[..., Ran]
 
 def run(*arguments: str) -> Ran:
     """A command in this process."""
-    result = CliRunner().invoke(app(arguments[0] if arguments else None), list(arguments), prog_name="skillopt")
+    result = CliRunner().invoke(
+        app(arguments[0] if arguments else None), list(arguments), prog_name="skillopt"
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout, result.stderr)
@@ -41,4 +43,12 @@ def program(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     """A command as a program of its own."""
     env = {**os.environ, "PYTHONPATH": str(SRC)}
     command = [sys.executable, "-m", "skillopt", *arguments]
-    return subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )

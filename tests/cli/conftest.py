@@ -1,4 +1,6 @@
-"""An empty folder to work in, a provider that counts, a finished run to look at, and a person with sessions."""
+"""An empty folder to work in, a provider that counts, a finished run to look at, and a person
+with sessions.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def provider() -> Iterator[LoopbackProvider]:
 
 @pytest.fixture
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
-    """Somebody with sessions of the last days, in a home of their own; the working directory is their project."""
+    """Somebody with sessions of the last days, in a home of their own; the working directory is their
+    project.
+    """
     made = Person(tmp_path / "home", now=datetime.now(timezone.utc)).write()
     monkeypatch.setenv("HOME", str(made.home))
     monkeypatch.chdir(made.project)
@@ -38,7 +42,9 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of the simulated world with accepted, rejected and slow-update verdicts; for reading only."""
+    """A finished run of the simulated world with accepted, rejected and slow-update verdicts; for reading
+    only.
+    """
     folder = tmp_path_factory.mktemp("finished") / "run"
     ended = run("train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *SMALL)
     assert ended.code == 0, ended.err

@@ -83,14 +83,19 @@ CASES: list[Callable[[Path], tuple[list[str], list[str]]]] = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_bad_input_is_said_before_a_call_is_paid(
-    case: Callable[[Path], tuple[list[str], list[str]]], skillopt: Command, provider: LoopbackProvider, tmp_path: Path
+    case: Callable[[Path], tuple[list[str], list[str]]],
+    skillopt: Command,
+    provider: LoopbackProvider,
+    tmp_path: Path,
 ) -> None:
     wrong, told = case(tmp_path)
     model = f"compatible:m@{provider.base_url}"
     (tmp_path / "good.jsonl").write_text(lines(*map(row, range(30))))
     data = [] if {"--data_path", "--split_dir"} & set(wrong) else ["--data_path", "good.jsonl"]
     before = contents(tmp_path)
-    ran = skillopt("train", "--env", "own", "--target_model", model, "--optimizer_model", model, *data, *wrong)
+    ran = skillopt(
+        "train", "--env", "own", "--target_model", model, "--optimizer_model", model, *data, *wrong
+    )
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert "Traceback" not in ran.err
@@ -99,7 +104,9 @@ def test_bad_input_is_said_before_a_call_is_paid(
     assert {path: text for path, text in contents(tmp_path).items() if path in before} == before
 
 
-def test_the_folder_of_another_run_is_refused_with_the_difference_and_stays_as_it_is(skillopt: Command, tmp_path: Path) -> None:
+def test_the_folder_of_another_run_is_refused_with_the_difference_and_stays_as_it_is(
+    skillopt: Command, tmp_path: Path
+) -> None:
     small = ("--quiet", "--out_root", "run", "--cfg-options", *SMALL)
     assert skillopt("train", "quickstart", *small).code == 0
     before = contents(tmp_path / "run")
@@ -115,7 +122,9 @@ def test_the_folder_of_another_run_is_refused_with_the_difference_and_stays_as_i
 def test_an_endpoint_that_is_not_there_stops_with_its_cause_and_no_score(tmp_path: Path) -> None:
     # As slow as the retries that a passing outage deserves.
     target = ("--target_model", "compatible:m@http://127.0.0.1:9/v1")
-    out, err = (running := program("train", "quickstart", *target, "--out_root", "run", cwd=tmp_path)).communicate(timeout=100)
+    out, err = (
+        running := program("train", "quickstart", *target, "--out_root", "run", cwd=tmp_path)
+    ).communicate(timeout=100)
     assert (running.returncode, out) == (3, "")
     assert "stopped: " in err
     assert "127.0.0.1:9" in err

@@ -1,4 +1,6 @@
-"""`skillopt data` makes splits from published ids and published data, or says what is missing and writes nothing."""
+"""`skillopt data` makes splits from published ids and published data, or says what is missing and writes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ IDS = {"train": ["k0", "k3"], "val": ["k1"], "test": ["k5", "k4"]}
 
 
 def searchqa(folder: Path, count: int = 8) -> Path:
-    rows = [{"key": f"k{n}", "question": f"Q{n}?", "context": None, "answers": [f"A{n}"]} for n in range(count)]
+    rows = [
+        {"key": f"k{n}", "question": f"Q{n}?", "context": None, "answers": [f"A{n}"]} for n in range(count)
+    ]
     (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder / "all.jsonl"
 
@@ -33,7 +37,9 @@ def manifest(folder: Path, ids: dict[str, Any], shape: str = "objects") -> Path:
 
 
 @pytest.mark.parametrize("shape", ["objects", "plain", "file"])
-def test_the_splits_hold_the_named_rows_in_the_order_of_the_manifest(skillopt: Command, tmp_path: Path, shape: str) -> None:
+def test_the_splits_hold_the_named_rows_in_the_order_of_the_manifest(
+    skillopt: Command, tmp_path: Path, shape: str
+) -> None:
     source, ids = searchqa(tmp_path), manifest(tmp_path, IDS, shape)
     ran = skillopt("data", "searchqa", "--manifest", str(ids), "--source", str(source))
     assert ran.code == 0, ran.err
@@ -58,17 +64,24 @@ def test_a_manifest_that_does_not_fit_is_named_and_nothing_is_written(
     skillopt: Command, tmp_path: Path, ids: dict[str, Any], words: str
 ) -> None:
     source = searchqa(tmp_path)
-    ran = skillopt("data", "searchqa", "--manifest", str(manifest(tmp_path, ids, "file")), "--source", str(source))
+    ran = skillopt(
+        "data", "searchqa", "--manifest", str(manifest(tmp_path, ids, "file")), "--source", str(source)
+    )
     assert ran.code == 2
     assert words in ran.err
     assert not (tmp_path / "data").exists()
 
 
-def test_an_id_that_the_data_holds_twice_is_refused_only_where_it_is_wanted(skillopt: Command, tmp_path: Path) -> None:
+def test_an_id_that_the_data_holds_twice_is_refused_only_where_it_is_wanted(
+    skillopt: Command, tmp_path: Path
+) -> None:
     source, ids = searchqa(tmp_path), manifest(tmp_path, IDS)
     lines = source.read_text()
     source.write_text(lines + lines.splitlines()[7] + "\n")  # k7 is in no split
-    assert skillopt("data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "one").code == 0
+    assert (
+        skillopt("data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "one").code
+        == 0
+    )
     source.write_text(lines + lines.splitlines()[3] + "\n")
     ran = skillopt("data", "searchqa", "--manifest", str(ids), "--source", str(source), "--out", "two")
     assert ran.code == 2
@@ -100,7 +113,16 @@ def test_pages_of_docvqa_are_found_from_the_new_place(skillopt: Command, tmp_pat
         (tmp_path / "raw" / "images" / f"{n}.png").write_bytes(draw(str(n)))
         lines.append(f"k{n},What number is it ({n})?,{n},images/{n}.png")
     (tmp_path / "raw" / "all.csv").write_text("\n".join(lines) + "\n")
-    ran = skillopt("data", "docvqa", "--manifest", str(manifest(tmp_path, IDS)), "--source", "raw/all.csv", "--out", "splits")
+    ran = skillopt(
+        "data",
+        "docvqa",
+        "--manifest",
+        str(manifest(tmp_path, IDS)),
+        "--source",
+        "raw/all.csv",
+        "--out",
+        "splits",
+    )
     assert ran.code == 0, ran.err
     plugin = benchmarks.get("docvqa")
     made = plugin(plugin.Settings(split_dir=tmp_path / "splits"))
@@ -111,10 +133,25 @@ def test_pages_of_docvqa_are_found_from_the_new_place(skillopt: Command, tmp_pat
 def test_months_of_livemathematicianbench_become_items(skillopt: Command, tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     choices = [{"label": "B", "text": "no"}]
-    items = [{"no": n, "mcq": {"question": f"Q{n}", "choices": choices, "correct_choice": {"label": "A", "text": "yes"}}} for n in range(6)]
+    items = [
+        {
+            "no": n,
+            "mcq": {"question": f"Q{n}", "choices": choices, "correct_choice": {"label": "A", "text": "yes"}},
+        }
+        for n in range(6)
+    ]
     (tmp_path / "raw" / "qa_202511_final.json").write_text(json.dumps(items))
     ids = {split: [name.replace("k", "202511:") for name in names] for split, names in IDS.items()}
-    ran = skillopt("data", "livemathematicianbench", "--manifest", str(manifest(tmp_path, ids)), "--source", "raw", "--out", "splits")
+    ran = skillopt(
+        "data",
+        "livemathematicianbench",
+        "--manifest",
+        str(manifest(tmp_path, ids)),
+        "--source",
+        "raw",
+        "--out",
+        "splits",
+    )
     assert ran.code == 0, ran.err
     plugin = benchmarks.get("livemathematicianbench")
     made = plugin(plugin.Settings(split_dir=tmp_path / "splits"))

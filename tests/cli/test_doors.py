@@ -8,13 +8,26 @@ import sys
 from pathlib import Path
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-SMALL = ["--train_cases", "12", "--val_cases", "8", "--test_cases", "6", "--batch_size", "6", "--num_epochs", "1"]
+SMALL = [
+    "--train_cases",
+    "12",
+    "--val_cases",
+    "8",
+    "--test_cases",
+    "6",
+    "--batch_size",
+    "6",
+    "--num_epochs",
+    "1",
+]
 WORLD = ["--env", "world", "--target_model", "world", "--optimizer_model", "world"]
 
 
 def run(script: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPTS / script), *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, encoding="utf-8", timeout=100, check=False)
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, encoding="utf-8", timeout=100, check=False
+    )
 
 
 def test_train_and_eval_only_work_from_another_folder(tmp_path: Path) -> None:
@@ -22,7 +35,17 @@ def test_train_and_eval_only_work_from_another_folder(tmp_path: Path) -> None:
     assert trained.returncode == 0, trained.stderr
     assert json.loads(trained.stdout)["status"] == "finished"
     best = str(tmp_path / "run" / "best_skill.md")
-    measured = run("eval_only.py", *WORLD[:4], *SMALL[:6], "--skill", best, "--split", "valid_unseen", "--json", cwd=tmp_path)
+    measured = run(
+        "eval_only.py",
+        *WORLD[:4],
+        *SMALL[:6],
+        "--skill",
+        best,
+        "--split",
+        "valid_unseen",
+        "--json",
+        cwd=tmp_path,
+    )
     assert measured.returncode == 0, measured.stderr
     assert json.loads(measured.stdout)["evaluations"][0]["split"] == "test"
 

@@ -15,36 +15,60 @@ WORDS = ("eval", "quickstart", "--split", "val", "--cfg-options", *SMALL)
 
 def test_each_skill_is_compared_with_the_other_on_the_same_tasks(skillopt: Command, finished: Path) -> None:
     Path("seed.md").write_text("# Seed\n")
-    ran = skillopt(*WORDS, "--skill", str(finished), "--skill", "seed.md", "--against", "none", "--json", "--quiet")
+    ran = skillopt(
+        *WORDS, "--skill", str(finished), "--skill", "seed.md", "--against", "none", "--json", "--quiet"
+    )
     data = json.loads(ran.out)
     assert [one["skill"] for one in data["evaluations"]] == [str(finished), "seed.md", "none"]
     best, seed = data["comparisons"]
-    assert (best["skill"], best["against"], best["split"], best["metric"]) == (str(finished), "none", "val", "hard")
+    assert (best["skill"], best["against"], best["split"], best["metric"]) == (
+        str(finished),
+        "none",
+        "val",
+        "hard",
+    )
     found = {one["skill"]: one["hard"] for one in data["evaluations"]}
-    assert (best["comparison"]["before"], best["comparison"]["after"]) == pytest.approx((found["none"], found[str(finished)]))
-    assert len(best["comparison"]["fixed"]) - len(best["comparison"]["broken"]) == round(best["comparison"]["delta"] * 20)
+    assert (best["comparison"]["before"], best["comparison"]["after"]) == pytest.approx(
+        (found["none"], found[str(finished)])
+    )
+    assert len(best["comparison"]["fixed"]) - len(best["comparison"]["broken"]) == round(
+        best["comparison"]["delta"] * 20
+    )
     low, high = best["comparison"]["interval"]
     assert low < best["comparison"]["delta"] < high
     assert seed["comparison"]["p"] > 0.05
-    assert json.loads((Path(data["folder"]) / "eval_summary.json").read_text())["comparisons"][0]["comparison"] == best["comparison"]
+    assert (
+        json.loads((Path(data["folder"]) / "eval_summary.json").read_text())["comparisons"][0]["comparison"]
+        == best["comparison"]
+    )
 
 
 def test_a_run_folder_stands_for_its_best_skill(skillopt: Command, finished: Path) -> None:
-    ran = skillopt(*WORDS, "--skill", str(finished), "--against", str(finished / "best_skill.md"), "--json", "--quiet")
+    ran = skillopt(
+        *WORDS, "--skill", str(finished), "--against", str(finished / "best_skill.md"), "--json", "--quiet"
+    )
     [versus] = json.loads(ran.out)["comparisons"]
     assert versus["comparison"]["test"] == "no task changed"
 
 
 def test_the_comparison_reads_well_and_names_its_tasks(skillopt: Command, finished: Path) -> None:
     ran = skillopt(*WORDS, "--skill", str(finished), "--against", "none", "--repeats", "2", "--quiet")
-    for words in ("against none on val (hard, 20 tasks, 2 draws each)", "95 % interval", "p = ", "fixed: W003", "broken"):
+    for words in (
+        "against none on val (hard, 20 tasks, 2 draws each)",
+        "95 % interval",
+        "p = ",
+        "fixed: W003",
+        "broken",
+    ):
         assert words in ran.out
     assert "test split" not in ran.out
 
 
 def test_a_small_difference_is_called_possible_chance(skillopt: Command) -> None:
     Path("seed.md").write_text("# Seed\n")
-    ran = skillopt("eval", "quickstart", "--skill", "seed.md", "--against", "none", "--quiet", "--cfg-options", *SMALL)
+    ran = skillopt(
+        "eval", "quickstart", "--skill", "seed.md", "--against", "none", "--quiet", "--cfg-options", *SMALL
+    )
     assert "this difference can be chance" in ran.out or "no task changed" in ran.out
     assert "This is a look at the test split" in ran.out
 

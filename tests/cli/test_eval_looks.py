@@ -1,4 +1,6 @@
-"""An evaluation on a run's test tasks is a look at its sealed test: the run's folder, its report and the list of runs count it."""
+"""An evaluation on a run's test tasks is a look at its sealed test: the run's folder, its report and the list
+of runs count it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def looks(skillopt: Command, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("place", ["", "best_skill.md", "skills/skill_v0000.md"])
-def test_a_skill_that_lies_in_a_run_tells_whose_test_is_looked_at(skillopt: Command, trained: Path, place: str) -> None:
+def test_a_skill_that_lies_in_a_run_tells_whose_test_is_looked_at(
+    skillopt: Command, trained: Path, place: str
+) -> None:
     assert looks(skillopt, trained) == 1
     ran = skillopt(*WORDS, "--skill", str(trained / place), "--split", "test", "--json")
     assert json.loads(ran.out)["looks"] == [{"run": str(trained), "look": 2, "why": ""}]
@@ -72,7 +76,19 @@ def test_other_tasks_are_no_look_and_fewer_of_the_same_are(skillopt: Command, tr
 
 
 def test_a_run_that_took_only_some_of_the_tasks_is_recognised(skillopt: Command) -> None:
-    words = ("train", "quickstart", "--quiet", "--num_epochs", "1", "--test_env_num", "8", "--out_root", "few", "--cfg-options", *SMALL)
+    words = (
+        "train",
+        "quickstart",
+        "--quiet",
+        "--num_epochs",
+        "1",
+        "--test_env_num",
+        "8",
+        "--out_root",
+        "few",
+        "--cfg-options",
+        *SMALL,
+    )
     assert skillopt(*words).code == 0
     assert "Counted in few: this is look 2" in skillopt(*WORDS, "--skill", "few", "--split", "test").out
 
@@ -86,10 +102,15 @@ def test_a_run_at_work_is_left_alone_and_that_is_said(skillopt: Command, trained
     assert not (trained / LOOKS).exists()
 
 
-def test_the_claim_of_a_finished_run_stays_when_its_command_runs_again(skillopt: Command, trained: Path) -> None:
+def test_the_claim_of_a_finished_run_stays_when_its_command_runs_again(
+    skillopt: Command, trained: Path
+) -> None:
     before = json.loads((trained / "summary.json").read_text())
     skillopt(*WORDS, "--skill", str(trained), "--split", "test")
-    assert skillopt("train", "quickstart", "--quiet", "--out_root", str(trained), "--cfg-options", *SMALL).code == 0
+    assert (
+        skillopt("train", "quickstart", "--quiet", "--out_root", str(trained), "--cfg-options", *SMALL).code
+        == 0
+    )
     after = json.loads((trained / "summary.json").read_text())
     assert (after["claim"], after["test"]["look"]) == (before["claim"], 1)
 

@@ -1,4 +1,6 @@
-"""`skillopt eval` with several targets: the table, one target's outage, and what must not be shared between targets."""
+"""`skillopt eval` with several targets: the table, one target's outage, and what must not be shared between
+targets.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def other() -> Iterator[LoopbackProvider]:
 @pytest.fixture
 def ill() -> Iterator[LoopbackProvider]:
     """A provider whose login is dead."""
-    with LoopbackProvider.in_thread(world_answers(), behave=lambda call: Misbehaviour.status(401)) as provider:
+    with LoopbackProvider.in_thread(
+        world_answers(), behave=lambda call: Misbehaviour.status(401)
+    ) as provider:
         yield provider
 
 
@@ -34,10 +38,16 @@ def _skill(skillopt: Command) -> None:
 
 
 def targets(*providers: LoopbackProvider) -> tuple[str, ...]:
-    return tuple(word for name, one in zip("abc", providers, strict=False) for word in ("--target", f"compatible:{name}@{one.base_url}"))
+    return tuple(
+        word
+        for name, one in zip("abc", providers, strict=False)
+        for word in ("--target", f"compatible:{name}@{one.base_url}")
+    )
 
 
-def test_skills_and_targets_make_a_table_of_cells(skillopt: Command, provider: LoopbackProvider, other: LoopbackProvider) -> None:
+def test_skills_and_targets_make_a_table_of_cells(
+    skillopt: Command, provider: LoopbackProvider, other: LoopbackProvider
+) -> None:
     ran = skillopt(*WORDS, *targets(provider, other), "--against", "none", "--cfg-options", *SMALL)
     assert ran.code == 0
     head = next(line for line in ran.out.splitlines() if "skill" in line)
@@ -51,7 +61,17 @@ def test_skills_and_targets_make_a_table_of_cells(skillopt: Command, provider: L
 def test_the_same_command_again_pays_nothing_and_says_the_same(
     skillopt: Command, provider: LoopbackProvider, other: LoopbackProvider
 ) -> None:
-    words = (*WORDS, *targets(provider, other), "--against", "none", "--repeats", "2", "--json", "--cfg-options", *SMALL)
+    words = (
+        *WORDS,
+        *targets(provider, other),
+        "--against",
+        "none",
+        "--repeats",
+        "2",
+        "--json",
+        "--cfg-options",
+        *SMALL,
+    )
     first = json.loads(skillopt(*words).out)
     assert (provider.calls, other.calls) == (80, 80)
     assert json.loads(skillopt(*words).out) == first
@@ -59,7 +79,9 @@ def test_the_same_command_again_pays_nothing_and_says_the_same(
     assert [(one["target"], one["skill"], one["n"]) for one in first["evaluations"]] == [
         (f"compatible:{target}", skill, 20) for target in "ab" for skill in ("some.md", "none")
     ]
-    assert [(one["target"], one["skill"]) for one in first["comparisons"]] == [(f"compatible:{target}", "some.md") for target in "ab"]
+    assert [(one["target"], one["skill"]) for one in first["comparisons"]] == [
+        (f"compatible:{target}", "some.md") for target in "ab"
+    ]
     config = json.loads((Path(first["folder"]) / "config.json").read_text())
     assert config["targets"] == ["compatible:a", "compatible:b"]
 
@@ -75,7 +97,10 @@ def test_a_dead_target_leaves_the_other_cells_and_ends_as_an_outage(
     ran = skillopt(*words[:-4], "--json", *words[-4:])
     data = json.loads(ran.out)
     assert ran.code == 3
-    assert [(one["target"], one["skill"]) for one in data["missing"]] == [("compatible:a", "some.md"), ("compatible:a", "none")]
+    assert [(one["target"], one["skill"]) for one in data["missing"]] == [
+        ("compatible:a", "some.md"),
+        ("compatible:a", "none"),
+    ]
     assert [one["target"] for one in data["evaluations"]] == ["compatible:b"] * 2
     assert provider.calls == 40
 

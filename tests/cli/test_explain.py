@@ -32,7 +32,9 @@ def test_every_verdict_of_a_run_is_found_again(skillopt: Command, finished: Path
         assert (code, data["recomputed"], data["agrees"]) == (0, data["recorded"], True)
         assert data["rows_read"] == record["selection_rows"]
         saved = [one for one in record.get("salvage", {"halves": ()})["halves"] if one["action"] == "accept"]
-        assert len(data["edits"]) == (len(saved[0]["edits"]) if saved else record["edit_apply_summary"]["total"])
+        assert len(data["edits"]) == (
+            len(saved[0]["edits"]) if saved else record["edit_apply_summary"]["total"]
+        )
     assert {"accept", "reject"} <= actions
 
 
@@ -46,13 +48,21 @@ def test_every_verdict_of_a_run_is_found_again(skillopt: Command, finished: Path
         ("gate.policy=paired", "gate.alpha=0.2"),
         ("gate.policy=size_capped", "gate.max_chars=400"),
         ("gate.policy=confirm", "model.target=world:noise=0.15"),
-        ("gate.policy=confirm", "model.target=world:noise=0.15", "gate.confirm_draws=3", "evaluation.repeats=2", "env.val_cases=12"),
+        (
+            "gate.policy=confirm",
+            "model.target=world:noise=0.15",
+            "gate.confirm_draws=3",
+            "evaluation.repeats=2",
+            "env.val_cases=12",
+        ),
         ("gate.policy=confirm", "optimizer.slow_update_gate_with_selection=false"),
         ("gate.policy=size_capped", "gate.max_chars=400", "evaluation.use_gate=false"),
     ],
     ids=lambda options: " ".join(options),
 )
-def test_verdicts_are_found_again_under_other_gates(skillopt: Command, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_verdicts_are_found_again_under_other_gates(
+    skillopt: Command, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     ran = skillopt("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, *options)
     assert ran.code == 0, ran.err
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
@@ -67,7 +77,11 @@ def test_verdicts_are_found_again_under_other_gates(skillopt: Command, tmp_path:
         assert OWN_REJECTS.get(policy, ("reject", "score")) in decided
 
 
-OWN_REJECTS = {"no_regression": ("reject", "regression"), "paired": ("reject", "chance"), "size_capped": ("reject", "length")}
+OWN_REJECTS = {
+    "no_regression": ("reject", "regression"),
+    "paired": ("reject", "chance"),
+    "size_capped": ("reject", "length"),
+}
 """What a policy refused that strict would have taken further."""
 
 
@@ -79,10 +93,17 @@ def name_of(place: str) -> str:
 
 def test_a_confirmation_is_explained_reading_by_reading(skillopt: Command, tmp_path: Path) -> None:
     options = ("gate.policy=confirm", "model.target=world:noise=0.15")
-    assert skillopt("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, *options).code == 0
+    assert (
+        skillopt(
+            "train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, *options
+        ).code
+        == 0
+    )
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
     accepted = next(event for event in events if event["type"] == "judged" and event["action"] == "accept")
-    first = next(event for event in events if event["type"] == "stage_closed" and event["place"] == "baseline")
+    first = next(
+        event for event in events if event["type"] == "stage_closed" and event["place"] == "baseline"
+    )
     assert (len(first["rows"]), accepted["rows_used"]) == (80, 80)  # 20 tasks drawn twice, and twice again
     _, data = explained(skillopt, tmp_path / "run", name_of(accepted["place"]))
     draws = [row["draw"] for row in data["rows"]]
@@ -92,7 +113,9 @@ def test_a_confirmation_is_explained_reading_by_reading(skillopt: Command, tmp_p
     assert "drawn again" in said
 
 
-def test_a_step_that_was_saved_in_part_is_explained_by_the_half_that_was_taken(skillopt: Command, finished: Path) -> None:
+def test_a_step_that_was_saved_in_part_is_explained_by_the_half_that_was_taken(
+    skillopt: Command, finished: Path
+) -> None:
     for record in history(finished):
         halves = record.get("salvage", {"halves": ()})["halves"]
         taken = next((number for number, half in enumerate(halves, 1) if half["action"] == "accept"), None)
@@ -107,7 +130,14 @@ def test_a_step_that_was_saved_in_part_is_explained_by_the_half_that_was_taken(s
 def test_the_evidence_is_shown_to_people(skillopt: Command, finished: Path) -> None:
     step = next(record["step"] for record in history(finished) if record["action"] == "reject")
     said = skillopt("explain", str(finished), str(step)).out
-    for words in (f"step {step}: rejected", "I, the incumbent's sum", "U <= I after", "U after it", "applied", "equals the recorded one"):
+    for words in (
+        f"step {step}: rejected",
+        "I, the incumbent's sum",
+        "U <= I after",
+        "U after it",
+        "applied",
+        "equals the recorded one",
+    ):
         assert words in said, words
 
 
@@ -142,9 +172,12 @@ def test_a_log_whose_rows_do_not_give_its_verdict_ends_with_1(
 
 
 @pytest.mark.parametrize(
-    ("step", "told"), [("99", "no verdict"), ("first", "'epoch-N'"), ("epoch-9", "no verdict"), ("1/half-3", "'N/half-1'")]
+    ("step", "told"),
+    [("99", "no verdict"), ("first", "'epoch-N'"), ("epoch-9", "no verdict"), ("1/half-3", "'N/half-1'")],
 )
-def test_a_step_that_is_not_there_is_bad_input(skillopt: Command, finished: Path, step: str, told: str) -> None:
+def test_a_step_that_is_not_there_is_bad_input(
+    skillopt: Command, finished: Path, step: str, told: str
+) -> None:
     ran = skillopt("explain", str(finished), step)
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
@@ -158,7 +191,16 @@ def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) 
 
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mode: str) -> None:
-    ran = skillopt("train", "quickstart", "--quiet", "--out_root", "run", "--cfg-options", *SMALL, f"optimizer.skill_update_mode={mode}")
+    ran = skillopt(
+        "train",
+        "quickstart",
+        "--quiet",
+        "--out_root",
+        "run",
+        "--cfg-options",
+        *SMALL,
+        f"optimizer.skill_update_mode={mode}",
+    )
     assert ran.code == 0, ran.err
     shown = skillopt("explain", "run", "1").out.partition("Edits and how they ended:")[2]
     assert "?" not in shown and ("whole skill" if mode.startswith("full") else "add_rule") in shown

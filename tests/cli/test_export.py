@@ -19,16 +19,32 @@ HEAD = f"---\nname: cases\ndescription: {DESCRIPTION}\n---\n"
 def folder_run(skillopt: Command) -> Path:
     """A finished run whose seed is a skill folder with references and a script."""
     seed = Path("seeds/cases")
-    for name, text in (("SKILL.md", f"{HEAD}\n# Cases\n"), ("references/codes.md", "Codes\n"), ("scripts/look.sh", "#!/bin/sh\n")):
+    for name, text in (
+        ("SKILL.md", f"{HEAD}\n# Cases\n"),
+        ("references/codes.md", "Codes\n"),
+        ("scripts/look.sh", "#!/bin/sh\n"),
+    ):
         (seed / name).parent.mkdir(parents=True, exist_ok=True)
         (seed / name).write_text(text)
     (seed / "scripts/look.sh").chmod(0o755)
-    words = ("train", "quickstart", "--quiet", "--out_root", "run", "--skill_init", str(seed), "--num_epochs", "1")
+    words = (
+        "train",
+        "quickstart",
+        "--quiet",
+        "--out_root",
+        "run",
+        "--skill_init",
+        str(seed),
+        "--num_epochs",
+        "1",
+    )
     assert skillopt(*words, "--cfg-options", *SMALL).code == 0
     return Path("run")
 
 
-def test_the_best_skill_of_a_folder_arrives_with_its_references_and_scripts(skillopt: Command, folder_run: Path) -> None:
+def test_the_best_skill_of_a_folder_arrives_with_its_references_and_scripts(
+    skillopt: Command, folder_run: Path
+) -> None:
     ran = skillopt("export", str(folder_run), "--to", "claude-code")
     home = Path(".claude/skills/cases")
     assert ran.code == 0
@@ -51,10 +67,16 @@ def test_a_skill_without_frontmatter_needs_a_description(skillopt: Command, fini
     data = json.loads(ran.out)
     assert (data["name"], [one["state"] for one in data["files"]]) == ("cases", ["written"])
     skill = load_skill(Path(".agents/skills/cases"))
-    assert skill.document.text == f'---\nname: "cases"\ndescription: "{DESCRIPTION}"\n---\n\n' + (finished / "best_skill.md").read_text()
+    assert (
+        skill.document.text
+        == f'---\nname: "cases"\ndescription: "{DESCRIPTION}"\n---\n\n'
+        + (finished / "best_skill.md").read_text()
+    )
 
 
-def test_user_means_the_home_folder(skillopt: Command, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_means_the_home_folder(
+    skillopt: Command, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     for folder in (home, project):
         folder.mkdir()

@@ -10,19 +10,50 @@ import pytest
 from cli._commands import Command
 
 AZURE = ("endpoint", "api_version", "api_key", "auth_mode", "ad_scope", "managed_identity_client_id")
-QWEN = ("base_url", "api_key", "temperature", "timeout_seconds", "max_tokens", "enable_thinking", "thinking_mode")
-CODEX = ("path", "sandbox", "profile", "reasoning_effort", "use_sdk", "network_access", "web_search", "approval_policy")
+QWEN = (
+    "base_url",
+    "api_key",
+    "temperature",
+    "timeout_seconds",
+    "max_tokens",
+    "enable_thinking",
+    "thinking_mode",
+)
+CODEX = (
+    "path",
+    "sandbox",
+    "profile",
+    "reasoning_effort",
+    "use_sdk",
+    "network_access",
+    "web_search",
+    "approval_policy",
+)
 CLAUDE = ("path", "profile", "use_sdk", "effort", "max_thinking_tokens")
 MINIMAX = ("region", "base_url", "api_key", "model", "temperature", "max_tokens", "enable_thinking")
 ROLES = ("", "optimizer_", "target_")
 MODELS = [
-    *("backend", "model_backend", "optimizer_model", "target_model", "optimizer_backend", "target_backend", "reasoning_effort"),
+    *(
+        "backend",
+        "model_backend",
+        "optimizer_model",
+        "target_model",
+        "optimizer_backend",
+        "target_backend",
+        "reasoning_effort",
+    ),
     *(f"{role}azure_openai_{name}" for role in ROLES for name in AZURE),
     *("azure_endpoint", "azure_api_version", "azure_api_key"),
     *(f"codex_exec_{name}" for name in CODEX),
     *("codex_exec_full_auto", "codex_trace_to_optimizer"),
     *(f"claude_code_exec_{name}" for name in CLAUDE),
-    *("cursor_exec_path", "cursor_exec_sandbox", "copilot_exec_path", "copilot_exec_home", "copilot_exec_allow_all_tools"),
+    *(
+        "cursor_exec_path",
+        "cursor_exec_sandbox",
+        "copilot_exec_path",
+        "copilot_exec_home",
+        "copilot_exec_allow_all_tools",
+    ),
     *("copilot_chat_optimizer_model", "copilot_chat_target_model", "copilot_chat_timeout"),
     *(f"minimax_{name}" for name in MINIMAX),
 ]
@@ -33,11 +64,44 @@ TRAIN = [
     *(f"{role}qwen_chat_{name}" for role in ROLES for name in QWEN),
     *("num_epochs", "train_size", "steps_per_epoch", "batch_size", "accumulation", "seed"),
     *("minibatch_size", "merge_batch_size", "analyst_workers", "failure_only", "max_analyst_rounds"),
-    *("edit_budget", "min_edit_budget", "lr_scheduler", "lr_control_mode", "skill_update_mode", "use_slow_update", "slow_update_samples"),
-    *("longitudinal_pair_policy", "use_meta_skill", "use_skill_aware_reflection", "skill_aware_appendix_source"),
-    *("skill_aware_consolidate_threshold", "use_gate", "sel_env_num", "test_env_num", "eval_test", "env", "skill_init", "out_root"),
+    *(
+        "edit_budget",
+        "min_edit_budget",
+        "lr_scheduler",
+        "lr_control_mode",
+        "skill_update_mode",
+        "use_slow_update",
+        "slow_update_samples",
+    ),
+    *(
+        "longitudinal_pair_policy",
+        "use_meta_skill",
+        "use_skill_aware_reflection",
+        "skill_aware_appendix_source",
+    ),
+    *(
+        "skill_aware_consolidate_threshold",
+        "use_gate",
+        "sel_env_num",
+        "test_env_num",
+        "eval_test",
+        "env",
+        "skill_init",
+        "out_root",
+    ),
     *SPLITS,
-    *("data_root", "max_turns", "max_steps", "max_api_workers", "workers", "limit", "mode", "shuffle_choices", "use_theorem", "use_sketch"),
+    *(
+        "data_root",
+        "max_turns",
+        "max_steps",
+        "max_api_workers",
+        "workers",
+        "limit",
+        "mode",
+        "shuffle_choices",
+        "use_theorem",
+        "use_sketch",
+    ),
     *("image_detail", "judge_model", "judge_max_completion_tokens", "judge_retries"),
 ]
 FORGOTTEN = [
@@ -45,7 +109,19 @@ FORGOTTEN = [
     *("slow_update_gate_with_selection", "meta_edit_budget", "exec_timeout", "max_completion_tokens"),
 ]
 """Keys that have no flag in the public command line."""
-EVAL = [*MODELS, "out_root", *SPLITS, "data_root", "max_turns", "workers", "max_api_workers", "seed", "test_env_num", "mode", "env"]
+EVAL = [
+    *MODELS,
+    "out_root",
+    *SPLITS,
+    "data_root",
+    "max_turns",
+    "workers",
+    "max_api_workers",
+    "seed",
+    "test_env_num",
+    "mode",
+    "env",
+]
 EVAL += [f"{role}qwen_chat_{name}" for role in ROLES for name in QWEN]
 WORLD = ("--env", "world", "--target_model", "world", "--optimizer_model", "world")
 
@@ -56,9 +132,13 @@ def test_the_public_command_line_of_training_is_here_in_full() -> None:
 
 @pytest.mark.parametrize(("command", "names"), [("train", [*TRAIN, *FORGOTTEN]), ("eval", EVAL)])
 def test_every_public_flag_is_taken(skillopt: Command, command: str, names: list[str]) -> None:
-    """A flag that a command does not have is a usage error that names it, before anything else is looked at."""
+    """A flag that a command does not have is a usage error that names it, before anything else
+    is looked at.
+    """
     words = [word for name in names for word in (f"--{name}", "1")]
-    ran = skillopt(command, *words, "--config", "nowhere.yaml", *(("--skill", "none") if command == "eval" else ()))
+    ran = skillopt(
+        command, *words, "--config", "nowhere.yaml", *(("--skill", "none") if command == "eval" else ())
+    )
     assert ran.code == 2
     assert "No such option" not in ran.err
     assert "nowhere.yaml" in ran.err
@@ -86,8 +166,12 @@ def test_a_dead_flag_is_taken_with_one_warning(skillopt: Command, flag: str, val
     assert shown(skillopt, *WORLD, f"--{flag}", value)["warned"].count("has no effect") == 1
 
 
-@pytest.mark.parametrize(("flag", "owner"), [("max_steps", "alfworld"), ("mode", "spreadsheetbench"), ("image_detail", "docvqa")])
-def test_a_flag_of_another_benchmark_is_an_error_that_names_it(skillopt: Command, flag: str, owner: str) -> None:
+@pytest.mark.parametrize(
+    ("flag", "owner"), [("max_steps", "alfworld"), ("mode", "spreadsheetbench"), ("image_detail", "docvqa")]
+)
+def test_a_flag_of_another_benchmark_is_an_error_that_names_it(
+    skillopt: Command, flag: str, owner: str
+) -> None:
     ran = skillopt("train", *WORLD, f"--{flag}", "1")
     assert ran.code == 2
     assert f"--{flag}: is a key of {owner}, and env.name is world" in ran.err
@@ -112,7 +196,9 @@ def test_a_key_on_the_command_line_works_and_warns_and_is_not_shown(skillopt: Co
 
 @pytest.mark.parametrize("backend", ["azure_openai", "openai_compatible", "anthropic", "world"])
 def test_the_backend_flag_takes_every_backend(skillopt: Command, backend: str) -> None:
-    found = shown(skillopt, "--env", "world", "--backend", backend, "--target_model", "m", "--optimizer_model", "m")
+    found = shown(
+        skillopt, "--env", "world", "--backend", backend, "--target_model", "m", "--optimizer_model", "m"
+    )
     wanted = {"azure_openai": "azure", "openai_compatible": "compatible"}.get(backend, backend)
     assert found["model"]["target"]["name"].startswith(wanted)
 
@@ -121,4 +207,8 @@ def test_help_offers_no_flag_that_does_nothing(skillopt: Command, monkeypatch: p
     monkeypatch.setenv("COLUMNS", "250")
     said = skillopt("train", "--help").out
     assert "--qwen_chat_base_url" in said
-    assert [name for name in ("judge_model", "steps_per_epoch", "azure_endpoint", "use_semantic_density") if f"--{name} " in said] == []
+    assert [
+        name
+        for name in ("judge_model", "steps_per_epoch", "azure_endpoint", "use_semantic_density")
+        if f"--{name} " in said
+    ] == []

@@ -26,23 +26,33 @@ def test_the_overview_names_every_command(skillopt: Command) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("train",), ("eval",), ("demo",)])
-def test_exit_codes_are_documented(skillopt: Command, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_codes_are_documented(
+    skillopt: Command, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     said = " ".join(skillopt(*words, "--help").out.split())
-    assert all(f"{code} {word}" in said for code, word in ((2, "bad input"), (3, "stopped"), (4, "the budget"), (130, "interrupted")))
+    assert all(
+        f"{code} {word}" in said
+        for code, word in ((2, "bad input"), (3, "stopped"), (4, "the budget"), (130, "interrupted"))
+    )
 
 
 def test_every_public_flag_is_an_option_of_train(skillopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "250")
     said = skillopt("train", "--help").out
-    assert [name for name in (*FLAT, "config", "cfg-options", "json", "quiet", "plain") if f"--{name} " not in said] == []
+    assert [
+        name
+        for name in (*FLAT, "config", "cfg-options", "json", "quiet", "plain")
+        if f"--{name} " not in said
+    ] == []
 
 
 def test_help_loads_neither_an_sdk_nor_the_engine() -> None:
     program = (
-        "import sys\nfrom skillopt.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = ('openai', 'anthropic', 'aiohttp', 'genai_prices', 'skillopt.build', 'skillopt.config', 'skillopt.api')\n"
-        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+        "import sys\nfrom skillopt.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n   "
+        " pass\nheavy = ('openai', 'anthropic', 'aiohttp', 'genai_prices', 'skillopt.build',"
+        " 'skillopt.config', 'skillopt.api')\nprint([name for name in heavy if name in sys.modules],"
+        " file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"

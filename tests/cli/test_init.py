@@ -24,7 +24,9 @@ def test_what_init_prints_works_as_printed(skillopt: Command, tmp_path: Path) ->
     assert result["test_hard"] > result["baseline_test_hard"]
 
 
-def test_the_skill_keeps_the_rules_of_the_format_and_the_files_are_named(skillopt: Command, tmp_path: Path) -> None:
+def test_the_skill_keeps_the_rules_of_the_format_and_the_files_are_named(
+    skillopt: Command, tmp_path: Path
+) -> None:
     skillopt("init", "sub/demo-2")
     folder = tmp_path / "sub" / "demo-2"
     assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()) == [
@@ -51,7 +53,9 @@ def test_nothing_is_overwritten(skillopt: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Demo", "demo_skill", "-demo", "demo--skill", "x" * 65])
-def test_a_name_that_no_skill_may_have_is_refused_and_nothing_is_written(skillopt: Command, tmp_path: Path, name: str) -> None:
+def test_a_name_that_no_skill_may_have_is_refused_and_nothing_is_written(
+    skillopt: Command, tmp_path: Path, name: str
+) -> None:
     ran = skillopt("init", "--", name)
     assert ran.code == 2
     assert "cannot be the name of a skill" in ran.err

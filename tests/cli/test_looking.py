@@ -14,12 +14,20 @@ from skillopt.testing import LoopbackProvider
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
-def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(skillopt: Command, finished: Path) -> None:
+def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(
+    skillopt: Command, finished: Path
+) -> None:
     best = str(finished / "best_skill.md")
-    ran = skillopt("eval", "quickstart", "--skill", best, "--skill", "none", "--cfg-options", *SMALL, "--json")
+    ran = skillopt(
+        "eval", "quickstart", "--skill", best, "--skill", "none", "--cfg-options", *SMALL, "--json"
+    )
     data = json.loads(ran.out)
     assert "look at the test split" in ran.err
     assert "look at the test split" in data["note"]
@@ -30,8 +38,21 @@ def test_eval_measures_each_skill_on_each_split_and_says_when_it_looks_at_test(s
 
 
 def test_eval_names_its_folder_after_what_it_measures(skillopt: Command) -> None:
-    words = ("eval", "quickstart", "--skill", "none", "--split", "val", "--json", "--quiet", "--cfg-options", *SMALL)
-    first, again, other = (json.loads(skillopt(*words, *more).out) for more in ((), (), ("--world_seed", "3")))
+    words = (
+        "eval",
+        "quickstart",
+        "--skill",
+        "none",
+        "--split",
+        "val",
+        "--json",
+        "--quiet",
+        "--cfg-options",
+        *SMALL,
+    )
+    first, again, other = (
+        json.loads(skillopt(*words, *more).out) for more in ((), (), ("--world_seed", "3"))
+    )
     assert first["folder"] == again["folder"] != other["folder"]
     assert Path(first["folder"]).name.startswith("eval_world_")
     assert "note" not in first
@@ -39,14 +60,29 @@ def test_eval_names_its_folder_after_what_it_measures(skillopt: Command) -> None
 
 def test_eval_needs_no_optimizer(skillopt: Command, provider: LoopbackProvider) -> None:
     target = ("--env", "world", "--target_model", f"compatible:m@{provider.base_url}")
-    ran = skillopt("eval", *target, "--skill", "none", "--split", "val", "--quiet", "--json", "--cfg-options", *SMALL)
+    ran = skillopt(
+        "eval", *target, "--skill", "none", "--split", "val", "--quiet", "--json", "--cfg-options", *SMALL
+    )
     assert (ran.code, ran.err) == (0, "")
     assert provider.calls == 20
 
 
-@pytest.mark.parametrize(("given", "meant"), [("valid_seen", "val"), ("valid_unseen", "test"), ("train", "train")])
+@pytest.mark.parametrize(
+    ("given", "meant"), [("valid_seen", "val"), ("valid_unseen", "test"), ("train", "train")]
+)
 def test_the_public_names_of_splits_are_understood(skillopt: Command, given: str, meant: str) -> None:
-    ran = skillopt("eval", "quickstart", "--skill", "none", "--split", given, "--json", "--quiet", "--cfg-options", *SMALL)
+    ran = skillopt(
+        "eval",
+        "quickstart",
+        "--skill",
+        "none",
+        "--split",
+        given,
+        "--json",
+        "--quiet",
+        "--cfg-options",
+        *SMALL,
+    )
     assert [one["split"] for one in json.loads(ran.out)["evaluations"]] == [meant]
 
 
@@ -56,7 +92,9 @@ def test_the_table_of_eval_is_for_people(skillopt: Command) -> None:
         assert words in ran.out
 
 
-@pytest.mark.parametrize(("more", "told"), [(("--split", "tset"), "test"), ((), "--skill"), (("--skill", "gone.md"), "gone.md")])
+@pytest.mark.parametrize(
+    ("more", "told"), [(("--split", "tset"), "test"), ((), "--skill"), (("--skill", "gone.md"), "gone.md")]
+)
 def test_eval_refuses_what_it_cannot_measure(skillopt: Command, more: tuple[str, ...], told: str) -> None:
     skill = ("--skill", "none") if "--split" in more else ()
     ran = skillopt("eval", "quickstart", *skill, *more)
@@ -70,7 +108,11 @@ def test_runs_lists_what_is_there_without_touching_it(skillopt: Command, finishe
     [row] = json.loads(ran.out)["runs"]
     summary = json.loads((finished / "summary.json").read_text())
     assert (row["status"], row["step"], row["steps"], row["simulated"]) == ("finished", 6, 6, True)
-    assert (row["calls"], row["tokens"], row["usd"]) == (summary["spending"]["calls"], summary["spending"]["tokens"], None)
+    assert (row["calls"], row["tokens"], row["usd"]) == (
+        summary["spending"]["calls"],
+        summary["spending"]["tokens"],
+        None,
+    )
     assert (row["baseline"], row["best"]) == (summary["baseline_gate_score"], summary["best_gate_score"])
     assert row["test"]["best"] == pytest.approx(summary["test_hard"])
     assert contents(finished) == before
@@ -79,7 +121,9 @@ def test_runs_lists_what_is_there_without_touching_it(skillopt: Command, finishe
     assert "cost unknown" in said
 
 
-def test_a_run_at_work_is_called_running_and_a_dead_one_stopped(skillopt: Command, finished: Path, tmp_path: Path) -> None:
+def test_a_run_at_work_is_called_running_and_a_dead_one_stopped(
+    skillopt: Command, finished: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     events = (folder / "events.jsonl").read_text().splitlines(keepends=True)
@@ -95,7 +139,9 @@ def test_runs_of_an_empty_and_of_a_missing_folder(skillopt: Command, tmp_path: P
     assert skillopt("runs", "nowhere").code == 2
 
 
-def test_diff_of_a_run_is_its_seed_against_its_best(skillopt: Command, finished: Path, tmp_path: Path) -> None:
+def test_diff_of_a_run_is_its_seed_against_its_best(
+    skillopt: Command, finished: Path, tmp_path: Path
+) -> None:
     said = skillopt("diff", str(finished)).out
     assert said.count("\n+") > 1
     (tmp_path / "a.md").write_text((finished / "best_skill.md").read_text())

@@ -23,7 +23,10 @@ def shown(skillopt: Command, *arguments: str) -> dict[str, Any]:
     [
         (["--cfg-options", "a=1", "b=2"], ["--cfg-options", "a=1", "--cfg-options", "b=2"]),
         (["--cfg-options", "a=1", "--cfg-options", "b=2"], ["--cfg-options", "a=1", "--cfg-options", "b=2"]),
-        (["--cfg_options", "a=1", "b=2", "--json"], ["--cfg_options", "a=1", "--cfg-options", "b=2", "--json"]),
+        (
+            ["--cfg_options", "a=1", "b=2", "--json"],
+            ["--cfg_options", "a=1", "--cfg-options", "b=2", "--json"],
+        ),
         (["--cfg-options", "a=1", "config.yaml"], ["--cfg-options", "a=1", "config.yaml"]),
         (["--cfg-options", "a=1", "--x", "b=2"], ["--cfg-options", "a=1", "--x", "b=2"]),
         (["--skill", "a=b.md"], ["--skill", "a=b.md"]),
@@ -39,7 +42,16 @@ def test_underscores_and_hyphens_are_one_flag(skillopt: Command) -> None:
 
 
 def test_flags_beat_options_and_say_where_they_come_from(skillopt: Command) -> None:
-    data = shown(skillopt, "--config", "quickstart", "--cfg-options", "train.batch_size=5", "train.seed=3", "--batch_size", "6")
+    data = shown(
+        skillopt,
+        "--config",
+        "quickstart",
+        "--cfg-options",
+        "train.batch_size=5",
+        "train.seed=3",
+        "--batch_size",
+        "6",
+    )
     assert (data["config"]["train"]["batch_size"], data["config"]["train"]["seed"]) == (6, 3)
     assert data["sources"]["train.batch_size"] == "flag --batch_size"
     assert data["sources"]["train.num_epochs"].startswith("config configs/quickstart.yaml:")
@@ -75,7 +87,14 @@ def test_a_dead_key_is_said_once_on_stderr(skillopt: Command) -> None:
 
 
 def test_a_run_is_estimated_without_the_key_that_it_will_need(skillopt: Command) -> None:
-    given = ("quickstart", "--target_model", "openai:gpt-5.4-mini", "--optimizer_model", "openai:gpt-5.5", "--json")
+    given = (
+        "quickstart",
+        "--target_model",
+        "openai:gpt-5.4-mini",
+        "--optimizer_model",
+        "openai:gpt-5.5",
+        "--json",
+    )
     ran = skillopt("estimate", *given)
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["total"]["usd"]["likely"] > 0

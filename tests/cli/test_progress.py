@@ -36,7 +36,18 @@ def clock() -> Clock:
 def status(clock: Clock) -> Status:
     status = Status(epochs=2, clock=clock)
     counts = {"train": 20, "val": 10, "test": 30}
-    status(RunStarted(id="run", identity="x", benchmark="searchqa", target="t", optimizer="o", simulated=False, steps=4, counts=counts))
+    status(
+        RunStarted(
+            id="run",
+            identity="x",
+            benchmark="searchqa",
+            target="t",
+            optimizer="o",
+            simulated=False,
+            steps=4,
+            counts=counts,
+        )
+    )
     return status
 
 
@@ -46,7 +57,13 @@ def checkpoint(kind: Any, step: int, /, **record: Any) -> Checkpoint:
 
 
 def step(number: int, action: str = "reject") -> Checkpoint:
-    record = {"step": number, "epoch": 1, "action": action, "why": "because", "edit_apply_summary": {"applied": 2}}
+    record = {
+        "step": number,
+        "epoch": 1,
+        "action": action,
+        "why": "because",
+        "edit_apply_summary": {"applied": 2},
+    }
     return checkpoint("step", number, **record)
 
 
@@ -103,7 +120,13 @@ async def test_tokens_shown_are_those_spent_and_not_those_reserved(tmp_path: Pat
 
     async with LoopbackProvider(world_answers(), latency=lambda call: 0.01) as provider:
         model = f"compatible:m@{provider.base_url}"
-        options = ["env.name=world", f"model.target={model}", f"model.optimizer={model}", "train.num_epochs=1", *SMALL]
+        options = [
+            "env.name=world",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            "train.num_epochs=1",
+            *SMALL,
+        ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with Engine(job, tmp_path / "run", sinks=[hear]) as engine:
             result = await train(engine)
@@ -113,7 +136,9 @@ async def test_tokens_shown_are_those_spent_and_not_those_reserved(tmp_path: Pat
         assert tokens[-1] == result.summary["spending"]["tokens"] == provider.tokens
 
 
-def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(status: Status, clock: Clock) -> None:
+def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(
+    status: Status, clock: Clock
+) -> None:
     assert status.seconds_left() is None
     status(StageOpened(place="e1/s1", stage="rollout", total=10))
     clock.now = 60.0
@@ -124,7 +149,9 @@ def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(status
     assert status.seconds_left() == 150.0
 
 
-def test_a_step_that_was_half_paid_before_a_stop_is_no_measure_for_the_others(status: Status, clock: Clock) -> None:
+def test_a_step_that_was_half_paid_before_a_stop_is_no_measure_for_the_others(
+    status: Status, clock: Clock
+) -> None:
     status.replay([step(1)])
     status(StageOpened(place="e1/s2", stage="rollout", total=10))
     clock.now = 1.0
@@ -174,11 +201,29 @@ def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock
     out = console(force_terminal=True)
     view = LiveView(Status(epochs=2, clock=clock), out)
     view.start([])
-    view(RunStarted(id="run", identity="x", benchmark="world", target="world", optimizer="world", simulated=True, steps=4, counts={}))
+    view(
+        RunStarted(
+            id="run",
+            identity="x",
+            benchmark="world",
+            target="world",
+            optimizer="world",
+            simulated=True,
+            steps=4,
+            counts={},
+        )
+    )
     view(step(1, "accept_new_best"))
     view._live.refresh()
     view.close()
     said = shown(view, out)
-    for words in ("simulated", "step 1/4: ", "accepted", "cost unknown", "in flight", "time left known after the first step"):
+    for words in (
+        "simulated",
+        "step 1/4: ",
+        "accepted",
+        "cost unknown",
+        "in flight",
+        "time left known after the first step",
+    ):
         assert words in said, words
     assert said.count("\x1b[?25l") == said.count("\x1b[?25h")  # the cursor is back

@@ -1,4 +1,6 @@
-"""`skillopt report`: two files beside a run that stays as it was, and clear words where there is nothing to report."""
+"""`skillopt report`: two files beside a run that stays as it was, and clear words where there is nothing to
+report.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,13 @@ def test_a_run_at_work_is_reported_and_keeps_its_lock(skillopt: Command, run: Pa
     assert "# world: running, simulated" in (run / "report.md").read_text()
 
 
-@pytest.mark.parametrize(("out", "hit"), [("best_skill.html", "best_skill.md"), ("notes.html", "notes.html"), ("README.html", "README.md")])
-def test_a_file_that_is_no_report_is_never_written_over(skillopt: Command, run: Path, out: str, hit: str) -> None:
+@pytest.mark.parametrize(
+    ("out", "hit"),
+    [("best_skill.html", "best_skill.md"), ("notes.html", "notes.html"), ("README.html", "README.md")],
+)
+def test_a_file_that_is_no_report_is_never_written_over(
+    skillopt: Command, run: Path, out: str, hit: str
+) -> None:
     (run / hit).write_text("mine")
     before = contents(run)
     ran = skillopt("report", "run", "--out", f"run/{out}")
@@ -86,7 +93,9 @@ def test_a_file_that_is_no_report_is_never_written_over(skillopt: Command, run: 
         (("run", "--out", "folder.html"), "is a folder"),
     ],
 )
-def test_bad_input_ends_with_2_and_a_sentence(skillopt: Command, run: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_bad_input_ends_with_2_and_a_sentence(
+    skillopt: Command, run: Path, tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
     (tmp_path / "folder.html").mkdir()
     before = contents(tmp_path)
     ran = skillopt("report", *arguments)

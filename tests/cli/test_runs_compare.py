@@ -1,4 +1,6 @@
-"""`skillopt runs A B`: the same figures of each run, only the settings that differ, and what keeps them from being compared."""
+"""`skillopt runs A B`: the same figures of each run, only the settings that differ, and what keeps them from
+being compared.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,28 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another run on the same tasks: fewer epochs, a smaller batch."""
     folder = tmp_path_factory.mktemp("second") / "short"
     more = ("train.num_epochs=1", "train.batch_size=12")
-    assert run("train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *SMALL, *more).code == 0
+    assert (
+        run("train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *SMALL, *more).code
+        == 0
+    )
     return folder
 
 
-def test_runs_stand_side_by_side_with_their_own_figures(skillopt: Command, finished: Path, second: Path) -> None:
+def test_runs_stand_side_by_side_with_their_own_figures(
+    skillopt: Command, finished: Path, second: Path
+) -> None:
     data = json.loads(skillopt("runs", str(finished), str(second), "--json").out)
     for folder, told in zip((finished, second), data["runs"], strict=True):
         summary = json.loads((folder / "summary.json").read_text())
         assert told["folder"] == str(folder)
         assert told["val"] == {"seed": summary["baseline_gate_score"], "best": summary["best_gate_score"]}
-        assert (told["test"]["seed"], told["test"]["best"]) == pytest.approx((summary["baseline_test_hard"], summary["test_hard"]))
+        assert (told["test"]["seed"], told["test"]["best"]) == pytest.approx(
+            (summary["baseline_test_hard"], summary["test_hard"])
+        )
         assert (told["accepted"], told["rejected"]) == (summary["total_accepts"], summary["total_rejects"])
-        assert (told["calls"], told["tokens"], told["usd"]) == tuple(summary["spending"][name] for name in ("calls", "tokens", "usd"))
+        assert (told["calls"], told["tokens"], told["usd"]) == tuple(
+            summary["spending"][name] for name in ("calls", "tokens", "usd")
+        )
         assert told["skill_characters"]["best"] == len((folder / "best_skill.md").read_text())
         assert (told["claim"], told["policy"], told["status"]) == (summary["claim"], "strict", "finished")
 
@@ -43,7 +54,16 @@ def test_only_the_settings_that_differ_are_told(skillopt: Command, finished: Pat
 
 def test_the_table_is_for_people(skillopt: Command, finished: Path, second: Path) -> None:
     said = skillopt("runs", str(finished), str(second)).out
-    for words in ("val best", "test best", "95 % interval", "accepted, rejected", "best skill", "cost", "unknown", "train.batch_size"):
+    for words in (
+        "val best",
+        "test best",
+        "95 % interval",
+        "accepted, rejected",
+        "best skill",
+        "cost",
+        "unknown",
+        "train.batch_size",
+    ):
         assert words in said
     for name in ("run: Simulated:", "short: Simulated:"):
         assert name in said
@@ -58,7 +78,13 @@ def test_an_unfinished_run_is_compared_as_far_as_it_went(skillopt: Command, fini
         (begun / name).unlink()
     told = json.loads(skillopt("runs", str(finished), str(begun), "--json").out)
     one = told["runs"][1]
-    assert (one["status"], one["steps"], one["val"], one["test"], one["claim"]) == ("stopped", 0, {"seed": None, "best": None}, None, None)
+    assert (one["status"], one["steps"], one["val"], one["test"], one["claim"]) == (
+        "stopped",
+        0,
+        {"seed": None, "best": None},
+        None,
+        None,
+    )
     assert any("without config.json" in remark for remark in told["remarks"])
     said = skillopt("runs", str(finished), str(begun)).out
     assert "not measured" in said
@@ -68,7 +94,10 @@ def test_an_unfinished_run_is_compared_as_far_as_it_went(skillopt: Command, fini
 def test_runs_on_other_tasks_are_told_apart(skillopt: Command, finished: Path) -> None:
     folder = Path("other")
     small = ("env.train_cases=24", "env.val_cases=12", "env.test_cases=20", "train.num_epochs=1")
-    assert skillopt("train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *small).code == 0
+    assert (
+        skillopt("train", "quickstart", "--quiet", "--out_root", str(folder), "--cfg-options", *small).code
+        == 0
+    )
     remarks = json.loads(skillopt("runs", str(finished), "other", "--json").out)["remarks"]
     assert any("The val tasks are not the same" in remark for remark in remarks)
     assert not any("The test tasks are not the same" in remark for remark in remarks)
@@ -77,14 +106,24 @@ def test_runs_on_other_tasks_are_told_apart(skillopt: Command, finished: Path) -
 def test_compare_takes_every_run_below_a_folder(skillopt: Command, finished: Path, second: Path) -> None:
     for name, folder in (("a", finished), ("b", second)):
         shutil.copytree(folder, Path("outputs") / name)
-    assert [one["folder"] for one in json.loads(skillopt("runs", "--compare", "--json").out)["runs"]] == ["outputs/a", "outputs/b"]
+    assert [one["folder"] for one in json.loads(skillopt("runs", "--compare", "--json").out)["runs"]] == [
+        "outputs/a",
+        "outputs/b",
+    ]
     assert len(json.loads(skillopt("runs", "--json").out)["runs"]) == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(("run", "nowhere"), "nowhere"), (("run", "empty"), "holds no run"), (("run", "--compare"), "needs two")]
+    ("words", "told"),
+    [
+        (("run", "nowhere"), "nowhere"),
+        (("run", "empty"), "holds no run"),
+        (("run", "--compare"), "needs two"),
+    ],
 )
-def test_what_cannot_be_compared_is_refused(skillopt: Command, finished: Path, words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_compared_is_refused(
+    skillopt: Command, finished: Path, words: tuple[str, ...], told: str
+) -> None:
     Path("empty").mkdir()
     shutil.copytree(finished, "run")
     ran = skillopt("runs", *words)

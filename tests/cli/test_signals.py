@@ -23,7 +23,20 @@ def slow() -> Iterator[LoopbackProvider]:
 def arguments(provider: LoopbackProvider, out: str) -> list[str]:
     model = f"compatible:m@{provider.base_url}"
     models = ["--target_model", model, "--optimizer_model", model]
-    return ["train", "--env", "world", *models, "--num_epochs", "1", "--batch_size", "12", "--out_root", out, "--cfg-options", *SMALL]
+    return [
+        "train",
+        "--env",
+        "world",
+        *models,
+        "--num_epochs",
+        "1",
+        "--batch_size",
+        "12",
+        "--out_root",
+        out,
+        "--cfg-options",
+        *SMALL,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +97,19 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
 
 def test_an_interrupted_eval_keeps_what_it_paid_for(slow: LoopbackProvider, tmp_path: Path) -> None:
     model = f"compatible:m@{slow.base_url}"
-    words = ["eval", "--env", "world", "--target_model", model, "--skill", "none", "--split", "all", "--workers", "4"]
+    words = [
+        "eval",
+        "--env",
+        "world",
+        "--target_model",
+        model,
+        "--skill",
+        "none",
+        "--split",
+        "all",
+        "--workers",
+        "4",
+    ]
     words += ["--out_root", "run", "--cfg-options", "env.world_seed=7", *SMALL]
     before = slow.calls
     running = program(*words, cwd=tmp_path)

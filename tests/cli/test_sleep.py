@@ -76,15 +76,26 @@ def test_dry_run_without_a_model_names_tasks_cost_and_remedy_and_writes_nothing(
     before = sorted(person.home.rglob("*"))
     ran = sleep("dry-run")
     assert ran.code == 0 and "No model is configured, so nothing was sent" in ran.out
-    assert "Write a brief on whether a bakery should open on Sundays." in ran.out and "section_present=Key Risks" in ran.out
+    assert (
+        "Write a brief on whether a bakery should open on Sundays." in ran.out
+        and "section_present=Key Risks" in ran.out
+    )
     assert "likely cost: " in ran.out and sorted(person.home.rglob("*")) == before
     told = json.loads(sleep("dry-run", "--json").out)
-    assert (told["standing"], len(told["tasks"]), [target["name"] for target in told["targets"]]) == ("ready", 20, ["brief-writer"])
+    assert (told["standing"], len(told["tasks"]), [target["name"] for target in told["targets"]]) == (
+        "ready",
+        20,
+        ["brief-writer"],
+    )
 
 
 def test_a_night_without_a_model_shows_what_it_found_and_fails_with_the_remedy(person: Person) -> None:
     ran = sleep("run")
-    assert ran.code == 2 and "would work on brief-writer with 20 tasks" in ran.out and "--model handoff" in ran.err
+    assert (
+        ran.code == 2
+        and "would work on brief-writer with 20 tasks" in ran.out
+        and "--model handoff" in ran.err
+    )
     assert "No model is configured" not in ran.out, "it is told once"
     assert not (person.home / ".skillopt-sleep" / "projects").exists()
 
@@ -113,7 +124,11 @@ def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
     assert (skill["baseline"], skill["candidate"], skill["verified"]) == (0.0, 1.0, True)
     assert Path(told["staging_dir"]).is_relative_to(person.home / ".skillopt-sleep")
     state = json.loads(sleep("status", "--json").out)
-    assert (state["night"], state["open_night"], state["proposals"][0]["edits"]) == (1, None, {"1": "pending"})
+    assert (state["night"], state["open_night"], state["proposals"][0]["edits"]) == (
+        1,
+        None,
+        {"1": "pending"},
+    )
 
 
 def test_a_night_that_was_killed_goes_on_and_sends_nothing_twice(person: Person) -> None:
@@ -121,14 +136,18 @@ def test_a_night_that_was_killed_goes_on_and_sends_nothing_twice(person: Person)
         words = ["run", "--quiet", "--json", "--model", f"compatible:m@{provider.base_url}"]
         env = {**os.environ, "PYTHONPATH": str(SRC)}
         argv = [sys.executable, "-m", "skillopt_sleep", *words]
-        with subprocess.Popen(argv, cwd=person.project, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        with subprocess.Popen(
+            argv, cwd=person.project, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as killed:
             while sum(one.ended is not None for one in provider.log) < 30 and killed.poll() is None:
                 time.sleep(0.01)
             killed.kill()
             at = time.monotonic()
         assert killed.returncode == -signal.SIGKILL
         assert "Night 1 is open" in sleep("status").out
-        arrived = {(one.place, one.draw) for one in provider.log if one.ended is not None and one.ended < at - 0.25}
+        arrived = {
+            (one.place, one.draw) for one in provider.log if one.ended is not None and one.ended < at - 0.25
+        }
         told = json.loads(sleep(*words).out)
         sent = Counter((one.place, one.draw) for one in provider.log)
     assert (told["night"], told["resumed"], told["accepted"]) == (1, True, True)
@@ -141,7 +160,9 @@ def test_settings_come_from_the_file_and_keys_from_the_env_beside_it(person: Per
     assert "OPENAI_API_KEY" in sleep("dry-run").out
     (folder / ".env").write_text("OPENAI_API_KEY=sk-simulated-key-000000000000\n")
     ran = sleep("dry-run")
-    assert "OPENAI_API_KEY" not in ran.out and "tokens, $" in ran.out and "sk-simulated" not in ran.out + ran.err
+    assert (
+        "OPENAI_API_KEY" not in ran.out and "tokens, $" in ran.out and "sk-simulated" not in ran.out + ran.err
+    )
 
 
 def test_the_env_of_the_repository_is_not_read(person: Person) -> None:
@@ -170,7 +191,10 @@ def crontab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A crontab program that keeps its table in a file, and no systemd."""
     table, programs = tmp_path / "table", tmp_path / "bin"
     programs.mkdir()
-    script = f'#!/bin/sh\nif [ "$1" = "-l" ]; then if [ -f {table} ]; then cat {table}; else echo "no crontab for me" >&2; exit 1; fi\n'
+    script = (
+        f'#!/bin/sh\nif [ "$1" = "-l" ]; then if [ -f {table} ]; then cat {table}; else echo "no crontab for'
+        ' me" >&2; exit 1; fi\n'
+    )
     (programs / "crontab").write_text(script + f"else cat > {table}; fi\n")
     (programs / "systemctl").write_text("#!/bin/sh\nexit 1\n")
     for name in ("crontab", "systemctl"):
@@ -180,11 +204,22 @@ def crontab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cron is how Linux without systemd does it")
-def test_what_was_scheduled_is_what_runs(person: Person, crontab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_scheduled_is_what_runs(
+    person: Person, crontab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crontab.write_text("5 4 * * * somebody elses\n")
     monkeypatch.setenv("CODEX_HOME", "/data/my codex")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-simulated-key-000000000000")
-    flags = ["--model", "handoff", "--preferences", "100% short", "--skill-root", "mine", "--max-tokens", "9000"]
+    flags = [
+        "--model",
+        "handoff",
+        "--preferences",
+        "100% short",
+        "--skill-root",
+        "mine",
+        "--max-tokens",
+        "9000",
+    ]
     ran = sleep("schedule", "--hour", "2", "--minute", "5", *flags)
     assert ran.code == 0, ran.err
     assert "somebody elses" in crontab.read_text() and "100\\% short" in crontab.read_text()
@@ -202,7 +237,9 @@ def test_what_was_scheduled_is_what_runs(person: Person, crontab: Path, monkeypa
         "--max-tokens=9000",
     }
     assert "No longer scheduled" in sleep("unschedule").out
-    assert crontab.read_text() == "5 4 * * * somebody elses\n" and "Nothing of ours" in sleep("unschedule").out
+    assert (
+        crontab.read_text() == "5 4 * * * somebody elses\n" and "Nothing of ours" in sleep("unschedule").out
+    )
 
 
 def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own_log(
@@ -211,8 +248,8 @@ def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own
     """The Task Scheduler of Windows, simulated by a script that keeps one task in a file."""
     task, script = tmp_path / "task.xml", crontab.with_name("bin") / "schtasks"
     script.write_text(
-        f'#!/bin/sh\ncase "$1$2" in\n/create*) echo "$3" > {task}.name; cp "$5" {task};;\n'
-        f'/query/fo) [ ! -f {task} ] || printf "\\"%s\\"\\n" "$(cat {task}.name)";;\n/query/tn) cat {task};;\nesac\n'
+        f'#!/bin/sh\ncase "$1$2" in\n/create*) echo "$3" > {task}.name; cp "$5" {task};;\n/query/fo) [ ! -f'
+        f' {task} ] || printf "\\"%s\\"\\n" "$(cat {task}.name)";;\n/query/tn) cat {task};;\nesac\n'
     )
     script.chmod(0o755)
     monkeypatch.setenv("CODEX_HOME", "/data/codex")
@@ -223,7 +260,10 @@ def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own
     assert log in ran.out and log.endswith("night.log")
     ran = program(person, "run", "--log", log)
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "")
-    assert "would work on brief-writer" in Path(log).read_text() and "No model is configured" in Path(log).read_text()
+    assert (
+        "would work on brief-writer" in Path(log).read_text()
+        and "No model is configured" in Path(log).read_text()
+    )
 
 
 def test_a_folder_that_nothing_can_be_kept_in_is_named(person: Person, tmp_path: Path) -> None:
@@ -249,7 +289,20 @@ def test_the_door_is_the_same_program(person: Person) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["harvest", "dry-run", "run", "status", "diff", "adopt", "discard", "undo", "schedule", "unschedule", "clean"]
+    "name",
+    [
+        "harvest",
+        "dry-run",
+        "run",
+        "status",
+        "diff",
+        "adopt",
+        "discard",
+        "undo",
+        "schedule",
+        "unschedule",
+        "clean",
+    ],
 )
 def test_every_command_of_the_group_explains_itself(name: str) -> None:
     ran = sleep(name, "--help")

@@ -1,4 +1,6 @@
-"""`skillopt sleep` with a file of tasks: written, read by a person, and only then sent; and mining that is interrupted."""
+"""`skillopt sleep` with a file of tasks: written, read by a person, and only then sent; and mining that is
+interrupted.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def sleep(*arguments: str) -> Ran:
     return run("sleep", *arguments)
 
 
-def test_tasks_are_written_reviewed_and_used_and_nothing_is_sent_before_that(person: Person, provider: LoopbackProvider) -> None:
+def test_tasks_are_written_reviewed_and_used_and_nothing_is_sent_before_that(
+    person: Person, provider: LoopbackProvider
+) -> None:
     talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
     talks.write_text(talks.read_text().replace("free tier.", f"free tier. My token is {SECRET}."))
     told = json.loads(sleep("harvest", "--output", "tasks.json", "--json").out)
@@ -42,23 +46,40 @@ def test_tasks_are_written_reviewed_and_used_and_nothing_is_sent_before_that(per
 
     seen = json.loads(sleep("dry-run", "--tasks-file", "tasks.json", "--json").out)
     assert len(seen["tasks"]) == 20 and seen["targets"][0]["name"] == "brief-writer"
-    roles = ["--target", f"compatible:m@{provider.base_url}", "--optimizer", f"compatible:m@{provider.base_url}"]
+    roles = [
+        "--target",
+        f"compatible:m@{provider.base_url}",
+        "--optimizer",
+        f"compatible:m@{provider.base_url}",
+    ]
     refused = sleep("run", "--tasks-file", "tasks.json", "--quiet", *roles)
     assert refused.code == 2 and "was not reviewed" in refused.err and provider.log == []
 
     path.write_text(path.read_text().replace('"reviewed": false', '"reviewed": true'))
     ended = json.loads(sleep("run", "--tasks-file", "tasks.json", "--quiet", "--json", *roles).out)
     assert (ended["n_tasks"], ended["accepted"]) == (20, True)
-    assert not [one for one in provider.log if (one.place or "").startswith("mine/")], "they are mined already"
+    assert not [one for one in provider.log if (one.place or "").startswith("mine/")], (
+        "they are mined already"
+    )
     sleep("adopt")
     assert person.skill.read_text() == LEARNT
 
 
-def test_a_bare_list_is_used_when_the_person_says_that_it_was_read(person: Person, provider: LoopbackProvider) -> None:
+def test_a_bare_list_is_used_when_the_person_says_that_it_was_read(
+    person: Person, provider: LoopbackProvider
+) -> None:
     sleep("harvest", "--output", "tasks.json")
     path = person.project / "tasks.json"
     path.write_text(json.dumps(json.loads(path.read_text())["tasks"]))
-    words = ["run", "--tasks-file", "tasks.json", "--quiet", "--json", "--model", f"compatible:m@{provider.base_url}"]
+    words = [
+        "run",
+        "--tasks-file",
+        "tasks.json",
+        "--quiet",
+        "--json",
+        "--model",
+        f"compatible:m@{provider.base_url}",
+    ]
     assert sleep(*words).code == 2 and provider.log == []
     assert json.loads(sleep(*words, "--reviewed").out)["accepted"] is True
 
@@ -66,7 +87,11 @@ def test_a_bare_list_is_used_when_the_person_says_that_it_was_read(person: Perso
 def test_without_a_model_a_file_of_tasks_is_shown_and_the_remedy_told(person: Person) -> None:
     sleep("harvest", "--output", "tasks.json")
     ran = sleep("run", "--tasks-file", "tasks.json")
-    assert ran.code == 2 and "would work on brief-writer with 20 tasks" in ran.out and "No model is configured" in ran.err
+    assert (
+        ran.code == 2
+        and "would work on brief-writer with 20 tasks" in ran.out
+        and "No model is configured" in ran.err
+    )
 
 
 def test_a_file_that_cannot_be_written_is_named_and_one_without_tasks_is_not_made(person: Person) -> None:
@@ -90,7 +115,9 @@ def test_another_file_is_another_night(person: Person, provider: LoopbackProvide
     first = json.loads(sleep("run", "--model", model, "--quiet", "--json").out)
     state = next((person.home / ".skillopt-sleep" / "projects").glob("*/state.json"))
     state.write_text(json.dumps({**json.loads(state.read_text()), "open": 1}))
-    second = json.loads(sleep("run", "--model", model, "--tasks-file", "tasks.json", "--reviewed", "--quiet", "--json").out)
+    second = json.loads(
+        sleep("run", "--model", model, "--tasks-file", "tasks.json", "--reviewed", "--quiet", "--json").out
+    )
     assert (first["night"], second["night"], second["resumed"]) == (1, 2, False)
 
 
@@ -101,7 +128,9 @@ def test_a_night_interrupted_while_it_mines_keeps_what_was_sent_and_goes_on(pers
     ) as provider:
         words = ["run", "--quiet", "--json", "--model", f"compatible:m@{provider.base_url}"]
         argv = [sys.executable, "-m", "skillopt_sleep", *words]
-        with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(SRC)}, stdout=subprocess.DEVNULL) as stopped:
+        with subprocess.Popen(
+            argv, env={**os.environ, "PYTHONPATH": str(SRC)}, stdout=subprocess.DEVNULL
+        ) as stopped:
             deadline = time.monotonic() + 30
             while not provider.log and stopped.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)

@@ -41,7 +41,17 @@ def test_the_closing_table_states_everything_a_reader_needs(skillopt: Command, t
     assert said.startswith("Simulated: ")
     assert str(tmp_path / "run" / "best_skill.md") in said.replace("\n", "")
     said = skillopt(*QUICKSTART).out
-    for words in ("simulated", "seed", "best", "sealed test (hard, n = 20)", "95 % interval", "p = ", "fixed", "broken", "rejected"):
+    for words in (
+        "simulated",
+        "seed",
+        "best",
+        "sealed test (hard, n = 20)",
+        "95 % interval",
+        "p = ",
+        "fixed",
+        "broken",
+        "rejected",
+    ):
         assert words in said, words
     assert "inconclusive" in said
     assert re.search(r"spent +[\d,]+ calls, [\d,]+ tokens, cost unknown", said)
@@ -57,13 +67,26 @@ def test_a_gate_that_is_off_and_a_test_that_was_not_measured_are_stated(skillopt
     off = skillopt(*QUICKSTART, "--use_gate", "false")
     assert "The gate was off" in off.out
     assert "taken without a gate" in off.out
-    without = skillopt("train", "quickstart", "--cfg-options", *SMALL, "--out_root", "other", "--eval_test", "false")
+    without = skillopt(
+        "train", "quickstart", "--cfg-options", *SMALL, "--out_root", "other", "--eval_test", "false"
+    )
     assert "not measured" in without.out
     assert "Test was not measured" in without.out
 
 
 def test_few_val_tasks_are_called_unverified(skillopt: Command) -> None:
-    ran = skillopt("train", "quickstart", "--val_cases", "3", "--train_cases", "20", "--test_cases", "10", "--num_epochs", "1")
+    ran = skillopt(
+        "train",
+        "quickstart",
+        "--val_cases",
+        "3",
+        "--train_cases",
+        "20",
+        "--test_cases",
+        "10",
+        "--num_epochs",
+        "1",
+    )
     assert "nverified" in ran.out
     assert "note: Fewer than 5 val tasks" in ran.err
 
@@ -76,7 +99,9 @@ def test_running_a_finished_run_again_pays_nothing_and_says_the_same(skillopt: C
     assert (second["claim"], second["spending"]) == (first["claim"], first["spending"])
 
 
-def test_a_spent_budget_ends_with_4_and_a_larger_one_goes_on_to_the_same_result(skillopt: Command, tmp_path: Path) -> None:
+def test_a_spent_budget_ends_with_4_and_a_larger_one_goes_on_to_the_same_result(
+    skillopt: Command, tmp_path: Path
+) -> None:
     plain = json.loads(skillopt(*QUICKSTART[:-1], "plain", "--json", "--quiet").out)
     short = skillopt(*QUICKSTART, "--budget", "160 calls", "--json", "--quiet")
     data = json.loads(short.out)
@@ -88,7 +113,9 @@ def test_a_spent_budget_ends_with_4_and_a_larger_one_goes_on_to_the_same_result(
     assert "raise the budget" in told.out
     whole = skillopt(*QUICKSTART, "--budget", "5000 calls", "--json", "--quiet")
     assert (whole.code, json.loads(whole.out)["best_gate_score"]) == (0, plain["best_gate_score"])
-    assert (tmp_path / "run" / "best_skill.md").read_bytes() == (tmp_path / "plain" / "best_skill.md").read_bytes()
+    assert (tmp_path / "run" / "best_skill.md").read_bytes() == (
+        tmp_path / "plain" / "best_skill.md"
+    ).read_bytes()
 
 
 def test_an_unexpected_error_keeps_its_traceback_but_no_credential(
@@ -112,7 +139,16 @@ def test_an_unexpected_error_keeps_its_traceback_but_no_credential(
 def test_the_demo_says_it_is_simulated_and_shows_what_it_learned(skillopt: Command, tmp_path: Path) -> None:
     ran = skillopt("demo")
     assert ran.code == 0
-    for words in ("simulated", "no key", "+++ best_skill.md", "95 % interval", "calls", "tokens", "sealed test", "outputs/demo"):
+    for words in (
+        "simulated",
+        "no key",
+        "+++ best_skill.md",
+        "95 % interval",
+        "calls",
+        "tokens",
+        "sealed test",
+        "outputs/demo",
+    ):
         assert words in ran.out, words
     summary = json.loads((tmp_path / "outputs" / "demo" / "summary.json").read_text())
     assert summary["test_hard"] - summary["baseline_test_hard"] > 0.4

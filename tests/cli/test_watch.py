@@ -32,12 +32,25 @@ def drawn(watcher: Watcher, width: int = 80) -> str:
 def test_once_shows_where_a_run_stands(skillopt: Command, finished: Path) -> None:
     ran = skillopt("runs", "watch", str(finished), "--once")
     assert (ran.code, ran.err) == (0, "")
-    for words in ("simulated", "✓gate", "✓test", "val score", "●", "accepted", "calls", "cost unknown", "0 in flight", "finished"):
+    for words in (
+        "simulated",
+        "✓gate",
+        "✓test",
+        "val score",
+        "●",
+        "accepted",
+        "calls",
+        "cost unknown",
+        "0 in flight",
+        "finished",
+    ):
         assert words in ran.out, words
     assert "Simulated: The trained skill is" in ran.out
 
 
-def test_a_run_that_was_stopped_is_said_to_be_nobodys(skillopt: Command, finished: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_is_said_to_be_nobodys(
+    skillopt: Command, finished: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "stopped"
     shutil.copytree(finished, folder)
     lines = (folder / "events.jsonl").read_text().splitlines(keepends=True)
@@ -68,12 +81,18 @@ def test_a_terminal_of_half_the_width_loses_no_figure(finished: Path) -> None:
     assert drawn(watcher, 48).split() == drawn(watcher).split()
 
 
-def test_a_run_that_stopped_before_its_baseline_is_not_said_to_start(skillopt: Command, finished: Path, tmp_path: Path) -> None:
+def test_a_run_that_stopped_before_its_baseline_is_not_said_to_start(
+    skillopt: Command, finished: Path, tmp_path: Path
+) -> None:
     first = (finished / "events.jsonl").read_text().splitlines(keepends=True)[0]
     (tmp_path / "events.jsonl").write_text(first)
     Database(tmp_path / "run.db").shut()
     ran = skillopt("runs", "watch", str(tmp_path), "--once")
-    assert "stopped before the baseline" in ran.out and "nobody works on it" in ran.out and "cost $0.00" in ran.out
+    assert (
+        "stopped before the baseline" in ran.out
+        and "nobody works on it" in ran.out
+        and "cost $0.00" in ran.out
+    )
     assert "starting" not in ran.out and "·rollout" not in ran.out
 
 
@@ -90,7 +109,11 @@ def test_every_event_can_be_had_as_json(skillopt: Command, finished: Path) -> No
 
 
 def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) -> None:
-    for words in (("runs", "watch"), ("runs", "watch", str(tmp_path)), ("runs", "watch", str(tmp_path / "nowhere"), "--once")):
+    for words in (
+        ("runs", "watch"),
+        ("runs", "watch", str(tmp_path)),
+        ("runs", "watch", str(tmp_path / "nowhere"), "--once"),
+    ):
         ran = skillopt(*words)
         assert (ran.code, ran.out) == (2, "")
         assert "There is no run in" in ran.err
@@ -106,11 +129,19 @@ def test_runs_itself_is_as_it_was_also_for_a_folder_named_watch(skillopt: Comman
     assert "Usage: skillopt runs watch" in skillopt("runs", "watch", "--help").out
 
 
-def test_two_programs_one_works_and_the_other_watches_from_before_it_began(provider: LoopbackProvider, tmp_path: Path) -> None:
+def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
+    provider: LoopbackProvider, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     watching = program("runs", "watch", str(folder), "--plain", cwd=tmp_path)
     model = f"compatible:m@{provider.base_url}"
-    options = ["env.name=world", f"model.target={model}", f"model.optimizer={model}", "train.num_epochs=1", *SMALL]
+    options = [
+        "env.name=world",
+        f"model.target={model}",
+        f"model.optimizer={model}",
+        "train.num_epochs=1",
+        *SMALL,
+    ]
     working = program("train", "--quiet", "--out_root", str(folder), "--cfg-options", *options, cwd=tmp_path)
     try:
         assert working.wait(PATIENCE) == 0

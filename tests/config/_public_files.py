@@ -1,4 +1,6 @@
-"""The public configuration files, written anew from what is documented of them: the base, the six benchmarks and one feature."""
+"""The public configuration files, written anew from what is documented of them: the base, the six benchmarks
+and one feature.
+"""
 
 from __future__ import annotations
 

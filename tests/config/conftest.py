@@ -16,7 +16,19 @@ from skillopt.registry import Registry
 
 Load = Callable[..., Resolved]
 CLIS = ["claude_cli", "codex_cli", "copilot_cli"]
-PROVIDERS = ["anthropic", "azure", "compatible", "gemini", "handoff", "local", "minimax", "openai", "qwen", "world", *CLIS]
+PROVIDERS = [
+    "anthropic",
+    "azure",
+    "compatible",
+    "gemini",
+    "handoff",
+    "local",
+    "minimax",
+    "openai",
+    "qwen",
+    "world",
+    *CLIS,
+]
 HARNESSES = ["chat", "claude_code", "codex", "copilot", "cursor", "opencode"]
 """What counts as installed in these tests, whatever is."""
 

@@ -18,13 +18,22 @@ def models(resolved):
     ("label", "optimizer", "target"),
     [
         *((name, "azure:gpt-5.5", "azure:gpt-5.5") for name in ("azure_openai", "azure", "azure-openai")),
-        *((name, "claude_cli:claude-sonnet-4-6", "claude_cli:claude-sonnet-4-6") for name in ("claude_chat", "claude", "claude-cli")),
-        *((name, "copilot_cli", "copilot_cli") for name in ("copilot_chat", "copilot", "copilot_cli", "github_copilot")),
+        *(
+            (name, "claude_cli:claude-sonnet-4-6", "claude_cli:claude-sonnet-4-6")
+            for name in ("claude_chat", "claude", "claude-cli")
+        ),
+        *(
+            (name, "copilot_cli", "copilot_cli")
+            for name in ("copilot_chat", "copilot", "copilot_cli", "github_copilot")
+        ),
         *((name, "codex_cli:gpt-5.5", "codex/codex_cli:gpt-5.5") for name in ("codex", "codex_exec")),
         *((name, OPENAI, "qwen:Qwen/Qwen3.5-4B") for name in ("qwen", "qwen_chat")),
         *((name, OPENAI, "minimax:MiniMax-M3") for name in ("minimax", "minimax_chat")),
         ("claude_code_exec", OPENAI, "claude_code/claude_cli:claude-sonnet-4-6"),
-        *((name, OPENAI, "cursor/cursor_cli:composer-2.5") for name in ("cursor", "cursor_agent", "cursor_exec")),
+        *(
+            (name, OPENAI, "cursor/cursor_cli:composer-2.5")
+            for name in ("cursor", "cursor_agent", "cursor_exec")
+        ),
         ("copilot_exec", OPENAI, "copilot/copilot_cli"),
         ("openai_chat", OPENAI, OPENAI),
         ("openai", OPENAI, OPENAI),
@@ -37,14 +46,22 @@ def models(resolved):
 def test_a_label_fills_the_roles_it_is_for_with_its_own_default_models(label, optimizer, target, run, write):
     assert models(run(flags={"backend": label})) == (optimizer, target)
     # A public file says the default name aloud, and openai_chat for both roles.
-    write("c.yaml", "model: {optimizer: gpt-5.5, target: gpt-5.4, optimizer_backend: openai_chat, target_backend: openai_chat}\n")
+    write(
+        "c.yaml",
+        "model: {optimizer: gpt-5.5, target: gpt-5.4, optimizer_backend: openai_chat, target_backend:"
+        " openai_chat}\n",
+    )
     resolved = run("c.yaml", flags={"backend": label})
     assert models(resolved) == (optimizer, target.replace("gpt-5.5", "gpt-5.4"))
-    replaced = [warning for warning in resolved.warnings if "is the public default and no model of" in warning]
+    replaced = [
+        warning for warning in resolved.warnings if "is the public default and no model of" in warning
+    ]
     assert len(replaced) == sum("gpt-5" not in name for name in (optimizer, target))
 
 
-@pytest.mark.parametrize("backend", ["openai_compatible", "openai_compatible_chat", "openai-compatible", "compat"])
+@pytest.mark.parametrize(
+    "backend", ["openai_compatible", "openai_compatible_chat", "openai-compatible", "compat"]
+)
 def test_a_compatible_backend_fills_both_roles_and_takes_its_model_from_the_file(backend, run, write):
     write("c.yaml", "model: {optimizer: gpt-5.5, target: mine}\n")
     assert models(run("c.yaml", flags={"backend": backend})) == ("compatible:gpt-5.5", "compatible:mine")
@@ -70,21 +87,36 @@ def test_a_default_name_on_the_command_line_is_meant(run):
 def test_a_default_name_in_a_file_that_gives_way_is_said(run, write):
     write("c.yaml", "model:\n  target: gpt-5.5\n  target_backend: qwen_chat\n")
     resolved = run("c.yaml")
-    assert resolved.warnings[0].startswith("model.target (c.yaml:2): 'gpt-5.5' is the public default and no model of qwen")
+    assert resolved.warnings[0].startswith(
+        "model.target (c.yaml:2): 'gpt-5.5' is the public default and no model of qwen"
+    )
     assert str(resolved.provenance["model.target.name"]) == "default of qwen"
 
 
 def test_a_providers_own_model_key_names_the_roles_that_name_none(run):
-    flags = {"backend": "minimax", "optimizer_backend": "minimax", "minimax_model": "MiniMax-M2", "target_model": "MiniMax-M9"}
+    flags = {
+        "backend": "minimax",
+        "optimizer_backend": "minimax",
+        "minimax_model": "MiniMax-M2",
+        "target_model": "MiniMax-M9",
+    }
     assert models(run(flags=flags)) == ("minimax:MiniMax-M2", "minimax:MiniMax-M9")
     flags = {"backend": "copilot", "copilot_chat_optimizer_model": "o", "copilot_chat_target_model": "t"}
     assert models(run(flags=flags)) == ("copilot_cli:o", "copilot_cli:t")
     environ = {"QWEN_CHAT_MODEL": "both", "TARGET_QWEN_CHAT_MODEL": "mine"}
-    assert models(run(environ=environ, flags={"optimizer_backend": "qwen", "target_backend": "qwen"})) == ("qwen:both", "qwen:mine")
+    assert models(run(environ=environ, flags={"optimizer_backend": "qwen", "target_backend": "qwen"})) == (
+        "qwen:both",
+        "qwen:mine",
+    )
 
 
 @pytest.mark.parametrize(
-    ("backend", "hint"), [("claude_code_exec", "'claude_chat'"), ("copilot_exec", "'copilot_chat'"), ("cursor_exec", "only the target")]
+    ("backend", "hint"),
+    [
+        ("claude_code_exec", "'claude_chat'"),
+        ("copilot_exec", "'copilot_chat'"),
+        ("cursor_exec", "only the target"),
+    ],
 )
 def test_an_agent_that_works_on_tasks_is_no_optimizer(backend, hint, fails):
     message = fails(flags={"optimizer_backend": backend})

@@ -28,7 +28,10 @@ def test_a_budget_reads(text, usd, tokens, calls):
     assert (budget.usd, budget.tokens, budget.calls) == (usd, tokens, calls)
 
 
-@pytest.mark.parametrize("text", ["", "2", "two usd", "$2 tokens", "200,000 tokens", "$-1", "$0", "1.5 calls", "5 cals", "$1, $2", "5 €"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "2", "two usd", "$2 tokens", "200,000 tokens", "$-1", "$0", "1.5 calls", "5 cals", "$1, $2", "5 €"],
+)
 def test_what_is_no_budget_is_refused_with_the_forms_it_may_have(text):
     with pytest.raises(ConfigError, match="budget"):
         parse_budget(text)

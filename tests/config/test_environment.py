@@ -42,25 +42,45 @@ def test_two_roles_may_have_two_providers(run):
 
 
 def test_azure_by_its_three_variables_serves_bare_names(run):
-    environ = {"AZURE_OPENAI_ENDPOINT": "http://az/v1", "AZURE_OPENAI_API_KEY": AZURE, "AZURE_OPENAI_AUTH_MODE": "openai_compatible"}
+    environ = {
+        "AZURE_OPENAI_ENDPOINT": "http://az/v1",
+        "AZURE_OPENAI_API_KEY": AZURE,
+        "AZURE_OPENAI_AUTH_MODE": "openai_compatible",
+    }
     spec = resolve_role(run(environ=environ, flags={"target_model": "deployment"}).config, "target").model
-    assert (spec.provider, spec.name, spec.base_url, spec.api_key) == ("azure", "deployment", "http://az/v1", AZURE)
+    assert (spec.provider, spec.name, spec.base_url, spec.api_key) == (
+        "azure",
+        "deployment",
+        "http://az/v1",
+        AZURE,
+    )
     assert spec.options == {"auth_mode": "openai_compatible"}
 
 
 def test_an_openai_name_stays_with_openai_when_azure_is_configured(run):
-    environ = {"AZURE_OPENAI_ENDPOINT": "http://az/v1", "AZURE_OPENAI_API_KEY": AZURE, "OPENAI_API_KEY": OPENAI}
+    environ = {
+        "AZURE_OPENAI_ENDPOINT": "http://az/v1",
+        "AZURE_OPENAI_API_KEY": AZURE,
+        "OPENAI_API_KEY": OPENAI,
+    }
     spec = resolve_role(run(environ=environ, flags={"target_model": "openai:m"}).config, "target").model
     assert (spec.provider, spec.base_url, spec.api_key) == ("openai", None, OPENAI)
 
 
 def test_an_azure_and_an_openai_endpoint_in_one_layer_are_two_endpoints(run, fails):
-    environ = {"AZURE_OPENAI_ENDPOINT": "http://az/v1", "AZURE_OPENAI_API_KEY": AZURE, "OPENAI_BASE_URL": "http://oa/v1"}
+    environ = {
+        "AZURE_OPENAI_ENDPOINT": "http://az/v1",
+        "AZURE_OPENAI_API_KEY": AZURE,
+        "OPENAI_BASE_URL": "http://oa/v1",
+    }
     message = fails(environ=environ, flags={"target_model": "m", "optimizer_model": "azure:m"})
     assert message.count("two endpoints") == 1
     assert "http://az/v1" in message
     assert "http://oa/v1" in message
-    config = run(environ=environ, flags={"target_model": "m", "optimizer_model": "m", "azure_openai_endpoint": "http://az2/v1"}).config
+    config = run(
+        environ=environ,
+        flags={"target_model": "m", "optimizer_model": "m", "azure_openai_endpoint": "http://az2/v1"},
+    ).config
     assert config.model.target.base_url == "http://az2/v1"
 
 
@@ -68,7 +88,11 @@ def test_an_azure_and_an_openai_endpoint_in_one_layer_are_two_endpoints(run, fai
     "options",
     [
         ["model.target=compatible:x@http://a/v1", "model.target.base_url=http://b/v1"],
-        ["model.target=azure:x", "model.target.base_url=http://a/v1", "model.azure_openai_endpoint=http://b/v1"],
+        [
+            "model.target=azure:x",
+            "model.target.base_url=http://a/v1",
+            "model.azure_openai_endpoint=http://b/v1",
+        ],
     ],
 )
 def test_two_endpoints_for_one_role_are_an_error_naming_both(options, fails):
@@ -112,15 +136,21 @@ def test_a_base_url_of_dotenv_never_gets_a_key_from_elsewhere(elsewhere, run, wr
 
 def test_an_azure_endpoint_of_dotenv_never_gets_a_key_from_elsewhere(run, write):
     write(".env", "AZURE_OPENAI_ENDPOINT=http://evil/v1\n")
-    resolved = run(environ={"AZURE_OPENAI_API_KEY": AZURE, "OPENAI_API_KEY": OPENAI}, flags={"target_model": "m"})
+    resolved = run(
+        environ={"AZURE_OPENAI_API_KEY": AZURE, "OPENAI_API_KEY": OPENAI}, flags={"target_model": "m"}
+    )
     assert resolved.config.model.target.name == "openai:m"
     assert resolved.config.model.target.base_url is None
     assert len(resolved.warnings) == 1
     assert "AZURE_OPENAI_ENDPOINT in .env is not used" in resolved.warnings[0]
 
 
-@pytest.mark.parametrize(("provider", "variable"), [("azure", "AZURE_OPENAI_API_KEY"), ("compatible", "OPENAI_COMPATIBLE_API_KEY")])
-def test_an_endpoint_inside_a_model_string_of_dotenv_never_gets_a_key_from_elsewhere(provider, variable, run, write):
+@pytest.mark.parametrize(
+    ("provider", "variable"), [("azure", "AZURE_OPENAI_API_KEY"), ("compatible", "OPENAI_COMPATIBLE_API_KEY")]
+)
+def test_an_endpoint_inside_a_model_string_of_dotenv_never_gets_a_key_from_elsewhere(
+    provider, variable, run, write
+):
     write(".env", f"TARGET_DEPLOYMENT={provider}:m@http://evil/v1\n")
     resolved = run(environ={variable: "key-of-the-user"})
     assert resolved.config.model.target.base_url is None
@@ -134,7 +164,9 @@ def test_dotenv_can_be_left_alone(run, write):
 
 def test_dotenv_is_read_with_quotes_exports_and_comments(tmp_path):
     path = tmp_path / ".env"
-    path.write_text("# note\nexport A='one two'\nB = \"x # y\"\nC=plain # note\nD=\nnot a line\nE=a=b\nF='q' # note\n")
+    path.write_text(
+        "# note\nexport A='one two'\nB = \"x # y\"\nC=plain # note\nD=\nnot a line\nE=a=b\nF='q' # note\n"
+    )
     assert read_dotenv(path) == {"A": "one two", "B": "x # y", "C": "plain", "D": "", "E": "a=b", "F": "q"}
 
 
@@ -145,7 +177,12 @@ def test_blank_variables_are_not_there(run):
 
 
 def test_a_compatible_backend_takes_its_model_from_its_variable_unless_one_is_named(run):
-    environ = {**ALL, "OPENAI_COMPATIBLE_MODEL": "served", "TARGET_BACKEND": "openai_compatible", "OPTIMIZER_BACKEND": "compat"}
+    environ = {
+        **ALL,
+        "OPENAI_COMPATIBLE_MODEL": "served",
+        "TARGET_BACKEND": "openai_compatible",
+        "OPTIMIZER_BACKEND": "compat",
+    }
     config = run(environ=environ, flags={"optimizer_model": "named"}).config
     assert config.model.target.name == "compatible:served"
     assert config.model.optimizer.name == "compatible:named"
@@ -155,9 +192,18 @@ def test_a_compatible_backend_takes_its_model_from_its_variable_unless_one_is_na
 def test_a_public_variable_that_does_nothing_here_is_said_once_with_the_reason(name, why, run, tmp_path):
     (tmp_path / ".env").write_text(f"{name}=7\n")
     warnings = run(environ={name: "9"}, flags={"target_model": "world"}).warnings
-    assert [warning for warning in warnings if name in warning] == [f"The variable {name} has no effect here: {why}."]
+    assert [warning for warning in warnings if name in warning] == [
+        f"The variable {name} has no effect here: {why}."
+    ]
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, (_, values) in DEAD_VARIABLES.items() for value in ("", *values)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, (_, values) in DEAD_VARIABLES.items() for value in ("", *values)],
+)
 def test_a_variable_that_asks_for_what_happens_anyway_is_not_news(name, value, run):
-    assert not [warning for warning in run(environ={name: value}, flags={"target_model": "world"}).warnings if name in warning]
+    assert not [
+        warning
+        for warning in run(environ={name: value}, flags={"target_model": "world"}).warnings
+        if name in warning
+    ]

@@ -49,7 +49,10 @@ def test_a_key_that_is_overridden_is_still_checked(fails, write):
 
 
 def test_an_unknown_benchmark_names_the_near_miss_and_spares_its_keys(fails):
-    assert fails(options=["env.name=tooy", "env.difficulty=2"]) == "env.name: No benchmark named 'tooy'. Did you mean 'toy'?"
+    assert (
+        fails(options=["env.name=tooy", "env.difficulty=2"])
+        == "env.name: No benchmark named 'tooy'. Did you mean 'toy'?"
+    )
 
 
 def test_a_benchmarks_key_without_a_benchmark_says_so(fails):
@@ -64,7 +67,10 @@ def test_a_benchmarks_key_without_a_benchmark_says_so(fails):
         ("train: {batch_size: true}", "train.batch_size (c.yaml:1): expected a whole number, not True"),
         ("train: {batch_size: 0}", "train.batch_size (c.yaml:1): expected at least 1, not 0"),
         ("evaluation: {use_gate: 1}", "evaluation.use_gate (c.yaml:1): expected true or false, not 1"),
-        ("evaluation: {gate_mixed_weight: 2}", "evaluation.gate_mixed_weight (c.yaml:1): expected at most 1.0, not 2"),
+        (
+            "evaluation: {gate_mixed_weight: 2}",
+            "evaluation.gate_mixed_weight (c.yaml:1): expected at most 1.0, not 2",
+        ),
         ("evaluation: {gate_metric: hrad}", "is not one of hard, soft, mixed. Did you mean 'hard'?"),
         ("optimizer: {lr_scheduler: cosin}", "Did you mean 'cosine'?"),
         ("gradient: {merge_batch_size: 1}", "expected at least 2, not 1"),
@@ -86,14 +92,25 @@ def test_a_wrong_value_names_key_value_and_what_was_expected(text, said, fails, 
 
 
 def test_everything_wrong_is_said_at_once_one_line_each(fails, write):
-    write("c.yaml", "train: {batch_size: x, sed: 1}\nenv: {name: toy, difficulty: hard}\ngate: {policy: lenient}\n")
+    write(
+        "c.yaml",
+        "train: {batch_size: x, sed: 1}\nenv: {name: toy, difficulty: hard}\ngate: {policy: lenient}\n",
+    )
     lines = fails("c.yaml", flags={"num_epochs": 0}, options=["nokey"]).splitlines()
     assert len(lines) == 6
     for part in ("batch_size", "sed", "difficulty", "policy", "num_epochs", "nokey"):
         assert sum(part in line for line in lines) == 1
 
 
-@pytest.mark.parametrize("key", ["train.steps_per_epoch", "optimizer.meta_learning_rate", "gradient.max_analyst_rounds", "env.judge_model"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "train.steps_per_epoch",
+        "optimizer.meta_learning_rate",
+        "gradient.max_analyst_rounds",
+        "env.judge_model",
+    ],
+)
 def test_a_dead_public_key_loads_with_one_warning(key, run, write):
     section, name = key.split(".")
     write("b.yaml", f"{section}: {{{name}: 3}}\n")
@@ -104,7 +121,19 @@ def test_a_dead_public_key_loads_with_one_warning(key, run, write):
 
 
 def test_dead_public_flags_warn_too(run):
-    assert len(run(flags={"meta_edit_budget": 3, "max_analyst_rounds": 2, "judge_retries": 1, "codex_exec_full_auto": True}).warnings) == 4
+    assert (
+        len(
+            run(
+                flags={
+                    "meta_edit_budget": 3,
+                    "max_analyst_rounds": 2,
+                    "judge_retries": 1,
+                    "codex_exec_full_auto": True,
+                }
+            ).warnings
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +172,11 @@ def test_what_only_belongs_to_a_refused_key_loads_whatever_it_says(run, write):
 
 @pytest.mark.parametrize(
     ("flag", "owner"),
-    [("max_steps", "alfworld"), ("data_root", "alfworld, docvqa, spreadsheetbench"), ("use_sketch", "livemathematicianbench")],
+    [
+        ("max_steps", "alfworld"),
+        ("data_root", "alfworld, docvqa, spreadsheetbench"),
+        ("use_sketch", "livemathematicianbench"),
+    ],
 )
 def test_a_flag_of_another_benchmark_names_that_benchmark(flag, owner, tmp_path):
     with pytest.raises(ConfigError) as caught:

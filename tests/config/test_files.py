@@ -59,7 +59,15 @@ def test_a_key_twice_inside_a_list_is_refused_too(fails, write):
 
 
 @pytest.mark.parametrize(
-    "text", ["train: [1, 2", "a: b: c\n", "- 1\n", "train: &x {seed: *x}\n", "train: {<<: {seed: 1}}\n", "x: !!python/object:os.x 1\n"]
+    "text",
+    [
+        "train: [1, 2",
+        "a: b: c\n",
+        "- 1\n",
+        "train: &x {seed: *x}\n",
+        "train: {<<: {seed: 1}}\n",
+        "x: !!python/object:os.x 1\n",
+    ],
 )
 def test_what_is_no_config_ends_in_one_message(text, fails, write):
     write("a.yaml", text)
@@ -81,7 +89,11 @@ def test_an_empty_file_and_empty_sections_say_nothing(run, write):
 
 
 def test_the_legacy_flat_form_means_the_same(run, write):
-    write("flat.yaml", "optimizer_model: o\ntarget_model: t\nenv: toy\nedit_budget: 3\nbatch_size: 5\ndifficulty: 2\nsplit_ratio: 1:1:1\n")
+    write(
+        "flat.yaml",
+        "optimizer_model: o\ntarget_model: t\nenv: toy\nedit_budget: 3\nbatch_size: 5\ndifficulty:"
+        " 2\nsplit_ratio: 1:1:1\n",
+    )
     write(
         "tree.yaml",
         "model: {optimizer: o, target: {name: t}}\nenv: {name: toy, difficulty: 2, split_ratio: '1:1:1'}\n"
@@ -93,12 +105,13 @@ def test_the_legacy_flat_form_means_the_same(run, write):
 def test_the_short_flat_form_means_the_same(run, write):
     write(
         "short.yaml",
-        "task: toy\nseed_skill: s.md\nepochs: 2\nbatch_size: 5\nminibatch_size: 3\nlearning_rate: 3\nlr_min: 1\nn_workers: 4\n",
+        "task: toy\nseed_skill: s.md\nepochs: 2\nbatch_size: 5\nminibatch_size: 3\nlearning_rate: 3\nlr_min:"
+        " 1\nn_workers: 4\n",
     )
     write(
         "tree.yaml",
-        "env: {name: toy, skill_init: s.md, workers: 4}\ntrain: {num_epochs: 2, batch_size: 5}\ngradient: {minibatch_size: 3}\n"
-        "optimizer: {learning_rate: 3, min_learning_rate: 1}\n",
+        "env: {name: toy, skill_init: s.md, workers: 4}\ntrain: {num_epochs: 2, batch_size: 5}\ngradient:"
+        " {minibatch_size: 3}\noptimizer: {learning_rate: 3, min_learning_rate: 1}\n",
     )
     assert run("short.yaml").config == run("tree.yaml").config
 
@@ -248,7 +261,10 @@ env:
 
 def test_a_public_file_with_the_public_defaults_loads_as_it_is(run, write):
     write("public.yaml", PUBLIC)
-    resolved = run("public.yaml", environ={"AZURE_OPENAI_ENDPOINT": "http://az/v1", "AZURE_OPENAI_API_KEY": "azure-key-1"})
+    resolved = run(
+        "public.yaml",
+        environ={"AZURE_OPENAI_ENDPOINT": "http://az/v1", "AZURE_OPENAI_API_KEY": "azure-key-1"},
+    )
     assert resolved.warnings == ()
     assert resolved.config.model.target.name == "azure:gpt-5.5"
     assert resolved.config.model.target.base_url == "http://az/v1"

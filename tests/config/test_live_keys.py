@@ -1,4 +1,6 @@
-"""Every configuration key does something: it changes a request, a plan, a file, a figure or an error - not merely the printed tree."""
+"""Every configuration key does something: it changes a request, a plan, a file, a figure or an error - not
+merely the printed tree.
+"""
 
 from __future__ import annotations
 
@@ -84,20 +86,28 @@ def files_for(folder: Path) -> None:
         (folder / "splits" / split).mkdir(parents=True)
         (folder / "splits" / split / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
     (folder / "prompts").mkdir()
-    (folder / "prompts" / "analyst_failure.md").write_text('Say in JSON what went wrong: {"patch": {"edits": []}}.')
+    (folder / "prompts" / "analyst_failure.md").write_text(
+        'Say in JSON what went wrong: {"patch": {"edits": []}}.'
+    )
     (folder / "seed.md").write_text(SEED_SKILL)
     (folder / "other.md").write_text(SEED_SKILL + "- Name the unit after every number.\n")
-    (folder / "graded.py").write_text("def grade(task, answer):\n    return 0.5 if task.reference in answer else 0.25\n")
+    (folder / "graded.py").write_text(
+        "def grade(task, answer):\n    return 0.5 if task.reference in answer else 0.25\n"
+    )
 
 
 def answer(call: Call) -> Answer:
     text = judgement(call) if (call.place or "").startswith("judge/") else world_answers()(call)
-    return Answer(text=text, cached=min(10, len(call.text) // 8), reports_usage=call.body.get("model") != "silent")
+    return Answer(
+        text=text, cached=min(10, len(call.text) // 8), reports_usage=call.body.get("model") != "silent"
+    )
 
 
 def judgement(call: Call) -> str:
     """A judge that looks for the reference in the answer."""
-    reference, work = (call.text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("reference", "work"))
+    reference, work = (
+        call.text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("reference", "work")
+    )
     met = reference in work
     return json.dumps({"findings": [{"criterion": 1, "evidence": reference if met else work, "met": met}]})
 
@@ -112,7 +122,10 @@ async def observe(settings: Mapping[str, Any], folder: Path, *, latency: float =
         seen.headers.append({name.lower(): value for name, value in call.headers.items()})
         return answer(call)
 
-    async with LoopbackProvider(answering, latency=lambda call: latency) as one, LoopbackProvider(answering) as two:
+    async with (
+        LoopbackProvider(answering, latency=lambda call: latency) as one,
+        LoopbackProvider(answering) as two,
+    ):
         text = [f"{key}={_written(value, one, two)}" for key, value in settings.items()]
         before = {path for path in folder.rglob("*") if path.is_file()}
         try:
@@ -128,18 +141,37 @@ async def observe(settings: Mapping[str, Any], folder: Path, *, latency: float =
         seen.urls = ["one"] * len(one.log) + ["two"] * len(two.log)
         seen.in_flight = max(one.max_in_flight, two.max_in_flight)
     seen.requests.sort()
-    seen.events = [comparable(event) for event in events if event.id is not None and event.type != "run_started"]
-    seen.files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() and path not in before}
+    seen.events = [
+        comparable(event) for event in events if event.id is not None and event.type != "run_started"
+    ]
+    seen.files = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path not in before
+    }
     return seen
 
 
 def _written(value: Any, one: LoopbackProvider, two: LoopbackProvider) -> str:
-    return str(value).replace("TWOURL", two.base_url).replace("URL", one.base_url) if isinstance(value, str) else json.dumps(value)
+    return (
+        str(value).replace("TWOURL", two.base_url).replace("URL", one.base_url)
+        if isinstance(value, str)
+        else json.dumps(value)
+    )
 
 
-def case(key: str, value: Any, channel: str, base: Mapping[str, Any] = BASE, latency: float = 0.0, **extra: Any) -> Any:
+def case(
+    key: str, value: Any, channel: str, base: Mapping[str, Any] = BASE, latency: float = 0.0, **extra: Any
+) -> Any:
     """Set one key beside a base (and what both sides need) and say where the difference must show."""
-    return pytest.param(key, value, channel, {**base, **{name.replace("__", "."): item for name, item in extra.items()}}, latency, id=key)
+    return pytest.param(
+        key,
+        value,
+        channel,
+        {**base, **{name.replace("__", "."): item for name, item in extra.items()}},
+        latency,
+        id=key,
+    )
 
 
 LONGER = {**BASE, "env.train_cases": 24, "env.val_cases": 20, "train.batch_size": 12, "train.num_epochs": 3}
@@ -151,26 +183,54 @@ DOLLARS = {
 }
 PRICED = {**BASE, **DOLLARS}
 JUDGE_DOLLARS = {"model.judge.price.input": 1.0, "model.judge.price.output": 2.0}
-BARE = {**BASE, "model.target.name": "t", "model.optimizer.name": "o", "model.target.base_url": "URL", "model.optimizer.base_url": "URL"}
+BARE = {
+    **BASE,
+    "model.target.name": "t",
+    "model.optimizer.name": "o",
+    "model.target.base_url": "URL",
+    "model.optimizer.base_url": "URL",
+}
 BARE |= {"model.target_backend": "compatible", "model.optimizer_backend": "compatible"}
 ROLES = [
     *(case(f"model.{role}.name", "compatible:another@URL", "requests") for role in ("optimizer", "target")),
     *(
-        case(f"model.{role}.base_url", "TWOURL", "urls", {**BASE, f"model.{role}.name": "compatible:x", f"model.{role}.base_url": "URL"})
+        case(
+            f"model.{role}.base_url",
+            "TWOURL",
+            "urls",
+            {**BASE, f"model.{role}.name": "compatible:x", f"model.{role}.base_url": "URL"},
+        )
         for role in ("optimizer", "target")
     ),
     *(case(f"model.{role}.api_key", "planted-role-key", "headers") for role in ("optimizer", "target")),
     *(
         case(f"model.{role}.{knob}", value, "requests")
         for role in ("optimizer", "target")
-        for knob, value in (("temperature", 0.3), ("top_p", 0.9), ("seed", 7), ("reasoning_effort", "low"), ("max_tokens", 2000))
+        for knob, value in (
+            ("temperature", 0.3),
+            ("top_p", 0.9),
+            ("seed", 7),
+            ("reasoning_effort", "low"),
+            ("max_tokens", 2000),
+        )
     ),
     *(
-        case(f"model.{role}.timeout", 0.05, "error", latency=0.4, **{"env__train_cases": 2, "env__val_cases": 6, "env__test_cases": 0})
+        case(
+            f"model.{role}.timeout",
+            0.05,
+            "error",
+            latency=0.4,
+            **{"env__train_cases": 2, "env__val_cases": 6, "env__test_cases": 0},
+        )
         for role in ("optimizer", "target")
     ),
     case("model.optimizer.structured_output", "off", "requests"),
-    case("model.optimizer.context_window", 18_000, "requests", {**OWN, "env.prompt": "{prompt} " + "padding " * 4_000}),
+    case(
+        "model.optimizer.context_window",
+        18_000,
+        "requests",
+        {**OWN, "env.prompt": "{prompt} " + "padding " * 4_000},
+    ),
     *(
         case(f"model.{role}.price.{part}", 99.0, "spending", PRICED)
         for role in ("optimizer", "target")
@@ -180,11 +240,22 @@ ROLES = [
 JUDGED = {**OWN, "env.scorer": "judge", "env.limit": 5, "model.judge.name": "compatible:j@URL"}
 JUDGE = [
     case("model.judge.name", "compatible:another@URL", "requests", JUDGED),
-    case("model.judge.base_url", "TWOURL", "urls", {**JUDGED, "model.judge.name": "compatible:x", "model.judge.base_url": "URL"}),
+    case(
+        "model.judge.base_url",
+        "TWOURL",
+        "urls",
+        {**JUDGED, "model.judge.name": "compatible:x", "model.judge.base_url": "URL"},
+    ),
     case("model.judge.api_key", "planted-judge-key", "headers", JUDGED),
     *(
         case(f"model.judge.{knob}", value, "requests", JUDGED)
-        for knob, value in (("temperature", 0.3), ("top_p", 0.9), ("seed", 7), ("reasoning_effort", "low"), ("max_tokens", 2000))
+        for knob, value in (
+            ("temperature", 0.3),
+            ("top_p", 0.9),
+            ("seed", 7),
+            ("reasoning_effort", "low"),
+            ("max_tokens", 2000),
+        )
     ),
     case("model.judge.structured_output", "off", "requests", JUDGED),
     case("model.judge.timeout", 0.05, "error", JUDGED, latency=0.4, env__limit=2, train__num_epochs=1),
@@ -216,7 +287,9 @@ CASES = [
     case("train.patience", 1, "events", train__num_epochs=4),
     case("gradient.minibatch_size", 3, "requests"),
     case("gradient.merge_batch_size", 3, "requests", **{"gradient__minibatch_size": 1}),
-    case("gradient.analyst_workers", 1, "in_flight", env__workers=1, gradient__minibatch_size=1, latency=0.03),
+    case(
+        "gradient.analyst_workers", 1, "in_flight", env__workers=1, gradient__minibatch_size=1, latency=0.03
+    ),
     case("gradient.failure_only", True, "requests"),
     case("gradient.rollouts_per_task", 2, "requests"),
     case("optimizer.learning_rate", 2, "requests"),
@@ -233,7 +306,12 @@ CASES = [
     case("optimizer.skill_aware_appendix_source", "failure_only", "requests", AWARE),
     case("optimizer.skill_aware_consolidate_threshold", 1, "requests", AWARE),
     # Only a bundle that is clearly worse is halved, and it takes a longer run to meet one.
-    case("optimizer.salvage", False, "events", {**LONGER, "env.train_cases": 40, "env.val_cases": 30, "train.batch_size": 10}),
+    case(
+        "optimizer.salvage",
+        False,
+        "events",
+        {**LONGER, "env.train_cases": 40, "env.val_cases": 30, "train.batch_size": 10},
+    ),
     case("model.rewrite_reasoning_effort", "high", "requests", REWRITING),
     case("model.rewrite_max_completion_tokens", 5000, "requests", REWRITING),
     case("gate.alpha", 0.9, "events", {**BASE, "gate.policy": "paired"}),
@@ -241,11 +319,22 @@ CASES = [
     case("gate.confirm_draws", 3, "events", {**BASE, "gate.policy": "confirm"}),
     case("gate.max_tokens_increase", 0, "events", LONGER),
     case("gate.max_latency_increase", 0, "events", LONGER),
-    case("gate.unknown_effort", "allow", "events", {**BASE, "model.target.name": "compatible:silent@URL", "gate.max_tokens_increase": 5}),
+    case(
+        "gate.unknown_effort",
+        "allow",
+        "events",
+        {**BASE, "model.target.name": "compatible:silent@URL", "gate.max_tokens_increase": 5},
+    ),
     case("gate.leak_guard", False, "events", {**OWN, "env.prompt": "{prompt}. {note}"}),
     case("evaluation.use_gate", False, "events"),
     case("evaluation.gate_metric", "soft", "events"),
-    case("evaluation.gate_mixed_weight", 0.9, "events", {**OWN, "env.scorer": "graded.py:grade"}, evaluation__gate_metric="mixed"),
+    case(
+        "evaluation.gate_mixed_weight",
+        0.9,
+        "events",
+        {**OWN, "env.scorer": "graded.py:grade"},
+        evaluation__gate_metric="mixed",
+    ),
     case("evaluation.sel_env_num", 3, "events"),
     case("evaluation.test_env_num", 2, "events"),
     case("evaluation.eval_test", False, "events"),
@@ -254,7 +343,15 @@ CASES = [
     case("env.skill_init", "other.md", "requests", OWN),
     case("env.out_root", "elsewhere", "files"),
     case("env.workers", 1, "in_flight", latency=0.01),
-    case("env.exec_timeout", 0.05, "error", latency=0.4, env__train_cases=2, env__val_cases=6, env__test_cases=0),
+    case(
+        "env.exec_timeout",
+        0.05,
+        "error",
+        latency=0.4,
+        env__train_cases=2,
+        env__val_cases=6,
+        env__test_cases=0,
+    ),
     case("gate.policy", "lenient", "error"),
     case("budget.usd", 0.0001, "error", PRICED),
     case("budget.tokens", 100, "error"),
@@ -311,7 +408,12 @@ def test_the_key_changes_something_outside(key, value, channel, base, latency, t
 
 def test_no_key_is_left_out():
     told = {row.key for name in (None, "world", "own", "searchqa") for row in describe(name)}
-    agents_only = {"budget.per_rollout.usd", "budget.per_rollout.tokens"}  # followed in tests/harnesses/test_per_rollout.py
-    trackers_only = {f"tracking.{key}" for key in ("project", "mlflow_uri", "wandb_mode", "otel_endpoint", "texts")}  # in tests/trackers
+    agents_only = {
+        "budget.per_rollout.usd",
+        "budget.per_rollout.tokens",
+    }  # followed in tests/harnesses/test_per_rollout.py
+    trackers_only = {
+        f"tracking.{key}" for key in ("project", "mlflow_uri", "wandb_mode", "otel_endpoint", "texts")
+    }  # in tests/trackers
     # Those of SPEC_KEYS are followed in test_provider_keys.py.
     assert told == {parameter.id for parameter in CASES} | set(SPEC_KEYS) | agents_only | trackers_only

@@ -17,7 +17,13 @@ def test_the_common_base_says_exactly_the_defaults(tmp_path):
     base = packaged("configs/_base_/default.yaml", tmp_path)
     assert base.config == packaged(None, tmp_path).config
     written = {key for key, source in base.provenance.items() if source.layer == "config"}
-    assert {key.partition(".")[0] for key in written} == {"train", "gradient", "optimizer", "evaluation", "gate"}
+    assert {key.partition(".")[0] for key in written} == {
+        "train",
+        "gradient",
+        "optimizer",
+        "evaluation",
+        "gate",
+    }
 
 
 @pytest.mark.parametrize("name", packaged_names())

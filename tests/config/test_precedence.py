@@ -47,7 +47,12 @@ def test_each_layer_beats_all_below_it_and_is_named_as_the_source(strongest, run
 
 def test_every_key_has_a_source(run):
     resolved = run(flags={"env": "toy"})
-    assert set(resolved.provenance) >= {"train.seed", "budget.usd", "env.difficulty", "model.optimizer.price.input"}
+    assert set(resolved.provenance) >= {
+        "train.seed",
+        "budget.usd",
+        "env.difficulty",
+        "model.optimizer.price.input",
+    }
     assert resolved.provenance["env.name"].where == "--env"
 
 
@@ -63,7 +68,15 @@ def test_a_flag_that_was_not_given_says_nothing(run):
 
 
 def test_flags_take_typed_values_text_and_paths(run, cwd):
-    config = run(flags={"env": "toy", "batch_size": "5", "use_gate": "false", "split_dir": Path("data"), "labels": "[a, b]"}).config
+    config = run(
+        flags={
+            "env": "toy",
+            "batch_size": "5",
+            "use_gate": "false",
+            "split_dir": Path("data"),
+            "labels": "[a, b]",
+        }
+    ).config
     assert (config.train.batch_size, config.evaluation.use_gate) == (5, False)
     assert config.env.settings.split_dir == cwd / "data"
     assert config.env.settings.labels == ["a", "b"]
@@ -96,7 +109,9 @@ def test_a_later_option_beats_an_earlier_one(run):
 
 def test_a_blank_in_a_public_file_leaves_the_environment_alone(run, write):
     write("c.yaml", "model:\n  azure_openai_endpoint: ''\n  reasoning_effort: ''\n")
-    resolved = run("c.yaml", environ={"AZURE_OPENAI_ENDPOINT": "http://azure/v1", "AZURE_OPENAI_API_KEY": "k" * 8})
+    resolved = run(
+        "c.yaml", environ={"AZURE_OPENAI_ENDPOINT": "http://azure/v1", "AZURE_OPENAI_API_KEY": "k" * 8}
+    )
     assert resolved.config.model.target.base_url == "http://azure/v1"
     assert resolved.provenance["model.target.base_url"].where == "AZURE_OPENAI_ENDPOINT"
     assert resolved.config.model.reasoning_effort is None
@@ -109,7 +124,9 @@ def test_a_lower_limit_takes_the_end_of_its_schedule_along(run, write):
 
 
 def test_an_end_of_the_schedule_written_above_the_limit_is_refused(fails):
-    assert "min_learning_rate (5) is above learning_rate (2)" in fails(flags={"edit_budget": 2, "min_edit_budget": 5})
+    assert "min_learning_rate (5) is above learning_rate (2)" in fails(
+        flags={"edit_budget": 2, "min_edit_budget": 5}
+    )
 
 
 def test_the_targets_cap_has_two_names_and_one_value(run, fails, write):
@@ -118,5 +135,10 @@ def test_the_targets_cap_has_two_names_and_one_value(run, fails, write):
     write("public.yaml", "env:\n  max_completion_tokens: 50\n")
     assert "same key" in fails("both.yaml")
     assert resolve_role(run("public.yaml", environ=key).config, "target").max_tokens == 50
-    assert resolve_role(run("public.yaml", environ=key, flags={"model.target.max_tokens": 70}).config, "target").max_tokens == 70
+    assert (
+        resolve_role(
+            run("public.yaml", environ=key, flags={"model.target.max_tokens": 70}).config, "target"
+        ).max_tokens
+        == 70
+    )
     assert resolve_role(run("public.yaml", environ=key).config, "optimizer").max_tokens == 16384

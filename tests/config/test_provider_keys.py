@@ -8,7 +8,12 @@ from config._spec_keys import AGENT, MODELS, OPTIONS, SPEC_KEYS
 from skillopt.config.keys import VARIABLES
 from skillopt.config.provider_keys import PROVIDER_KEYS, THINKING_MODE
 
-KEYS = {"OPENAI_API_KEY": "sk-openai-1", "ANTHROPIC_API_KEY": "sk-ant-1", "GEMINI_API_KEY": "gem-key-1", "MINIMAX_API_KEY": "mini-key-1"}
+KEYS = {
+    "OPENAI_API_KEY": "sk-openai-1",
+    "ANTHROPIC_API_KEY": "sk-ant-1",
+    "GEMINI_API_KEY": "gem-key-1",
+    "MINIMAX_API_KEY": "mini-key-1",
+}
 NEEDED = {
     **KEYS,
     "AZURE_OPENAI_ENDPOINT": "http://az",
@@ -88,12 +93,18 @@ def test_a_providers_key_reaches_the_roles_that_are_on_it(key, how, run, role, w
 
 def test_a_providers_key_means_nothing_to_a_role_elsewhere(run, role):
     world = {"optimizer_model": "world", "target_model": "world"}
-    every = {key.removeprefix("model."): str(sample(each.fills)) for key, each in PROVIDER_KEYS.items() if not key.endswith(THINKING_MODE)}
+    every = {
+        key.removeprefix("model."): str(sample(each.fills))
+        for key, each in PROVIDER_KEYS.items()
+        if not key.endswith(THINKING_MODE)
+    }
     for name in ("optimizer", "target"):
         assert role(run(flags={**world, **every}), name) == role(run(flags=world), name)
 
 
-@pytest.mark.parametrize(("key", "owner", "value"), [(key, owner, value) for key, (owner, value) in SPEC_KEYS.items()])
+@pytest.mark.parametrize(
+    ("key", "owner", "value"), [(key, owner, value) for key, (owner, value) in SPEC_KEYS.items()]
+)
 def test_a_roles_own_option_arrives(key, owner, value, run, role, cwd):
     name = key.split(".")[1]
     flags = {f"model.{name}": MODELS[owner], key: value}
@@ -105,8 +116,14 @@ def test_a_roles_own_option_arrives(key, owner, value, run, role, cwd):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ({"target_model": "openai:m", "model.target.options.region": "cn_zh"}, "is an option of minimax, and model.target is 'openai:m'"),
-        ({"target_model": "openai:m", "model.target.agent.path": "x"}, "is a setting of an agent program, and model.target is 'openai:m'"),
+        (
+            {"target_model": "openai:m", "model.target.options.region": "cn_zh"},
+            "is an option of minimax, and model.target is 'openai:m'",
+        ),
+        (
+            {"target_model": "openai:m", "model.target.agent.path": "x"},
+            "is a setting of an agent program, and model.target is 'openai:m'",
+        ),
     ],
 )
 def test_an_option_of_another_provider_is_refused(flags, said, fails):
@@ -125,8 +142,22 @@ def test_an_option_nobody_set_is_not_there(run, role):
         ({"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_API_KEY": "azure-key-1"}, "api_key"),
         ({"AZURE_OPENAI_ENDPOINT": "http://az"}, "azure_cli"),
         ({"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_AUTH_MODE": "aad"}, "managed_identity"),
-        ({"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_AUTH_MODE": "compat", "AZURE_OPENAI_API_KEY": "k" * 8}, "openai_compatible"),
-        ({"AZURE_OPENAI_ENDPOINT": "http://az", "AZURE_OPENAI_AUTH_MODE": "key", "AZURE_OPENAI_API_KEY": "k" * 8}, "api_key"),
+        (
+            {
+                "AZURE_OPENAI_ENDPOINT": "http://az",
+                "AZURE_OPENAI_AUTH_MODE": "compat",
+                "AZURE_OPENAI_API_KEY": "k" * 8,
+            },
+            "openai_compatible",
+        ),
+        (
+            {
+                "AZURE_OPENAI_ENDPOINT": "http://az",
+                "AZURE_OPENAI_AUTH_MODE": "key",
+                "AZURE_OPENAI_API_KEY": "k" * 8,
+            },
+            "api_key",
+        ),
     ],
 )
 def test_azure_logs_in_as_it_is_told_and_by_key_where_there_is_one(environ, mode, run, role):
@@ -134,21 +165,32 @@ def test_azure_logs_in_as_it_is_told_and_by_key_where_there_is_one(environ, mode
 
 
 def test_an_unknown_azure_auth_mode_names_the_near_miss(fails):
-    assert "Did you mean 'azure_cli'?" in fails(flags={"target_model": "azure:m", "azure_openai_auth_mode": "azure_clli"})
+    assert "Did you mean 'azure_cli'?" in fails(
+        flags={"target_model": "azure:m", "azure_openai_auth_mode": "azure_clli"}
+    )
 
 
 @pytest.mark.parametrize("spelling", ["TARGET_AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_TARGET_ENDPOINT"])
 def test_a_role_may_have_an_endpoint_of_its_own_in_both_orders(spelling, run):
-    environ = {"AZURE_OPENAI_ENDPOINT": "http://both", spelling: "http://mine", "AZURE_OPENAI_API_KEY": "azure-key-1"}
+    environ = {
+        "AZURE_OPENAI_ENDPOINT": "http://both",
+        spelling: "http://mine",
+        "AZURE_OPENAI_API_KEY": "azure-key-1",
+    }
     model = run(environ=environ, flags={"target_model": "azure:t", "optimizer_model": "azure:o"}).config.model
     assert (model.target.base_url, model.optimizer.base_url) == ("http://mine", "http://both")
 
 
 def test_a_roles_key_beats_the_common_one_unless_that_stands_nearer(run, write):
-    write("c.yaml", "model:\n  target_qwen_chat_temperature: 0.1\n  qwen_chat_temperature: 0.2\n  target: qwen:m\n")
+    write(
+        "c.yaml",
+        "model:\n  target_qwen_chat_temperature: 0.1\n  qwen_chat_temperature: 0.2\n  target: qwen:m\n",
+    )
     assert run("c.yaml", flags={"qwen_chat_temperature": "0.3"}).config.model.target.temperature == 0.1
     write("d.yaml", "model:\n  qwen_chat_temperature: 0.2\n  target: qwen:m\n")
-    assert run("d.yaml", environ={"TARGET_QWEN_CHAT_TEMPERATURE": "0.9"}).config.model.target.temperature == 0.2
+    assert (
+        run("d.yaml", environ={"TARGET_QWEN_CHAT_TEMPERATURE": "0.9"}).config.model.target.temperature == 0.2
+    )
 
 
 def test_a_roles_own_setting_beats_its_providers(run):
@@ -158,7 +200,12 @@ def test_a_roles_own_setting_beats_its_providers(run):
 
 @pytest.mark.parametrize("word", ["none", "off", "null", ""])
 def test_a_temperature_can_be_switched_off(word, run):
-    assert run(environ={"QWEN_CHAT_TEMPERATURE": word}, flags={"target_model": "qwen:m"}).config.model.target.temperature is None
+    assert (
+        run(
+            environ={"QWEN_CHAT_TEMPERATURE": word}, flags={"target_model": "qwen:m"}
+        ).config.model.target.temperature
+        is None
+    )
 
 
 def test_a_wrong_value_of_a_provider_nobody_uses_is_still_said(fails, write):
@@ -174,7 +221,9 @@ def test_a_wrong_value_names_the_public_key_it_came_from(fails, write):
 
 
 def test_a_wrong_variable_of_a_provider_nobody_uses_stops_nobody(run):
-    assert run(environ={"QWEN_CHAT_TEMPERATURE": "hot"}, flags={"target_model": "world", "optimizer_model": "world"})
+    assert run(
+        environ={"QWEN_CHAT_TEMPERATURE": "hot"}, flags={"target_model": "world", "optimizer_model": "world"}
+    )
 
 
 def test_of_two_variables_for_one_key_the_first_counts(run, role):
@@ -210,7 +259,9 @@ def test_a_login_is_not_replaced_by_a_key_that_happens_to_be_there(run, role):
         assert role(run(environ=KEYS, flags={"target_model": model})).model.api_key is None
 
 
-@pytest.mark.parametrize(("model", "variable"), [("claude_code/sonnet", "ANTHROPIC_API_KEY"), ("codex/gpt-5.5", "OPENAI_API_KEY")])
+@pytest.mark.parametrize(
+    ("model", "variable"), [("claude_code/sonnet", "ANTHROPIC_API_KEY"), ("codex/gpt-5.5", "OPENAI_API_KEY")]
+)
 def test_a_harness_takes_its_vendors_key_where_it_has_no_token_of_its_own(model, variable, run, role):
     assert role(run(environ=KEYS, flags={"target_model": model})).model.api_key == KEYS[variable]
     own = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat-1", "CODEX_API_KEY": "sk-codex-1"}
@@ -221,7 +272,10 @@ def test_a_dotenv_file_does_not_choose_the_programs_that_start_here(run, write, 
     write(".env", "CODEX_EXEC_PATH=./evil\nCODEX_SANDBOX=danger-full-access\n")
     resolved = run(flags={"target_model": "codex/m"})
     assert role(resolved).agent == {}
-    assert [warning.partition(" ")[0] for warning in resolved.warnings] == ["CODEX_EXEC_PATH", "CODEX_SANDBOX"]
+    assert [warning.partition(" ")[0] for warning in resolved.warnings] == [
+        "CODEX_EXEC_PATH",
+        "CODEX_SANDBOX",
+    ]
 
 
 def test_an_endpoint_of_dotenv_never_gets_the_persons_own_login(run, write):
@@ -240,13 +294,22 @@ def test_old_names_of_keys_are_read(name, run, role, write):
 
 
 def test_a_benchmarks_own_key_comes_before_an_old_name(run, role):
-    for given in ({"flags": {"env": "toy", "sandbox": "loose"}}, {"flags": {"env": "toy"}, "options": ["sandbox=loose"]}):
+    for given in (
+        {"flags": {"env": "toy", "sandbox": "loose"}},
+        {"flags": {"env": "toy"}, "options": ["sandbox=loose"]},
+    ):
         assert run(**given).config.env.settings.sandbox == "loose"
-    assert role(run(flags={"target_model": "codex/m", "sandbox": "read-only"})).agent == {"sandbox": "read-only"}
+    assert role(run(flags={"target_model": "codex/m", "sandbox": "read-only"})).agent == {
+        "sandbox": "read-only"
+    }
 
 
 def test_the_old_azure_names_are_the_same_keys(run, fails, write):
-    write("c.yaml", "azure_endpoint: http://az\nazure_api_key: old-key-1\nazure_api_version: '2024'\ntarget_model: azure:m\n")
+    write(
+        "c.yaml",
+        "azure_endpoint: http://az\nazure_api_key: old-key-1\nazure_api_version: '2024'\ntarget_model:"
+        " azure:m\n",
+    )
     target = run("c.yaml").config.model.target
     assert (target.base_url, target.options.api_version) == ("http://az", "2024")
     write("d.yaml", "azure_endpoint: http://one\nazure_openai_endpoint: http://two\n")
@@ -255,4 +318,6 @@ def test_the_old_azure_names_are_the_same_keys(run, fails, write):
 
 def test_every_variable_leads_to_a_key():
     assert len(VARIABLES) > 150
-    assert {key for key in VARIABLES.values() if key.startswith("model.") and key.count(".") == 1} >= set(PROVIDER_KEYS)
+    assert {key for key in VARIABLES.values() if key.startswith("model.") and key.count(".") == 1} >= set(
+        PROVIDER_KEYS
+    )

@@ -14,8 +14,18 @@ from skillopt.config.keys import ALIASES, DEAD, REFUSED
 from skillopt.config.public import PUBLIC, WHY, differs, public_default
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
-ROWS = {row.key: row for row in [*describe(), *describe_providers(), *(row for name in benchmarks.names() for row in describe(name))]}
-EVERY = {(row.key, str(row.default)): row for row in [*ROWS.values(), *(row for name in benchmarks.names() for row in describe(name))]}
+ROWS = {
+    row.key: row
+    for row in [
+        *describe(),
+        *describe_providers(),
+        *(row for name in benchmarks.names() for row in describe(name)),
+    ]
+}
+EVERY = {
+    (row.key, str(row.default)): row
+    for row in [*ROWS.values(), *(row for name in benchmarks.names() for row in describe(name))]
+}
 
 
 def flat(tree, prefix=""):
@@ -68,9 +78,13 @@ def test_the_page_shows_our_default_the_public_one_and_why():
             continue
         for parts in cells[key]:
             shown = public_default(key)
-            assert parts[4].strip("`") == ("" if shown is None else str(shown).lower() if isinstance(shown, bool) else str(shown))
+            assert parts[4].strip("`") == (
+                "" if shown is None else str(shown).lower() if isinstance(shown, bool) else str(shown)
+            )
             assert parts[5] in ("", WHY.get(key))
         if key.startswith(("train.", "optimizer.", "gradient.", "evaluation.")):
             ours = row.default
-            assert cells[key][0][3].strip("`") == ("" if ours is None else str(ours).lower() if isinstance(ours, bool) else str(ours))
+            assert cells[key][0][3].strip("`") == (
+                "" if ours is None else str(ours).lower() if isinstance(ours, bool) else str(ours)
+            )
     assert len(cells) > 150

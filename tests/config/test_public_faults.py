@@ -1,4 +1,6 @@
-"""Faults of the public system's configuration that must not occur here; each test is named after one (protocol 8.A)."""
+"""Faults of the public system's configuration that must not occur here; each test is named after one
+(protocol 8.A).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def test_a8_the_autonomous_scheduler_is_not_a_limit_of_999(run):
     assert (optimizer.lr_control_mode, optimizer.learning_rate) == ("autonomous", 4)
 
 
-@pytest.mark.parametrize("flags", [{"backend": "openai"}, {"target_backend": "openai"}, {"target_model": "openai:gpt-5.5"}])
+@pytest.mark.parametrize(
+    "flags", [{"backend": "openai"}, {"target_backend": "openai"}, {"target_model": "openai:gpt-5.5"}]
+)
 def test_a13_openai_does_not_mean_codex(flags, run):
     model = run(flags=flags).config.model
     assert model.target.name == "openai:gpt-5.5"
@@ -32,7 +36,11 @@ def test_a13_openai_does_not_mean_codex(flags, run):
 @pytest.mark.parametrize("backend", ["openai_compatible", "qwen_chat", "minimax_chat"])
 @pytest.mark.parametrize("name", ["optimizer", "target"])
 def test_a13_replies_are_not_cut_at_8000_tokens_unasked(backend, name, run, role):
-    key = {"MINIMAX_API_KEY": "mini-key-1", "OPENAI_COMPATIBLE_API_KEY": "compat-key-1", "OPENAI_COMPATIBLE_BASE_URL": "http://there/v1"}
+    key = {
+        "MINIMAX_API_KEY": "mini-key-1",
+        "OPENAI_COMPATIBLE_API_KEY": "compat-key-1",
+        "OPENAI_COMPATIBLE_BASE_URL": "http://there/v1",
+    }
     spec = role(run(flags={f"{name}_backend": backend, f"{name}_model": "m"}, environ=key), name)
     assert spec.max_tokens == 16384
 
@@ -41,8 +49,13 @@ def test_a13_a_cap_that_was_asked_for_holds_and_is_said(run, write):
     write("base.yaml", BASE)
     flags = {"optimizer_backend": "minimax", "target_backend": "openai", "target_model": "m"}
     resolved = run("base.yaml", flags=flags)
-    assert (resolved.config.model.optimizer.max_tokens, resolved.config.model.target.max_tokens) == (8000, 16384)
-    assert any("every reply of the optimizer is cut at 8000 tokens" in warning for warning in resolved.warnings)
+    assert (resolved.config.model.optimizer.max_tokens, resolved.config.model.target.max_tokens) == (
+        8000,
+        16384,
+    )
+    assert any(
+        "every reply of the optimizer is cut at 8000 tokens" in warning for warning in resolved.warnings
+    )
 
 
 def test_a13_of_two_caps_the_smaller_holds(run):
@@ -53,13 +66,18 @@ def test_a13_of_two_caps_the_smaller_holds(run):
 
 def test_a13_thinking_can_be_switched_on_over_the_shipped_base(run, write):
     write("base.yaml", BASE)
-    write("c.yaml", "_base_: base.yaml\nmodel:\n  target_backend: qwen_chat\n  qwen_chat_enable_thinking: true\n")
+    write(
+        "c.yaml",
+        "_base_: base.yaml\nmodel:\n  target_backend: qwen_chat\n  qwen_chat_enable_thinking: true\n",
+    )
     assert run("c.yaml").config.model.target.options.enable_thinking is True
 
 
 def test_a13_the_thinking_mode_of_the_environment_is_not_overwritten_by_a_blank(run, write):
     write("base.yaml", BASE)
-    resolved = run("base.yaml", environ={"QWEN_CHAT_THINKING_MODE": "enabled"}, flags={"target_model": "qwen:m"})
+    resolved = run(
+        "base.yaml", environ={"QWEN_CHAT_THINKING_MODE": "enabled"}, flags={"target_model": "qwen:m"}
+    )
     assert resolved.config.model.target.options.enable_thinking is True
     assert resolved.provenance["model.target.options.enable_thinking"].where == "QWEN_CHAT_THINKING_MODE"
 
@@ -83,7 +101,9 @@ def test_a13_thinking_has_three_states(mode, switch, found, run):
     assert run(flags=flags).config.model.target.options.enable_thinking is found
 
 
-@pytest.mark.parametrize(("mode", "switch"), [("enabled", "false"), ("disabled", "true"), ("server_default", "true")])
+@pytest.mark.parametrize(
+    ("mode", "switch"), [("enabled", "false"), ("disabled", "true"), ("server_default", "true")]
+)
 def test_a13_thinking_that_contradicts_itself_is_an_error_naming_both(mode, switch, fails, run):
     flags = {"target_model": "qwen:m", "qwen_chat_thinking_mode": mode, "qwen_chat_enable_thinking": switch}
     message = fails(flags=flags)
@@ -96,11 +116,18 @@ def test_a13_thinking_that_contradicts_itself_is_an_error_naming_both(mode, swit
 
 def test_a13_an_unknown_thinking_mode_names_the_near_miss(fails):
     assert "enabled" in fails(flags={"target_model": "qwen:m", "qwen_chat_thinking_mode": "enable"})
-    assert "Did you mean 'enabled'?" in fails(flags={"target_model": "qwen:m"}, environ={"QWEN_CHAT_THINKING_MODE": "enabld"})
+    assert "Did you mean 'enabled'?" in fails(
+        flags={"target_model": "qwen:m"}, environ={"QWEN_CHAT_THINKING_MODE": "enabld"}
+    )
 
 
 def test_a13_minimax_does_not_give_the_optimizer_the_targets_model_or_lose_its_timeout(run, role):
-    flags = {"optimizer_model": "minimax:a", "target_model": "minimax:b", "minimax_timeout_seconds": "9", "exec_timeout": "50"}
+    flags = {
+        "optimizer_model": "minimax:a",
+        "target_model": "minimax:b",
+        "minimax_timeout_seconds": "9",
+        "exec_timeout": "50",
+    }
     resolved = run(flags=flags, environ={"MINIMAX_API_KEY": "mini-key-1"})
     optimizer, target = role(resolved, "optimizer").model, role(resolved, "target").model
     assert (optimizer.name, target.name, optimizer.timeout, target.timeout) == ("a", "b", 9, 9)
@@ -135,14 +162,27 @@ def test_a16_the_defaults_are_the_papers(run):
     optimizer = config.optimizer
     assert (optimizer.learning_rate, optimizer.min_learning_rate, optimizer.lr_scheduler) == (4, 2, "cosine")
     assert (optimizer.lr_control_mode, optimizer.skill_update_mode) == ("fixed", "patch")
-    assert (optimizer.use_slow_update, optimizer.slow_update_gate_with_selection, optimizer.slow_update_samples) == (True, True, 20)
-    assert (optimizer.use_meta_skill, config.gate.policy, config.evaluation.use_gate) == (True, "strict", True)
+    assert (
+        optimizer.use_slow_update,
+        optimizer.slow_update_gate_with_selection,
+        optimizer.slow_update_samples,
+    ) == (True, True, 20)
+    assert (optimizer.use_meta_skill, config.gate.policy, config.evaluation.use_gate) == (
+        True,
+        "strict",
+        True,
+    )
 
 
 def test_s1_no_key_of_any_provider_is_shown(run):
-    flags = {"target_model": "qwen:m", "qwen_chat_api_key": "qwen-secret-1", "minimax_api_key": "mini-secret-1"}
+    flags = {
+        "target_model": "qwen:m",
+        "qwen_chat_api_key": "qwen-secret-1",
+        "minimax_api_key": "mini-secret-1",
+    }
     resolved = run(
-        flags={**flags, "optimizer_azure_openai_api_key": "azure-secret-1"}, environ={"CLAUDE_CODE_OAUTH_TOKEN": "oauth-secret-1"}
+        flags={**flags, "optimizer_azure_openai_api_key": "azure-secret-1"},
+        environ={"CLAUDE_CODE_OAUTH_TOKEN": "oauth-secret-1"},
     )
     assert set(resolved.secrets) == {"qwen-secret-1", "mini-secret-1", "azure-secret-1", "oauth-secret-1"}
     assert "secret-1" not in repr(resolved.config) + str(resolved.warnings)
@@ -152,5 +192,8 @@ def test_s2_reading_a_configuration_writes_no_variable(run, monkeypatch):
     import os
 
     before = dict(os.environ)
-    run(environ=AZURE, flags={"target_model": "azure:m", "qwen_chat_api_key": "qwen-secret-1", "backend": "azure"})
+    run(
+        environ=AZURE,
+        flags={"target_model": "azure:m", "qwen_chat_api_key": "qwen-secret-1", "backend": "azure"},
+    )
     assert dict(os.environ) == before

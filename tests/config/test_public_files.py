@@ -33,11 +33,18 @@ def test_a_public_file_loads_and_every_value_it_holds_is_used(name: str, public:
     resolved = read(name, public)
     assert list(resolved.warnings) == []
     in_tools = "tool_loop/" if name.startswith(("alfworld", "officeqa")) else ""
-    assert (resolved.config.model.target.name, resolved.config.model.optimizer.name) == (f"{in_tools}azure:gpt-5.5", "azure:gpt-5.5")
+    assert (resolved.config.model.target.name, resolved.config.model.optimizer.name) == (
+        f"{in_tools}azure:gpt-5.5",
+        "azure:gpt-5.5",
+    )
     assert resolved.config.optimizer.slow_update_gate_with_selection is False
     shown = {key: value for key, value, _source in render(resolved)}
     for key, value in (yaml.safe_load(FILES[name]).get("env") or {}).items():
-        if key in ("max_turns", "max_completion_tokens", "split_ratio") or value == "" or f"env.{key}" not in shown:
+        if (
+            key in ("max_turns", "max_completion_tokens", "split_ratio")
+            or value == ""
+            or f"env.{key}" not in shown
+        ):
             continue
         found = shown[f"env.{key}"]
         assert str(found).endswith(str(value)) if isinstance(value, str) else found == value, key
@@ -52,17 +59,27 @@ def test_a_key_of_one_benchmark_in_anothers_file_is_refused(public: Path) -> Non
 
 def test_the_soft_gate_is_the_base_with_one_change(public: Path) -> None:
     assert read("features/soft_gate.yaml", public).config.evaluation.gate_metric == "soft"
-    assert load("features/soft_gate", flags={}, options=[], environ={}, cwd=public).config.evaluation.gate_metric == "soft"
+    assert (
+        load("features/soft_gate", flags={}, options=[], environ={}, cwd=public).config.evaluation.gate_metric
+        == "soft"
+    )
 
 
 def test_a_public_command_line_goes_with_a_public_file(public: Path) -> None:
-    flags = {"split_dir": "data", "azure_openai_endpoint": "https://other.openai.azure.com", "optimizer_model": "o", "target_model": "t"}
+    flags = {
+        "split_dir": "data",
+        "azure_openai_endpoint": "https://other.openai.azure.com",
+        "optimizer_model": "o",
+        "target_model": "t",
+    }
     model = read("searchqa/default.yaml", public, **flags).config.model
     assert (model.optimizer.name, model.target.name) == ("azure:o", "azure:t")
     assert model.target.base_url == "https://other.openai.azure.com"
 
 
-@pytest.mark.parametrize("backend", ["claude_chat", "openai_compatible", "minimax_chat", "qwen_chat", "cursor_exec", "codex"])
+@pytest.mark.parametrize(
+    "backend", ["claude_chat", "openai_compatible", "minimax_chat", "qwen_chat", "cursor_exec", "codex"]
+)
 def test_a_backend_on_the_command_line_is_not_lost_to_the_base_file(backend: str, public: Path) -> None:
     """The base holds `openai_chat` for both roles, and a name that is only OpenAI's."""
     everything = ["claude_cli", "codex_cli", "compatible", "qwen", "minimax", "azure", "openai"]

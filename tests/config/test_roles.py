@@ -22,8 +22,20 @@ def parse(text, role="target"):
         ("azure:my-deployment", "chat", "azure", "my-deployment", None),
         ("anthropic:claude-sonnet-4-6", "chat", "anthropic", "claude-sonnet-4-6", None),
         ("compatible:name@http://host/v1", "chat", "compatible", "name", "http://host/v1"),
-        ("compatible:Qwen/Qwen3.5-4B@https://host:8000/v1", "chat", "compatible", "Qwen/Qwen3.5-4B", "https://host:8000/v1"),
-        ("compatible:qwen2.5:7b@http://127.0.0.1:11434/v1", "chat", "compatible", "qwen2.5:7b", "http://127.0.0.1:11434/v1"),
+        (
+            "compatible:Qwen/Qwen3.5-4B@https://host:8000/v1",
+            "chat",
+            "compatible",
+            "Qwen/Qwen3.5-4B",
+            "https://host:8000/v1",
+        ),
+        (
+            "compatible:qwen2.5:7b@http://127.0.0.1:11434/v1",
+            "chat",
+            "compatible",
+            "qwen2.5:7b",
+            "http://127.0.0.1:11434/v1",
+        ),
         ("compatible:a@b", "chat", "compatible", "a@b", None),
         ("world", "chat", "world", "world", None),
         ("world:noisy", "chat", "world", "noisy", None),
@@ -42,7 +54,15 @@ def test_a_model_string_means(text, harness, provider, name, url):
 
 
 @pytest.mark.parametrize(
-    "text", ["openai:gpt-5.5", "world", "world:noisy", "claude_code/anthropic:x", "compatible:qwen2.5:7b", "qwen2.5:7b"]
+    "text",
+    [
+        "openai:gpt-5.5",
+        "world",
+        "world:noisy",
+        "claude_code/anthropic:x",
+        "compatible:qwen2.5:7b",
+        "qwen2.5:7b",
+    ],
 )
 def test_a_model_string_without_endpoint_survives_the_way_back(text):
     assert str(parse(text)) == text
@@ -92,8 +112,14 @@ def test_an_optimizer_has_no_harness():
     ],
 )
 def test_a_bare_name_goes_to_the_provider_its_backend_means(backend, provider, run):
-    assert run(flags={"backend": backend, "target_model": "m", "optimizer_model": "m"}).config.model.target.name == f"{provider}:m"
-    assert run(flags={"target_backend": backend, "target_model": "m"}).config.model.target.name == f"{provider}:m"
+    assert (
+        run(flags={"backend": backend, "target_model": "m", "optimizer_model": "m"}).config.model.target.name
+        == f"{provider}:m"
+    )
+    assert (
+        run(flags={"target_backend": backend, "target_model": "m"}).config.model.target.name
+        == f"{provider}:m"
+    )
 
 
 def test_a_roles_backend_beats_the_common_one_and_openai_chat_is_open(run):
@@ -144,11 +170,18 @@ def test_a_missing_key_or_endpoint_names_the_variable_to_set(model, variable, ru
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "[::1]:9"])
 def test_a_compatible_server_on_this_machine_needs_no_key(host, run):
-    assert resolve_role(run(flags={"target_model": f"compatible:m@http://{host}/v1"}).config, "target").model.api_key is None
+    assert (
+        resolve_role(
+            run(flags={"target_model": f"compatible:m@http://{host}/v1"}).config, "target"
+        ).model.api_key
+        is None
+    )
 
 
 def test_a_far_compatible_server_without_a_key_is_said_so_on_purpose(run):
-    config = run(flags={"target_model": "compatible:m@http://lan/v1"}, options=["model.target.api_key=none"]).config
+    config = run(
+        flags={"target_model": "compatible:m@http://lan/v1"}, options=["model.target.api_key=none"]
+    ).config
     assert resolve_role(config, "target").model.api_key is None
 
 
@@ -158,16 +191,39 @@ def test_a_role_is_built_from_its_own_settings(run):
         *("price.input=1", "price.output=2", "reasoning_effort=high"),
     ]
     config = run(
-        flags={"target_model": "compatible:m@http://127.0.0.1/v1", "optimizer_model": "compatible:o@http://127.0.0.1/v1", "workers": 200},
-        options=[*(f"model.target.{option}" for option in options), "model.reasoning_effort=low", "env.exec_timeout=33"],
+        flags={
+            "target_model": "compatible:m@http://127.0.0.1/v1",
+            "optimizer_model": "compatible:o@http://127.0.0.1/v1",
+            "workers": 200,
+        },
+        options=[
+            *(f"model.target.{option}" for option in options),
+            "model.reasoning_effort=low",
+            "env.exec_timeout=33",
+        ],
     ).config
     target, optimizer = resolve_role(config, "target"), resolve_role(config, "optimizer")
-    assert target.model.sampling() == {"temperature": 0.5, "top_p": 0.9, "seed": 3, "reasoning_effort": "high"}
+    assert target.model.sampling() == {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 3,
+        "reasoning_effort": "high",
+    }
     assert (target.max_tokens, target.model.timeout, target.model.connections) == (100, 9, 200)
     assert (target.price.input, target.price.output, target.price.cached) == (1, 2, None)
     assert optimizer.model.sampling() == {"reasoning_effort": "low"}
-    assert (optimizer.max_tokens, optimizer.model.timeout, optimizer.price, optimizer.harness) == (16384, 33, None, "chat")
+    assert (optimizer.max_tokens, optimizer.model.timeout, optimizer.price, optimizer.harness) == (
+        16384,
+        33,
+        None,
+        "chat",
+    )
 
 
 def test_a_knob_left_unset_sends_nothing(run):
-    assert resolve_role(run(flags={"target_model": "compatible:m@http://127.0.0.1/v1"}).config, "target").model.sampling() == {}
+    assert (
+        resolve_role(
+            run(flags={"target_model": "compatible:m@http://127.0.0.1/v1"}).config, "target"
+        ).model.sampling()
+        == {}
+    )

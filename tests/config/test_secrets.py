@@ -20,7 +20,10 @@ def test_every_credential_is_collected_used_or_not(run, write):
     resolved = run(
         "c.yaml",
         environ={"OPENAI_API_KEY": "environment-secret", "ANTHROPIC_BASE_URL": "http://u:other-secret@h/v1"},
-        options=["model.optimizer.api_key=option-secret", "model.target.name=compatible:x@http://me:url-secret@host/v1"],
+        options=[
+            "model.optimizer.api_key=option-secret",
+            "model.target.name=compatible:x@http://me:url-secret@host/v1",
+        ],
         flags={"azure_openai_api_key": "flag-secret"},
     )
     names = ("dotenv", "file", "role", "url", "environment", "other", "option", "flag")
@@ -28,10 +31,19 @@ def test_every_credential_is_collected_used_or_not(run, write):
 
 
 def test_no_credential_is_in_what_is_shown_or_printed(run, write):
-    write("c.yaml", f"model:\n  target: {{name: 'compatible:m@http://me:{SECRET}@host/v1', api_key: {SECRET}x}}\n")
+    write(
+        "c.yaml",
+        f"model:\n  target: {{name: 'compatible:m@http://me:{SECRET}@host/v1', api_key: {SECRET}x}}\n",
+    )
     resolved = run("c.yaml", environ={"OPENAI_API_KEY": f"{SECRET}y"})
-    shown = json.dumps(render(resolved)) + json.dumps(as_json(resolved)) + repr(resolved) + repr(resolved.config)
-    shown += resolved.config.model_dump_json() + json.dumps(resolved.config.identity()) + repr(resolve_role(resolved.config, "optimizer"))
+    shown = (
+        json.dumps(render(resolved)) + json.dumps(as_json(resolved)) + repr(resolved) + repr(resolved.config)
+    )
+    shown += (
+        resolved.config.model_dump_json()
+        + json.dumps(resolved.config.identity())
+        + repr(resolve_role(resolved.config, "optimizer"))
+    )
     # A base_url keeps its password inside the program, where the provider needs it.
     assert SECRET not in shown.replace(repr(resolved.config.model.target.base_url), "").replace(
         json.dumps(resolved.config.model.target.base_url), ""
@@ -66,7 +78,9 @@ def test_no_credential_is_in_an_error_about_an_option(fails):
     assert SECRET not in fails(options=[f"model.target.api_key:{SECRET}", f"model.target.apikey={SECRET}"])
 
 
-@pytest.mark.parametrize("given", [{"flags": {"azure_openai_api_key": SECRET}}, {"options": [f"model.target.api_key={SECRET}"]}])
+@pytest.mark.parametrize(
+    "given", [{"flags": {"azure_openai_api_key": SECRET}}, {"options": [f"model.target.api_key={SECRET}"]}]
+)
 def test_a_key_on_the_command_line_works_and_warns(given, run):
     warnings = run(**given).warnings
     assert len(warnings) == 1

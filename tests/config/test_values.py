@@ -7,14 +7,24 @@ import pytest
 from skillopt.config.fields import Leaf
 from skillopt.config.values import MODES
 
-SPELLINGS = [(key, word, name) for key, names in MODES.items() if "." in key for name, words in names.items() for word in (name, *words)]
+SPELLINGS = [
+    (key, word, name)
+    for key, names in MODES.items()
+    if "." in key
+    for name, words in names.items()
+    for word in (name, *words)
+]
 
 
 @pytest.mark.parametrize(("key", "word", "name"), SPELLINGS)
 def test_every_spelling_is_the_one_value(key, word, name, run, write):
     section, part = key.split(".")
     write("c.yaml", f"{section}:\n  {part}: {word}\n")
-    for resolved in (run("c.yaml"), run(flags={part: word.upper()}), run(options=[f"{key}={word.replace('_', '-')}"])):
+    for resolved in (
+        run("c.yaml"),
+        run(flags={part: word.upper()}),
+        run(options=[f"{key}={word.replace('_', '-')}"]),
+    ):
         assert getattr(resolved.config.optimizer, part) == name
 
 
@@ -53,11 +63,16 @@ def test_whole_rewrites_have_no_limit_and_that_is_said(mode, run):
 
 @pytest.mark.parametrize("word", ["true", "True", "yes", "on", "1"])
 def test_switches_are_read_from_text(word, run):
-    assert run(environ={"QWEN_CHAT_ENABLE_THINKING": word}, flags={"target_model": "qwen:m"}).config.model.target.options.enable_thinking
+    assert run(
+        environ={"QWEN_CHAT_ENABLE_THINKING": word}, flags={"target_model": "qwen:m"}
+    ).config.model.target.options.enable_thinking
 
 
 def test_a_list_is_read_from_text_also_where_text_would_do():
     scorer = Leaf(key="env.scorer", annotation=str | list[str], default=None, description="")
     assert scorer.from_text('["node", "grade.js"]') == ["node", "grade.js"]
     assert scorer.from_text("cmd: node [grade].js") == "cmd: node [grade].js"
-    assert Leaf(key="env.prompt", annotation=str, default=None, description="").from_text("[a] {field}") == "[a] {field}"
+    assert (
+        Leaf(key="env.prompt", annotation=str, default=None, description="").from_text("[a] {field}")
+        == "[a] {field}"
+    )

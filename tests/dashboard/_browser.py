@@ -1,4 +1,6 @@
-"""A real dashboard as a child process, and a real Chromium to look at it: what the tests of the pages start from."""
+"""A real dashboard as a child process, and a real Chromium to look at it: what the tests of the pages start
+from.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
 PATIENCE = 20.0
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
@@ -52,20 +57,39 @@ def serving(
     env: Mapping[str, str] | None = None,
     opens: bool = False,
 ) -> Iterator[Server]:
-    """Start the dashboard in a folder, with a HOME of its own; it ends, and must have complained of nothing, when the block ends."""
+    """Start the dashboard in a folder, with a HOME of its own; it ends, and must have complained of nothing,
+    when the block ends.
+    """
     home = home or folder / "home"
     for place in (folder, home):
         place.mkdir(parents=True, exist_ok=True)
     log = home / "dashboard.log"
     told = [part for root in roots for part in ("--root", str(root))]
-    command = [sys.executable, "-m", "skillopt", "dashboard", "--port", "0", *([] if opens else ["--no-open"]), *told, *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "skillopt",
+        "dashboard",
+        "--port",
+        "0",
+        *([] if opens else ["--no-open"]),
+        *told,
+        *arguments,
+    ]
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     env = {"HOME": str(home), "COLUMNS": "200", **kept, **(env or {})}
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT)
     try:
         opened = _address(process, log)
-        yield Server(url=opened.partition("/?")[0].rstrip("/"), opened=opened, home=home, folder=folder, process=process, log=log)
+        yield Server(
+            url=opened.partition("/?")[0].rstrip("/"),
+            opened=opened,
+            home=home,
+            folder=folder,
+            process=process,
+            log=log,
+        )
     finally:
         process.send_signal(signal.SIGINT)
         try:
@@ -100,12 +124,16 @@ class Tab:
         self.page.on("pageerror", lambda error: self.complaints.append(f"script error: {error}"))
         self.page.on("request", self._asked)
         # A dialog would wait for an answer for ever; no page of ours opens one.
-        self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on(
+            "dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss())
+        )
 
     def open(self, url: str) -> Page:
         """Go to an address and wait until the page is live: its socket is connected."""
         self.page.goto(url, wait_until="load")
-        self.page.wait_for_function("() => window.socket !== undefined && window.socket.connected", timeout=PATIENCE * 1000)
+        self.page.wait_for_function(
+            "() => window.socket !== undefined && window.socket.connected", timeout=PATIENCE * 1000
+        )
         return self.page
 
     def picture(self, name: str, *, full: bool = True) -> Path:
@@ -117,7 +145,11 @@ class Tab:
 
     def fits(self) -> bool:
         """Whether nothing of the page stands out at the side."""
-        return bool(self.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1"))
+        return bool(
+            self.page.evaluate(
+                "document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1"
+            )
+        )
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -125,7 +157,11 @@ class Tab:
 
     def _asked(self, request: Request) -> None:
         parts = urlsplit(request.url)
-        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in (
+            "127.0.0.1",
+            "localhost",
+            "::1",
+        ):
             self.complaints.append(f"left this machine: {request.url}")
 
 
@@ -135,7 +171,9 @@ def chromium() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium here: apt install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         try:
             yield browser
         finally:
@@ -143,8 +181,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def tab(browser: Browser, pictures: Path, *, dark: bool = False, phone: bool = False, complains: bool = False) -> Iterator[Tab]:
-    """A tab of its own, without cookies of another. At its end nothing may have gone wrong in it, unless the test looks itself."""
+def tab(
+    browser: Browser, pictures: Path, *, dark: bool = False, phone: bool = False, complains: bool = False
+) -> Iterator[Tab]:
+    """A tab of its own, without cookies of another. At its end nothing may have gone wrong in it, unless the
+    test looks itself.
+    """
     context: BrowserContext = browser.new_context(
         viewport=PHONE if phone else DESK,  # type: ignore[arg-type]
         color_scheme="dark" if dark else "light",

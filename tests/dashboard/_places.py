@@ -1,4 +1,6 @@
-"""What the dashboard is pointed at in tests: a person's home with nights and a proposal, and runs with hostile texts in them."""
+"""What the dashboard is pointed at in tests: a person's home with nights and a proposal, and runs with
+hostile texts in them.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,18 @@ def staged(home: Path, *, hostile: bool = False) -> tuple[World, Proposal]:
     texts = (FIRST, SECOND, THIRD)
     if hostile:
         texts = (f"{SKILL}- {SCRIPT}\n",)
-    reasons = ("You cut the notes down to three lines four times.", "You asked for the date at the end.", "You took internal changes out.")
+    reasons = (
+        "You cut the notes down to three lines four times.",
+        "You asked for the date at the end.",
+        "You took internal changes out.",
+    )
     steps = [
-        Step(text=text, evidence=Evidence(why=why, place=f"e1/s{number}", tasks=(f"request-{number}",), sessions=("a", "b")))
+        Step(
+            text=text,
+            evidence=Evidence(
+                why=why, place=f"e1/s{number}", tasks=(f"request-{number}",), sessions=("a", "b")
+            ),
+        )
         for number, (text, why) in enumerate(zip(texts, reasons, strict=False), 1)
     ]
     draft = dataclasses.replace(world.skill_draft(), steps=steps)
@@ -63,16 +74,31 @@ def staged(home: Path, *, hostile: bool = False) -> tuple[World, Proposal]:
 
 
 def hostile_run(folder: Path) -> None:
-    """A real run in which the skill, the task ids, the questions, the answers, a notice and all the optimizer says hold a script."""
+    """A real run in which the skill, the task ids, the questions, the answers, a notice and all the optimizer
+    says hold a script.
+    """
     tasks = folder.parent / "tasks.jsonl"
-    rows = [{"id": f"{n}{SCRIPT}", "question": f"How much is {n} + 0? {SCRIPT}", "answer": str(n)} for n in range(20)]
+    rows = [
+        {"id": f"{n}{SCRIPT}", "question": f"How much is {n} + 0? {SCRIPT}", "answer": str(n)}
+        for n in range(20)
+    ]
     tasks.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     skill = folder.parent / "skill.md"
     skill.write_text(f"# Sums {SCRIPT}\n\n- Read. {SCRIPT}\n", encoding="utf-8")
     with LoopbackProvider.in_thread(_hostile) as provider:
         model = f"compatible:m@{provider.base_url}"
-        options = [f"env.data_path={tasks}", f"env.skill_init={skill}", f"env.out_root={folder}", "env.scorer=contains"]
-        options += [f"model.target={model}", f"model.optimizer={model}", "train.num_epochs=1", "train.batch_size=8"]
+        options = [
+            f"env.data_path={tasks}",
+            f"env.skill_init={skill}",
+            f"env.out_root={folder}",
+            "env.scorer=contains",
+        ]
+        options += [
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            "train.num_epochs=1",
+            "train.batch_size=8",
+        ]
         resolved = load(None, flags={"env": "own"}, options=options, environ={}, cwd=folder.parent)
 
         async def session() -> None:
@@ -83,7 +109,9 @@ def hostile_run(folder: Path) -> None:
         with ThreadPoolExecutor(1) as pool:
             pool.submit(lambda: asyncio.run(session())).result(60)
     with (folder / "events.jsonl").open("a", encoding="utf-8") as log:
-        log.write(Notice(id="e1/s9/leaks", text=f"A notice. {SCRIPT}", level="warning").model_dump_json() + "\n")
+        log.write(
+            Notice(id="e1/s9/leaks", text=f"A notice. {SCRIPT}", level="warning").model_dump_json() + "\n"
+        )
 
 
 def _hostile(call: Call) -> Answer:
@@ -92,4 +120,8 @@ def _hostile(call: Call) -> Answer:
         return Answer(text=f"It is {number}. {SCRIPT}" if "State the sum" in call.text else SCRIPT)
     edit = {"op": "append", "content": f"- State the sum. {SCRIPT}", "rationale": SCRIPT}
     patch = {"reasoning": SCRIPT, "edits": [edit, {"op": "replace", "target": SCRIPT * 2, "content": SCRIPT}]}
-    return Answer(text=json.dumps({"batch_size": 8, "failure_summary": [], "patch": patch, **patch, "selected_indices": [0]}))
+    return Answer(
+        text=json.dumps(
+            {"batch_size": 8, "failure_summary": [], "patch": patch, **patch, "selected_indices": [0]}
+        )
+    )

@@ -14,7 +14,9 @@ from dashboard._browser import Server, chromium, serving
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Not for the whole session: while it lives it holds the thread's event loop, which the asynchronous tests of other files need."""
+    """Not for the whole session: while it lives it holds the thread's event loop, which the asynchronous
+    tests of other files need.
+    """
     with chromium() as started:
         yield started
 

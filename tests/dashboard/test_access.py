@@ -21,7 +21,9 @@ LOCAL = Gatekeeper(loopback=True, token=None, cookie="skillopt_1")
 SHARED = Gatekeeper(loopback=False, token=TOKEN, cookie="skillopt_1")
 
 
-def scope(kind: str = "http", method: str = "GET", path: str = "/", query: str = "", **headers: str) -> dict[str, Any]:
+def scope(
+    kind: str = "http", method: str = "GET", path: str = "/", query: str = "", **headers: str
+) -> dict[str, Any]:
     told = {"host": "localhost:7860", **{name.replace("_", "-"): value for name, value in headers.items()}}
     return {
         "type": kind,
@@ -37,13 +39,24 @@ def status(keeper: Gatekeeper, **told: Any) -> int | None:
     return None if refusal is None else refusal.status
 
 
-@pytest.mark.parametrize("host", ["localhost:7860", "127.0.0.1:7860", "[::1]:7860", "localhost", "LOCALHOST:1"])
+@pytest.mark.parametrize(
+    "host", ["localhost:7860", "127.0.0.1:7860", "[::1]:7860", "localhost", "LOCALHOST:1"]
+)
 def test_this_machine_is_let_in_by_any_of_its_own_names(host: str) -> None:
     assert status(LOCAL, host=host) is None
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example:7860", "127.0.0.1.evil.example", "", "10.0.0.5:7860", "a b", "[::1"]
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example:7860",
+        "127.0.0.1.evil.example",
+        "",
+        "10.0.0.5:7860",
+        "a b",
+        "[::1",
+    ],
 )
 def test_a_foreign_name_that_resolves_to_this_machine_is_refused(host: str) -> None:
     assert status(LOCAL, host=host) == 421
@@ -79,8 +92,16 @@ def test_a_change_or_a_websocket_without_an_origin_is_refused() -> None:
 
 
 def test_a_link_may_lead_here_and_a_script_frame_or_image_of_another_page_may_not() -> None:
-    assert status(LOCAL, sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="document") is None
-    for mode, dest in (("navigate", "iframe"), ("no-cors", "image"), ("no-cors", "script"), ("cors", "empty")):
+    assert (
+        status(LOCAL, sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="document")
+        is None
+    )
+    for mode, dest in (
+        ("navigate", "iframe"),
+        ("no-cors", "image"),
+        ("no-cors", "script"),
+        ("cors", "empty"),
+    ):
         assert status(LOCAL, sec_fetch_site="same-site", sec_fetch_mode=mode, sec_fetch_dest=dest) == 403
 
 
@@ -88,7 +109,13 @@ def test_without_the_token_nothing_is_shown_and_with_its_cookie_everything_is() 
     assert status(SHARED) == 401
     assert status(SHARED, kind="websocket", origin="http://localhost:7860") == 401
     assert status(SHARED, cookie=f"other=1; skillopt_1={TOKEN}") is None
-    for wrong in (f"skillopt_1={TOKEN[:-1]}", "skillopt_1=", f"skillopt_2={TOKEN}", "skillopt_1=ä", f"x=1,skillopt_1={TOKEN}"):
+    for wrong in (
+        f"skillopt_1={TOKEN[:-1]}",
+        "skillopt_1=",
+        f"skillopt_2={TOKEN}",
+        "skillopt_1=ä",
+        f"x=1,skillopt_1={TOKEN}",
+    ):
         assert status(SHARED, cookie=wrong) == 401
 
 
@@ -99,7 +126,8 @@ def test_a_host_header_that_comes_twice_is_nobodys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "own"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.9.9.9", True), ("0.0.0.0", False)]
+    ("host", "own"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.9.9.9", True), ("0.0.0.0", False)],
 )
 def test_what_counts_as_this_machines_own_address(host: str, own: bool) -> None:
     assert is_loopback(host) is own
@@ -135,13 +163,17 @@ def test_the_token_is_in_no_text_of_the_rules() -> None:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("dashboard-shared")
     browser = folder / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$@" > {folder / "opening"} && mv {folder / "opening"} {folder / "opened"}\n')
+    browser.write_text(
+        f'#!/bin/sh\necho "$@" > {folder / "opening"} && mv {folder / "opening"} {folder / "opened"}\n'
+    )
     browser.chmod(0o755)
     with serving(folder, "--share", env={"BROWSER": f"{browser} %s"}, opens=True) as server:
         yield server
 
 
-async def ask(server: Server, path: str = "/launch", method: str = "GET", **headers: str) -> tuple[int, str, Any]:
+async def ask(
+    server: Server, path: str = "/launch", method: str = "GET", **headers: str
+) -> tuple[int, str, Any]:
     """The answer of the server on this machine's own address, whatever name it printed."""
     told = {name.replace("_", "-"): value for name, value in headers.items()}
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
@@ -156,7 +188,13 @@ def token_of(server: Server) -> str:
 
 async def test_a_shared_dashboard_shows_nothing_without_its_token(shared: Server) -> None:
     assert len(token_of(shared)) >= 40
-    for path in ("/", "/launch", "/_nicegui_ws/socket.io/?EIO=4&transport=polling", "/launch?token=wrong", "/favicon.ico"):
+    for path in (
+        "/",
+        "/launch",
+        "/_nicegui_ws/socket.io/?EIO=4&transport=polling",
+        "/launch?token=wrong",
+        "/favicon.ico",
+    ):
         status, text, _ = await ask(shared, path, host="192.0.2.7:80")
         assert status == 401
         assert "Settings" not in text and token_of(shared) not in text
@@ -164,7 +202,9 @@ async def test_a_shared_dashboard_shows_nothing_without_its_token(shared: Server
         await websocket(shared, origin="http://192.0.2.7:80", host="192.0.2.7:80")
 
 
-async def test_a_shared_dashboard_takes_its_token_once_and_keeps_it_out_of_the_address(shared: Server) -> None:
+async def test_a_shared_dashboard_takes_its_token_once_and_keeps_it_out_of_the_address(
+    shared: Server,
+) -> None:
     status, _, headers = await ask(shared, f"/launch?token={token_of(shared)}&x=1", host="192.0.2.7")
     assert (status, headers["location"]) == (303, "/launch?x=1")
     cookie = headers["set-cookie"]
@@ -173,11 +213,15 @@ async def test_a_shared_dashboard_takes_its_token_once_and_keeps_it_out_of_the_a
     assert status == 200 and "Launch" in text
     await websocket(shared, origin="http://192.0.2.7", host="192.0.2.7", cookie=cookie.partition(";")[0])
     # Who has the cookie and opens the printed address once more gets rid of the token, too.
-    status, _, headers = await ask(shared, f"/nowhere?token={token_of(shared)}", cookie=cookie.partition(";")[0], host="192.0.2.7")
+    status, _, headers = await ask(
+        shared, f"/nowhere?token={token_of(shared)}", cookie=cookie.partition(";")[0], host="192.0.2.7"
+    )
     assert (status, headers["location"]) == (303, "/nowhere")
 
 
-def test_the_browser_is_opened_without_the_token_which_every_user_could_read_in_the_list_of_processes(shared: Server) -> None:
+def test_the_browser_is_opened_without_the_token_which_every_user_could_read_in_the_list_of_processes(
+    shared: Server,
+) -> None:
     deadline = time.monotonic() + 20
     while not (told := shared.folder / "opened").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -220,7 +264,11 @@ async def test_every_answer_forbids_foreign_scripts_frames_and_guessing(local: S
         policy = headers["content-security-policy"]
         nonce = re.search(r"'nonce-([\w-]+)'", policy)
         assert nonce is not None
-        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "script-src 'self' 'nonce-" in policy
+        assert (
+            "default-src 'none'" in policy
+            and "frame-ancestors 'none'" in policy
+            and "script-src 'self' 'nonce-" in policy
+        )
         assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
         scripts = re.findall(r"<script[^>]*>", text)
         assert scripts and all(f'nonce="{nonce[1]}"' in script for script in scripts)
@@ -230,7 +278,9 @@ async def test_every_answer_forbids_foreign_scripts_frames_and_guessing(local: S
 
 
 async def test_what_a_proxy_claims_is_not_believed(local: Server) -> None:
-    _, text, _ = await ask(local, x_forwarded_prefix="/evil", x_forwarded_host="evil.example", x_forwarded_proto="https")
+    _, text, _ = await ask(
+        local, x_forwarded_prefix="/evil", x_forwarded_host="evil.example", x_forwarded_proto="https"
+    )
     assert "evil" not in text
 
 
@@ -260,7 +310,10 @@ def test_a_path_that_climbs_out_is_a_sentence_and_no_file(local: Server, path: s
     assert b"root:" not in body and b"<script>alert" not in body
 
 
-@pytest.mark.parametrize("proposal", ["../../etc/passwd", "/etc/passwd", "20260101-000000-00000000/../x", "<script>alert(1)</script>"])
+@pytest.mark.parametrize(
+    "proposal",
+    ["../../etc/passwd", "/etc/passwd", "20260101-000000-00000000/../x", "<script>alert(1)</script>"],
+)
 async def test_a_proposal_that_climbs_out_is_a_sentence(local: Server, proposal: str) -> None:
     status, text, _ = await ask(local, f"/sleep?proposal={proposal}")
     assert status in (200, 404) and "There is no proposal" in text

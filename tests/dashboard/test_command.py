@@ -43,7 +43,9 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_door_of_the_public_name_takes_the_public_options() -> None:
     command = [sys.executable, "-m", "skillopt_webui.app", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={"COLUMNS": "200", "NO_COLOR": "1"})
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={"COLUMNS": "200", "NO_COLOR": "1"}
+    )
     assert done.returncode == 0
     for option in ("--port", "--host", "--share"):
         assert option in done.stdout

@@ -10,7 +10,9 @@ from playwright.sync_api import Browser
 from dashboard._browser import Server, tab
 
 
-def test_a_person_at_the_keyboard_skips_the_navigation(local: Server, browser: Browser, pictures: Path) -> None:
+def test_a_person_at_the_keyboard_skips_the_navigation(
+    local: Server, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(f"{local.url}/doctor")
         page.keyboard.press("Tab")
@@ -20,7 +22,9 @@ def test_a_person_at_the_keyboard_skips_the_navigation(local: Server, browser: B
         assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
 
 
-def test_a_screen_reader_finds_landmarks_one_heading_and_the_current_page(local: Server, browser: Browser, pictures: Path) -> None:
+def test_a_screen_reader_finds_landmarks_one_heading_and_the_current_page(
+    local: Server, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(f"{local.url}/doctor")
         assert page.get_by_role("banner").count() == 1
@@ -39,7 +43,9 @@ def test_a_screen_reader_finds_landmarks_one_heading_and_the_current_page(local:
         assert unnamed == []
 
 
-def test_the_theme_is_the_systems_until_another_is_chosen_and_is_then_kept(local: Server, browser: Browser, pictures: Path) -> None:
+def test_the_theme_is_the_systems_until_another_is_chosen_and_is_then_kept(
+    local: Server, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures, dark=True) as desk:
         page = desk.open(f"{local.url}/doctor")
         page.locator("body.body--dark").wait_for()
@@ -53,7 +59,9 @@ def test_the_theme_is_the_systems_until_another_is_chosen_and_is_then_kept(local
 
 
 @pytest.mark.parametrize("name", ["launch", "doctor", "sleep"])
-def test_every_page_fits_a_phone_in_the_dark(local: Server, browser: Browser, pictures: Path, name: str) -> None:
+def test_every_page_fits_a_phone_in_the_dark(
+    local: Server, browser: Browser, pictures: Path, name: str
+) -> None:
     with tab(browser, pictures, dark=True, phone=True) as phone:
         page = phone.open(f"{local.url}/{name}")
         page.locator("body.body--dark").wait_for()
@@ -61,7 +69,9 @@ def test_every_page_fits_a_phone_in_the_dark(local: Server, browser: Browser, pi
         assert phone.fits()
 
 
-def test_a_run_that_is_not_there_is_a_sentence_with_the_way_back(local: Server, browser: Browser, pictures: Path) -> None:
+def test_a_run_that_is_not_there_is_a_sentence_with_the_way_back(
+    local: Server, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures, complains=True) as desk:
         page = desk.open(f"{local.url}/run/0123456789abcdef")
         assert "There is no run '0123456789abcdef'" in page.get_by_role("alert").inner_text()
@@ -69,7 +79,9 @@ def test_a_run_that_is_not_there_is_a_sentence_with_the_way_back(local: Server, 
         assert [one for one in desk.complaints if "404" not in one] == []
 
 
-def test_an_address_that_is_no_page_has_the_way_back_and_is_printed_nowhere(local: Server, browser: Browser, pictures: Path) -> None:
+def test_an_address_that_is_no_page_has_the_way_back_and_is_printed_nowhere(
+    local: Server, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures, complains=True) as desk:
         page = desk.open(f"{local.url}/nowhere%1b%5b31m?x=1")
         assert page.get_by_role("alert").inner_text() == "There is no page at this address."
@@ -93,7 +105,9 @@ def test_the_focus_is_seen_on_every_control(local: Server, browser: Browser, pic
             named.append(name)
             if not seen:
                 unseen.append(name)
-    assert any("Run the checks" in name for name in named) and any("tiny questions" in name for name in named), named
+    assert any("Run the checks" in name for name in named) and any(
+        "tiny questions" in name for name in named
+    ), named
     assert unseen == []
 
 

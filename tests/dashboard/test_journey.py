@@ -15,7 +15,9 @@ from sleep._adoption import SKILL, THIRD
 RUN_PAGES = ("Overview", "Skill", "Edits", "Tasks", "Cost")
 
 
-def test_launch_watch_read_a_diff_and_a_cell_then_adopt_and_undo(tmp_path: Path, browser: Browser, pictures: Path) -> None:
+def test_launch_watch_read_a_diff_and_a_cell_then_adopt_and_undo(
+    tmp_path: Path, browser: Browser, pictures: Path
+) -> None:
     world, _ = staged(tmp_path / "home")
     with serving(world.project, home=world.home) as server, tab(browser, pictures) as desk:
         page = desk.open(f"{server.url}/")
@@ -35,13 +37,18 @@ def test_launch_watch_read_a_diff_and_a_cell_then_adopt_and_undo(tmp_path: Path,
                 assert re.search(r"^\+- ", difference.inner_text(), re.MULTILINE)
             if name == "Tasks":
                 page.get_by_role("button", name=re.compile(": fail$")).first.click()
-                page.get_by_role("region", name="Message of assistant").or_(page.get_by_role("region", name="Answer")).first.wait_for()
+                page.get_by_role("region", name="Message of assistant").or_(
+                    page.get_by_role("region", name="Answer")
+                ).first.wait_for()
             desk.picture(f"journey-{name.lower()}")
         page.get_by_role("link", name="Runs").click()
         page.get_by_text(re.compile("quickstart-")).first.wait_for()
         desk.picture("runs")
         page.get_by_role("link", name="Sleep").click()
-        adopt, undo = ("Adopt the chosen edits", "Adopt", "Adopted", THIRD), ("Undo the last adoption", "Undo", "Undone", SKILL)
+        adopt, undo = (
+            ("Adopt the chosen edits", "Adopt", "Adopted", THIRD),
+            ("Undo the last adoption", "Undo", "Undone", SKILL),
+        )
         for button, yes, done, text in (adopt, undo):
             page.get_by_role("button", name=button).click()
             page.get_by_role("dialog").get_by_role("button", name=yes, exact=True).click()
@@ -52,7 +59,9 @@ def test_launch_watch_read_a_diff_and_a_cell_then_adopt_and_undo(tmp_path: Path,
         page.get_by_role("heading", level=1, name="Doctor").wait_for()
 
 
-def test_a_script_in_a_skill_a_task_a_transcript_an_edit_or_a_notice_is_text(tmp_path: Path, browser: Browser, pictures: Path) -> None:
+def test_a_script_in_a_skill_a_task_a_transcript_an_edit_or_a_notice_is_text(
+    tmp_path: Path, browser: Browser, pictures: Path
+) -> None:
     folder = tmp_path / "outputs" / "hostile"
     folder.parent.mkdir()
     hostile_run(folder)
@@ -64,12 +73,18 @@ def test_a_script_in_a_skill_a_task_a_transcript_an_edit_or_a_notice_is_text(tmp
             if path == "":
                 page.get_by_role("log").get_by_text(f"A notice. {SCRIPT}").wait_for()
             if path == "/skill":
-                page.get_by_role("region", name=re.compile("Difference between")).get_by_text(f"State the sum. {SCRIPT}").wait_for()
+                page.get_by_role("region", name=re.compile("Difference between")).get_by_text(
+                    f"State the sum. {SCRIPT}"
+                ).wait_for()
             if path == "/edits":
                 page.get_by_text("State the sum", exact=False).first.wait_for()
             if path == "/tasks":
-                page.locator("main").get_by_role("button", name=re.compile("alert.*: (pass|fail)$")).first.click()
-                page.get_by_role("region", name=re.compile("Message of|Answer")).get_by_text(SCRIPT).first.wait_for()
+                page.locator("main").get_by_role(
+                    "button", name=re.compile("alert.*: (pass|fail)$")
+                ).first.click()
+                page.get_by_role("region", name=re.compile("Message of|Answer")).get_by_text(
+                    SCRIPT
+                ).first.wait_for()
             page.wait_for_timeout(200)
             assert page.locator("main img, main script, main iframe").count() == 0
         desk.open(f"{server.url}/").wait_for_timeout(300)

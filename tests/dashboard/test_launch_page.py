@@ -1,4 +1,6 @@
-"""The page Launch: the loader's own words, the same estimate, and a simulated run that is started, watched, stopped and resumed."""
+"""The page Launch: the loader's own words, the same estimate, and a simulated run that is started, watched,
+stopped and resumed.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def ended(server: Server) -> Iterator[None]:
 
 @contextmanager
 def slow_models() -> Iterator[str]:
-    """The simulated world behind a loopback provider that takes its time, so that there is something to watch."""
+    """The simulated world behind a loopback provider that takes its time, so that there is something to
+    watch.
+    """
     with LoopbackProvider.in_thread(world_answers(), latency=lambda call: 0.25) as provider:
         yield f"compatible:m@{provider.base_url}"
 
@@ -56,7 +60,9 @@ def start(page: Page) -> None:
     page.get_by_text(re.compile(r"Started as process \d+")).wait_for()
 
 
-def test_a_misspelt_key_is_named_with_its_near_miss_before_anything_starts(server: Server, browser: Browser, pictures: Path) -> None:
+def test_a_misspelt_key_is_named_with_its_near_miss_before_anything_starts(
+    server: Server, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(f"{server.url}/launch")
         expect(page.get_by_label("Epochs (train.num_epochs)")).to_have_attribute("placeholder", "3")
@@ -85,7 +91,9 @@ def test_a_misspelt_key_is_named_with_its_near_miss_before_anything_starts(serve
         assert not (server.folder / "elsewhere").exists()
 
 
-def test_a_key_of_the_environment_is_used_and_never_shown(server: Server, browser: Browser, pictures: Path) -> None:
+def test_a_key_of_the_environment_is_used_and_never_shown(
+    server: Server, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(f"{server.url}/launch")
         page.get_by_label("Target model (model.target)").fill("openai:gpt-5.4-mini")
@@ -94,7 +102,9 @@ def test_a_key_of_the_environment_is_used_and_never_shown(server: Server, browse
         page.get_by_role("region", name="Command").get_by_text("openai:gpt-5.4-mini").wait_for()
         page.get_by_role("button", name="Estimate the cost").click()
         page.get_by_role("cell", name="total").wait_for()
-        shown = page.locator(":not(textarea)").evaluate_all("all => all.map(e => e.outerText + [...e.attributes].map(a => a.value)).join()")
+        shown = page.locator(":not(textarea)").evaluate_all(
+            "all => all.map(e => e.outerText + [...e.attributes].map(a => a.value)).join()"
+        )
         assert SECRET not in shown
 
 
@@ -108,8 +118,15 @@ def test_the_estimate_is_that_of_the_command_line(server: Server, browser: Brows
         desk.picture("launch")
 
 
-def test_a_run_is_started_watched_stopped_and_resumed_without_a_reload(server: Server, browser: Browser, pictures: Path) -> None:
-    with slow_models() as model, ended(server), tab(browser, pictures) as desk, tab(browser, pictures) as watcher:
+def test_a_run_is_started_watched_stopped_and_resumed_without_a_reload(
+    server: Server, browser: Browser, pictures: Path
+) -> None:
+    with (
+        slow_models() as model,
+        ended(server),
+        tab(browser, pictures) as desk,
+        tab(browser, pictures) as watcher,
+    ):
         page = desk.open(f"{server.url}/launch")
         fill(page, model)
         start(page)
@@ -139,7 +156,9 @@ def test_a_run_is_started_watched_stopped_and_resumed_without_a_reload(server: S
 
 
 @pytest.mark.real
-def test_a_run_outlives_the_dashboard_that_started_it(tmp_path: Path, browser: Browser, pictures: Path) -> None:
+def test_a_run_outlives_the_dashboard_that_started_it(
+    tmp_path: Path, browser: Browser, pictures: Path
+) -> None:
     with slow_models() as model, serving(tmp_path) as server, ended(server):
         with tab(browser, pictures) as desk:
             page = desk.open(f"{server.url}/launch")

@@ -19,7 +19,13 @@ from skillopt.files import holder, lock
 from skillopt.process import start_detached
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=timezone.utc)
-TINY = ("env.train_cases=8", "env.val_cases=6", "env.test_cases=6", "train.num_epochs=1", "train.batch_size=8")
+TINY = (
+    "env.train_cases=8",
+    "env.val_cases=6",
+    "env.test_cases=6",
+    "train.num_epochs=1",
+    "train.batch_size=8",
+)
 
 
 @pytest.fixture
@@ -46,7 +52,11 @@ def test_options_are_lines_and_an_empty_field_is_not_given() -> None:
 
 def test_an_option_is_one_word_of_the_command_line_whatever_is_in_it() -> None:
     wish = Wish(config="my config.yaml", options=("env.prompt=--out_root=/etc; rm -rf $HOME",))
-    assert wish.arguments("train") == ["train", "--config=my config.yaml", "--cfg-options=env.prompt=--out_root=/etc; rm -rf $HOME"]
+    assert wish.arguments("train") == [
+        "train",
+        "--config=my config.yaml",
+        "--cfg-options=env.prompt=--out_root=/etc; rm -rf $HOME",
+    ]
     assert "'env.prompt=--out_root=/etc; rm -rf $HOME'" in wish.spoken
 
 
@@ -59,7 +69,9 @@ async def test_the_estimate_and_its_refusal_are_the_commands_own(desk: Launches)
         await desk.estimate(Wish(config="quickstar"))
 
 
-def test_a_start_gets_a_folder_below_the_root_and_can_be_resumed_by_the_same_command(desk: Launches, tmp_path: Path) -> None:
+def test_a_start_gets_a_folder_below_the_root_and_can_be_resumed_by_the_same_command(
+    desk: Launches, tmp_path: Path
+) -> None:
     made = desk.start(Wish(config="quickstart", options=TINY), NOW)
     assert Path(made.folder) == tmp_path / "outputs" / "quickstart-20260301-021500"
     wait_for(desk, made.id, "finished")
@@ -84,7 +96,9 @@ def test_a_start_is_remembered_by_the_next_dashboard(desk: Launches) -> None:
     assert desk.home.name == KEPT and kept.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("folder", ["{0}/elsewhere", "elsewhere", "outputs/../elsewhere", "outputs/link/elsewhere"])
+@pytest.mark.parametrize(
+    "folder", ["{0}/elsewhere", "elsewhere", "outputs/../elsewhere", "outputs/link/elsewhere"]
+)
 def test_a_run_folder_outside_of_the_roots_is_refused(desk: Launches, tmp_path: Path, folder: str) -> None:
     (tmp_path / "outputs").mkdir()
     (tmp_path / "outputs" / "link").symlink_to(tmp_path)
@@ -95,7 +109,11 @@ def test_a_run_folder_outside_of_the_roots_is_refused(desk: Launches, tmp_path: 
 
 @pytest.mark.parametrize(
     "option",
-    ["model.target.api_key={0}", "model.target.base_url=http://me:{0}@127.0.0.1:1/v1", "model.target=compatible:m@http://me:{0}@[::1]/v1"],
+    [
+        "model.target.api_key={0}",
+        "model.target.base_url=http://me:{0}@127.0.0.1:1/v1",
+        "model.target=compatible:m@http://me:{0}@[::1]/v1",
+    ],
 )
 def test_a_key_is_refused_before_it_could_stand_in_a_command_line(desk: Launches, option: str) -> None:
     secret = "sk-abcdefghijkl"
@@ -121,9 +139,13 @@ def test_a_second_press_of_the_button_starts_nothing(desk: Launches, tmp_path: P
     os.kill(made.pid, signal.SIGKILL)
 
 
-def test_a_run_that_was_taken_up_elsewhere_is_running_and_can_be_stopped(desk: Launches, tmp_path: Path) -> None:
+def test_a_run_that_was_taken_up_elsewhere_is_running_and_can_be_stopped(
+    desk: Launches, tmp_path: Path
+) -> None:
     folder = tmp_path / "outputs" / "mine"
-    one = Launched(id="20260301-021500-00000000", config="quickstart", options=(), folder=str(folder), pid=1, started=NOW)
+    one = Launched(
+        id="20260301-021500-00000000", config="quickstart", options=(), folder=str(folder), pid=1, started=NOW
+    )
     assert desk.state(one) == "ended"
     with lock(folder / ".lock"):
         assert desk.state(one) == "running"
@@ -132,19 +154,26 @@ def test_a_run_that_was_taken_up_elsewhere_is_running_and_can_be_stopped(desk: L
 def test_only_what_works_on_a_run_can_be_stopped(desk: Launches, tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "left"
     folder.mkdir(parents=True)
-    (folder / ".lock").write_text(str(os.getpid()))  # left behind by a process that was killed; the number is somebody else's now
+    (folder / ".lock").write_text(
+        str(os.getpid())
+    )  # left behind by a process that was killed; the number is somebody else's now
     with pytest.raises(UsageError, match="nothing to stop"):
         desk.stop(folder)
 
 
-@pytest.mark.parametrize("id", ["../../etc", "", "x", "20260301-021500-0000000g", "20260301-021500-00000000/.."])
+@pytest.mark.parametrize(
+    "id", ["../../etc", "", "x", "20260301-021500-0000000g", "20260301-021500-00000000/.."]
+)
 def test_an_id_that_is_a_path_starts_nothing(desk: Launches, id: str) -> None:
     with pytest.raises(UsageError, match="Nothing was started from here"):
         desk.resume(id)
 
 
 def test_a_record_that_somebody_broke_hides_no_other(desk: Launches) -> None:
-    for id, text in (("20260301-021500-00000000", "{"), ("20260301-021501-00000000", json.dumps({"id": "x"}))):
+    for id, text in (
+        ("20260301-021500-00000000", "{"),
+        ("20260301-021501-00000000", json.dumps({"id": "x"})),
+    ):
         (desk.home / id).mkdir(parents=True)
         (desk.home / id / "launched.json").write_text(text)
     (desk.home / "notes").mkdir()
@@ -153,7 +182,9 @@ def test_a_record_that_somebody_broke_hides_no_other(desk: Launches) -> None:
 
 def test_a_detached_program_hears_no_signal_meant_for_us_and_cannot_be_missing(tmp_path: Path) -> None:
     code = "import os; print(os.getsid(0) == os.getpid(), os.environ.get('SECRET'))"
-    child = start_detached([sys.executable, "-c", code], env={}, cwd=tmp_path, output=tmp_path / "kept" / "log")
+    child = start_detached(
+        [sys.executable, "-c", code], env={}, cwd=tmp_path, output=tmp_path / "kept" / "log"
+    )
     assert child.wait(30) == 0
     assert (tmp_path / "kept" / "log").read_text() == "True None\n"
     with pytest.raises(UsageError, match="could not be started"):
@@ -162,8 +193,13 @@ def test_a_detached_program_hears_no_signal_meant_for_us_and_cannot_be_missing(t
 
 def test_a_stop_is_an_interrupt_of_the_holder(desk: Launches, tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "held"
-    code = f"import time, sys\nfrom skillopt.files import lock\nwith lock({str(folder / '.lock')!r}):\n    time.sleep(60)"
-    child = start_detached([sys.executable, "-c", code], env=desk.environ, cwd=tmp_path, output=tmp_path / "log")
+    code = (
+        f"import time, sys\nfrom skillopt.files import lock\nwith lock({str(folder / '.lock')!r}):\n   "
+        " time.sleep(60)"
+    )
+    child = start_detached(
+        [sys.executable, "-c", code], env=desk.environ, cwd=tmp_path, output=tmp_path / "log"
+    )
     try:
         deadline = time.monotonic() + 30
         while holder(folder / ".lock") is None and time.monotonic() < deadline:

@@ -1,4 +1,6 @@
-"""The pages about runs in a real browser: they follow a run without a reload, answer to mouse and keyboard, and stay quick."""
+"""The pages about runs in a real browser: they follow a run without a reload, answer to mouse and keyboard,
+and stay quick.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def points(page: Page) -> int:
     return int(page.evaluate("document.querySelectorAll('.so-chart svg path').length"))
 
 
-def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(shown: Shown, browser: Browser, pictures: Path) -> None:
+def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
     whole, folder = shown.root / "whole", shown.root / "growing"
     lines = (whole / "events.jsonl").read_text().splitlines(keepends=True)
     first = next(number for number, line in enumerate(lines) if '"kind":"step"' in line) + 1
@@ -84,7 +88,9 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(shown: Shown, 
         page = desk.open(shown.url("growing"))
         page.evaluate("window.mine = 'still here'")
         expect(page.get_by_text("running", exact=True)).to_be_visible()
-        expect(page.get_by_role("list", name="Stages of this step").locator("[aria-current=step]")).to_contain_text("rollout")
+        expect(
+            page.get_by_role("list", name="Stages of this step").locator("[aria-current=step]")
+        ).to_contain_text("rollout")
         expect(page.get_by_role("cell", name="target")).to_be_visible()  # a call in flight
         expect(page.get_by_text("sealed until the end")).to_be_visible()
         page.locator(".so-chart svg").wait_for()
@@ -93,7 +99,9 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(shown: Shown, 
         with (folder / "events.jsonl").open("a", encoding="utf-8") as log:
             log.write("".join(lines[first:]))
         expect(page.get_by_text("sealed test opened (look 1)")).to_be_visible()
-        expect(page.get_by_text(f"{len(shown.facts.steps)} of {shown.facts.planned}", exact=True)).to_be_visible()
+        expect(
+            page.get_by_text(f"{len(shown.facts.steps)} of {shown.facts.planned}", exact=True)
+        ).to_be_visible()
         assert points(page) > before
         assert page.evaluate("window.mine") == "still here"
     database.shut()
@@ -116,20 +124,26 @@ def test_the_list_is_filtered_and_runs_are_compared(shown: Shown, browser: Brows
         page.get_by_role("checkbox", name="Compare long").click()
         page.get_by_role("button", name="Compare 2").click()
         side = page.get_by_role("region", name="Side by side")
-        expect(side.get_by_role("row", name=re.compile("^val best"))).to_contain_text(f"{shown.facts.best:.3f}")
+        expect(side.get_by_role("row", name=re.compile("^val best"))).to_contain_text(
+            f"{shown.facts.best:.3f}"
+        )
         expect(side.get_by_text("their val scores cannot be compared")).to_be_visible()
         side.locator(".so-chart svg").wait_for()
         desk.picture("runs-compared")
 
 
-def test_a_version_is_read_inline_side_by_side_and_line_by_line(shown: Shown, browser: Browser, pictures: Path) -> None:
+def test_a_version_is_read_inline_side_by_side_and_line_by_line(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
     version = next(one for one in skill_versions(shown.facts) if one.is_taken and one.short.isdigit())
     added = next(line for line in version.text.split("\n") if line not in version.base.split("\n"))
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", f"/skill?version={version.short}"))
         expect(page.get_by_role("region", name="Difference between")).to_contain_text(f"+{added}")
         page.get_by_role("radio", name="Side by side").click()
-        expect(page.get_by_role("region", name="before on the left").locator(".so-added").first).to_contain_text("+ ")
+        expect(
+            page.get_by_role("region", name="before on the left").locator(".so-added").first
+        ).to_contain_text("+ ")
         rule = page.locator(".so-rules li", has_text=added).first
         expect(rule).to_contain_text(version.name)
         rule.locator("summary").press("Enter")  # by keyboard
@@ -138,7 +152,9 @@ def test_a_version_is_read_inline_side_by_side_and_line_by_line(shown: Shown, br
         desk.picture("skill-sides")
 
 
-def test_edits_are_found_by_their_state_and_tell_the_gates_numbers(shown: Shown, browser: Browser, pictures: Path) -> None:
+def test_edits_are_found_by_their_state_and_tell_the_gates_numbers(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
     edits = [(change, edit) for change in shown.facts.changes for edit in change.edits]
     applied = [one for one in edits if one[1].state == "applied"]
     with tab(browser, pictures) as desk:
@@ -150,11 +166,15 @@ def test_edits_are_found_by_their_state_and_tell_the_gates_numbers(shown: Shown,
         item = page.locator(".so-rules li").first
         item.locator("summary").click()
         change = applied[-1][0]
-        expect(item.get_by_text(re.compile(rf"on {change.rows_used} of {change.rows_total} rows"))).to_be_visible()
+        expect(
+            item.get_by_text(re.compile(rf"on {change.rows_used} of {change.rows_total} rows"))
+        ).to_be_visible()
         desk.picture("edits-applied")
 
 
-def test_a_cell_is_reached_by_keyboard_and_shows_its_rollout(shown: Shown, browser: Browser, pictures: Path) -> None:
+def test_a_cell_is_reached_by_keyboard_and_shows_its_rollout(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", "/tasks"))
         first = page.locator(".so-map td button").first
@@ -182,7 +202,10 @@ def test_a_damaged_run_is_said_so_first_and_one_that_is_deleted_keeps_its_last_f
             page = desk.open(shown.url("gone"))
             assert "line 5, is not an event" in page.get_by_role("alert").inner_text()
             assert page.get_by_text("Waiting for the run to begin").count() == 0
-            alert, section = page.get_by_role("alert").bounding_box(), page.get_by_role("region", name="Now").bounding_box()
+            alert, section = (
+                page.get_by_role("alert").bounding_box(),
+                page.get_by_role("region", name="Now").bounding_box(),
+            )
             assert alert is not None and section is not None and alert["y"] < section["y"]
             (folder / "events.jsonl").write_text("".join(lines))
             page.get_by_text("finished", exact=True).first.wait_for()
@@ -204,7 +227,9 @@ def test_cost_adds_up(shown: Shown, browser: Browser, pictures: Path) -> None:
         page.locator(".so-chart svg").wait_for()
 
 
-def test_every_page_fits_a_phone_in_the_dark_and_says_simulated(shown: Shown, browser: Browser, pictures: Path) -> None:
+def test_every_page_fits_a_phone_in_the_dark_and_says_simulated(
+    shown: Shown, browser: Browser, pictures: Path
+) -> None:
     with tab(browser, pictures, dark=True, phone=True) as desk:
         for page in ("", "/skill", "/edits", "/tasks", "/cost"):
             opened = desk.open(shown.url("whole", page))
@@ -250,7 +275,13 @@ def test_a_diff_side_by_side_has_signs_and_only_text() -> None:
 
 
 def test_no_half_step_is_read_out() -> None:
-    said = spoken(Curves(planned=8, metric="hard", val=[Point(at=at, score=0.5, low=0.4, high=0.6, n=9) for at in (0, 8, 8.5)]))
+    said = spoken(
+        Curves(
+            planned=8,
+            metric="hard",
+            val=[Point(at=at, score=0.5, low=0.4, high=0.6, n=9) for at in (0, 8, 8.5)],
+        )
+    )
     assert said == "Score chart. Val: 0.500 with the seed, 0.500 after the slow update of step 8 of 8."
 
 
@@ -261,4 +292,6 @@ def test_charts_hold_no_point_of_the_test_before_it_was_opened(shown: Shown) -> 
     test = {one["name"]: one["data"] for one in drawn["series"] if one["name"].startswith("test")}
     assert all(test.values())
     assert not any(one["data"] for one in sealed["series"] if one["name"].startswith("test"))
-    assert drawn["tooltip"]["renderMode"] == together([])["tooltip"]["renderMode"] == "richText"  # names of runs are no markup
+    assert (
+        drawn["tooltip"]["renderMode"] == together([])["tooltip"]["renderMode"] == "richText"
+    )  # names of runs are no markup

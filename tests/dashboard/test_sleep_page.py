@@ -1,4 +1,6 @@
-"""The page Sleep: a proposal is reviewed, adopted edit by edit and undone in a temporary HOME, and nothing in it runs."""
+"""The page Sleep: a proposal is reviewed, adopted edit by edit and undone in a temporary HOME, and nothing in
+it runs.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,16 @@ def test_a_person_adopts_one_edit_takes_it_back_and_is_refused_over_a_text_of_th
 ) -> None:
     world, proposal = staged(tmp_path / "home")
     before = world.files()
-    with serving(tmp_path / "home" / "project", home=tmp_path / "home") as server, tab(browser, pictures) as desk:
+    with (
+        serving(tmp_path / "home" / "project", home=tmp_path / "home") as server,
+        tab(browser, pictures) as desk,
+    ):
         page = desk.open(f"{server.url}/sleep")
         assert page.get_by_role("link", name=proposal.id).is_visible()
-        assert "+- Be short: three lines at most." in page.get_by_role("region", name="What edit 1 changes").inner_text()
+        assert (
+            "+- Be short: three lines at most."
+            in page.get_by_role("region", name="What edit 1 changes").inner_text()
+        )
         desk.picture("sleep")
         for other in (2, 3):
             page.get_by_role("checkbox", name=f"Choose edit {other}").click()
@@ -53,7 +61,10 @@ def test_a_person_adopts_one_edit_takes_it_back_and_is_refused_over_a_text_of_th
 
 def test_a_script_in_a_proposal_is_text(tmp_path: Path, browser: Browser, pictures: Path) -> None:
     staged(tmp_path / "home", hostile=True)
-    with serving(tmp_path / "home" / "project", home=tmp_path / "home") as server, tab(browser, pictures) as desk:
+    with (
+        serving(tmp_path / "home" / "project", home=tmp_path / "home") as server,
+        tab(browser, pictures) as desk,
+    ):
         page = desk.open(f"{server.url}/sleep")
         page.get_by_role("heading", name="Edit 1").wait_for()
         shown = page.get_by_role("main").inner_text()

@@ -1,4 +1,6 @@
-"""Each door of the public quick start, as a real program against a real endpoint, does its job and leaves the public files."""
+"""Each door of the public quick start, as a real program against a real endpoint, does its job and leaves the
+public files.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def splits(tmp_path: Path) -> Path:
 def door(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """A program in an environment without credentials but those given."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
-    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, encoding="utf-8", timeout=100, check=False)
+    done = subprocess.run(
+        words, cwd=cwd, env=env, capture_output=True, text=True, encoding="utf-8", timeout=100, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -55,17 +59,31 @@ def check_trained(run: Path, said: str) -> None:
     assert (summary["baseline_test_hard"], summary["test_hard"]) == (0, 1)
     assert json.loads((run / "history.json").read_text(encoding="utf-8"))[0]["action"] == "accept_new_best"
     assert (run / "skills" / "skill_v0001.md").is_file()
-    assert KEY not in "".join(path.read_text(encoding="utf-8", errors="replace") for path in run.rglob("*.json*")) + said
+    assert (
+        KEY
+        not in "".join(path.read_text(encoding="utf-8", errors="replace") for path in run.rglob("*.json*"))
+        + said
+    )
 
 
 def azure(provider: LoopbackProvider) -> tuple[str, ...]:
     return ("--azure_openai_endpoint", provider.base_url, "--azure_openai_auth_mode", "openai_compatible")
 
 
-def test_scripts_train_and_eval_only(provider: LoopbackProvider, asked: dict[str, set[str]], splits: Path, tmp_path: Path) -> None:
+def test_scripts_train_and_eval_only(
+    provider: LoopbackProvider, asked: dict[str, set[str]], splits: Path, tmp_path: Path
+) -> None:
     trained = door(
         *(sys.executable, str(ROOT / "scripts" / "train.py"), "--config", "configs/searchqa/default.yaml"),
-        *("--split_dir", "data/searchqa_split", *azure(provider), "--optimizer_model", "opt", "--target_model", "tgt"),
+        *(
+            "--split_dir",
+            "data/searchqa_split",
+            *azure(provider),
+            "--optimizer_model",
+            "opt",
+            "--target_model",
+            "tgt",
+        ),
         *(*SMALL, "--out_root", "outputs/run"),
         cwd=tmp_path,
         AZURE_OPENAI_API_KEY=KEY,
@@ -74,8 +92,21 @@ def test_scripts_train_and_eval_only(provider: LoopbackProvider, asked: dict[str
     assert asked == {"rollout": {"tgt"}, "e1": {"opt"}}
     for split, meant in (("valid_unseen", ["test"]), ("all", ["train", "val", "test"])):
         measured = door(
-            *(sys.executable, str(ROOT / "scripts" / "eval_only.py"), "--config", "configs/searchqa/default.yaml"),
-            *("--skill", "outputs/run/best_skill.md", "--split", split, "--split_dir", "data/searchqa_split", *azure(provider)),
+            *(
+                sys.executable,
+                str(ROOT / "scripts" / "eval_only.py"),
+                "--config",
+                "configs/searchqa/default.yaml",
+            ),
+            *(
+                "--skill",
+                "outputs/run/best_skill.md",
+                "--split",
+                split,
+                "--split_dir",
+                "data/searchqa_split",
+                *azure(provider),
+            ),
             *("--target_model", "tgt", "--out_root", f"outputs/eval-{split}", "--json"),
             cwd=tmp_path,
             AZURE_OPENAI_API_KEY=KEY,
@@ -83,26 +114,59 @@ def test_scripts_train_and_eval_only(provider: LoopbackProvider, asked: dict[str
         found = json.loads(measured.stdout)["evaluations"]
         assert [(one["split"], one["hard"], one["n"]) for one in found] == [(name, 1.0, 6) for name in meant]
         assert (tmp_path / "outputs" / f"eval-{split}" / "eval_summary.json").is_file()
-        assert len((tmp_path / "outputs" / f"eval-{split}" / "results.jsonl").read_text().splitlines()) == 6 * len(meant)
+        assert len(
+            (tmp_path / "outputs" / f"eval-{split}" / "results.jsonl").read_text().splitlines()
+        ) == 6 * len(meant)
 
 
-def test_the_installed_programs_skillopt_train_and_skillopt_eval(provider: LoopbackProvider, splits: Path, tmp_path: Path) -> None:
+def test_the_installed_programs_skillopt_train_and_skillopt_eval(
+    provider: LoopbackProvider, splits: Path, tmp_path: Path
+) -> None:
     programs = Path(sys.executable).parent
     if not (programs / "skillopt-train").exists():
         pytest.skip("the programs are not installed beside this Python")
     variables = {"OPENAI_COMPATIBLE_BASE_URL": provider.base_url, "OPENAI_COMPATIBLE_API_KEY": KEY}
-    common = ("--config", "searchqa", "--backend", "openai_compatible", "--split_dir", str(splits), "--target_model", "tgt")
+    common = (
+        "--config",
+        "searchqa",
+        "--backend",
+        "openai_compatible",
+        "--split_dir",
+        str(splits),
+        "--target_model",
+        "tgt",
+    )
     trained = door(
-        str(programs / "skillopt-train"), *common, "--optimizer_model", "opt", *SMALL, "--out_root", "run", cwd=tmp_path, **variables
+        str(programs / "skillopt-train"),
+        *common,
+        "--optimizer_model",
+        "opt",
+        *SMALL,
+        "--out_root",
+        "run",
+        cwd=tmp_path,
+        **variables,
     )
     check_trained(tmp_path / "run", trained.stdout + trained.stderr)
     measured = door(
-        *(str(programs / "skillopt-eval"), *common, "--skill", "run/best_skill.md", "--split", "test", "--json"), cwd=tmp_path, **variables
+        *(
+            str(programs / "skillopt-eval"),
+            *common,
+            "--skill",
+            "run/best_skill.md",
+            "--split",
+            "test",
+            "--json",
+        ),
+        cwd=tmp_path,
+        **variables,
     )
     assert json.loads(measured.stdout)["evaluations"][0]["hard"] == 1.0
 
 
-def test_the_short_flat_file_of_skillopt_run(provider: LoopbackProvider, splits: Path, tmp_path: Path) -> None:
+def test_the_short_flat_file_of_skillopt_run(
+    provider: LoopbackProvider, splits: Path, tmp_path: Path
+) -> None:
     (tmp_path / "seed.md").write_text("# Seed\n\nBe kind.\n", encoding="utf-8")
     (tmp_path / "config.yaml").write_text(
         f"""
@@ -124,7 +188,12 @@ out_root: run
     trained = door(sys.executable, "-m", "skillopt.run", "--config", "config.yaml", cwd=tmp_path)
     check_trained(tmp_path / "run", trained.stdout + trained.stderr)
     used = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
-    assert (used["env"]["name"], used["env"]["workers"], used["train"]["num_epochs"], used["train"]["batch_size"]) == ("searchqa", 4, 1, 3)
+    assert (
+        used["env"]["name"],
+        used["env"]["workers"],
+        used["train"]["num_epochs"],
+        used["train"]["batch_size"],
+    ) == ("searchqa", 4, 1, 3)
     assert used["gradient"]["minibatch_size"] == 2
     assert (used["optimizer"]["learning_rate"], used["optimizer"]["min_learning_rate"]) == (3, 1)
     assert "Be kind." in (tmp_path / "run" / "best_skill.md").read_text(encoding="utf-8")

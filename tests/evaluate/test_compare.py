@@ -13,14 +13,18 @@ def enumerated(differences: list[float]) -> float:
     """The sign-flip p by brute force over all signs, zeros included."""
     observed = abs(sum(differences))
     signs = list(itertools.product((1, -1), repeat=len(differences)))
-    return sum(abs(sum(s * d for s, d in zip(row, differences, strict=True))) >= observed - 1e-9 for row in signs) / len(signs)
+    return sum(
+        abs(sum(s * d for s, d in zip(row, differences, strict=True))) >= observed - 1e-9 for row in signs
+    ) / len(signs)
 
 
 def test_hard_scores_get_the_exact_mcnemar_p():
     differences = [1.0] * 8 + [-1.0] * 2 + [0.0] * 30
     p, test = paired_p(differences)
     assert test == "exact McNemar"
-    assert p == pytest.approx(2 * sum(math.comb(10, k) for k in range(3)) / 2**10)  # 0.109375, as any table gives it
+    assert p == pytest.approx(
+        2 * sum(math.comb(10, k) for k in range(3)) / 2**10
+    )  # 0.109375, as any table gives it
     assert p == pytest.approx(0.109375)
 
 

@@ -18,7 +18,12 @@ from skillopt.tasks.scorers import get_scorer, score_trajectory
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel, ScriptedModel
 
-TASK = Task(id="t1", prompt="When does the train leave?", reference="At 7:45", data={"rubric": ["Names a time", "Names the platform"]})
+TASK = Task(
+    id="t1",
+    prompt="When does the train leave?",
+    reference="At 7:45",
+    data={"rubric": ["Names a time", "Names the platform"]},
+)
 ANSWER = "The train leaves at **7:45**\nfrom platform 9."
 
 
@@ -27,13 +32,21 @@ def said(answer: str = ANSWER, **about: Any) -> Trajectory:
 
 
 def findings(*found: tuple[str, bool]) -> str:
-    return json.dumps({"findings": [{"criterion": n, "evidence": e, "met": met} for n, (e, met) in enumerate(found, start=1)]})
+    return json.dumps(
+        {
+            "findings": [
+                {"criterion": n, "evidence": e, "met": met} for n, (e, met) in enumerate(found, start=1)
+            ]
+        }
+    )
 
 
 GOOD = findings(("leaves at 7:45", True), ("from platform 9", True))
 
 
-async def judged(model: Any, task: Task = TASK, trajectory: Trajectory | None = None, **options: Any) -> Score:
+async def judged(
+    model: Any, task: Task = TASK, trajectory: Trajectory | None = None, **options: Any
+) -> Score:
     judge = ModelJudge(model, max_tokens=500, stage="selection")
     return await score_trajectory(get_scorer("judge", options=options), task, trajectory or said(), judge)
 
@@ -56,7 +69,9 @@ async def test_soft_is_the_share_of_criteria_and_the_feedback_says_which_are_not
     assert found.feedback == "not met: Names the platform (shown by 'platform 9')"
 
 
-@pytest.mark.parametrize("quote", ["LEAVES at 7:45 from", "“The train” ... platform 9.", "The train [...] 9", ""])
+@pytest.mark.parametrize(
+    "quote", ["LEAVES at 7:45 from", "“The train” ... platform 9.", "The train [...] 9", ""]
+)
 async def test_a_quotation_may_differ_in_layout_and_say_what_it_leaves_out(quote: str) -> None:
     assert (await judged(ScriptedModel([findings((quote, True), ("", True))]))).hard == 1
 
@@ -64,15 +79,23 @@ async def test_a_quotation_may_differ_in_layout_and_say_what_it_leaves_out(quote
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (findings(("leaves at 8:00", True), ("", True)), "the evidence for criterion 1 is not in the work: 'leaves at 8:00'"),
+        (
+            findings(("leaves at 8:00", True), ("", True)),
+            "the evidence for criterion 1 is not in the work: 'leaves at 8:00'",
+        ),
         (findings(("", True)), "the findings are about the criteria [1]"),
-        ('{"findings": [{"criterion": 2, "met": true}, {"criterion": 1, "met": true}]}', "about the criteria [2, 1]"),
+        (
+            '{"findings": [{"criterion": 2, "met": true}, {"criterion": 1, "met": true}]}',
+            "about the criteria [2, 1]",
+        ),
         ('{"findings": [{"criterion": 1, "met": "yes"}, {"criterion": 2, "met": true}]}', "wrong shape"),
         ("Looks fine to me.", "no JSON object"),
         (Reply(text=GOOD, finish="length", usage=None), "cut off"),
     ],
 )
-async def test_a_reply_that_cannot_be_used_is_asked_for_once_more_and_then_there_is_no_score(bad: Any, words: str) -> None:
+async def test_a_reply_that_cannot_be_used_is_asked_for_once_more_and_then_there_is_no_score(
+    bad: Any, words: str
+) -> None:
     again = ScriptedModel([bad, GOOD])
     assert (await judged(again)).hard == 1
     assert words in again.requests[1].messages[-1].content
@@ -103,9 +126,19 @@ async def test_what_the_answer_says_cannot_leave_its_tag() -> None:
 
 async def test_images_tools_and_files_are_part_of_what_is_judged() -> None:
     model = ScriptedModel([findings(("search({})", True), ("1,2", True))])
-    task = Task(id="t1", prompt="p", images=(Image(media_type="image/png", data="AAAA"),), data={"rubric": ["Searches", "Leaves a table"]})
-    calls = (Message(role="assistant", content="", tool_calls=(ToolCall(id="c", name="search", arguments="{}"),)),)
-    files = {"out.csv": base64.b64encode(b"a,b\n1,2\n").decode(), "p.bin": base64.b64encode(b"\xff\xfe").decode()}
+    task = Task(
+        id="t1",
+        prompt="p",
+        images=(Image(media_type="image/png", data="AAAA"),),
+        data={"rubric": ["Searches", "Leaves a table"]},
+    )
+    calls = (
+        Message(role="assistant", content="", tool_calls=(ToolCall(id="c", name="search", arguments="{}"),)),
+    )
+    files = {
+        "out.csv": base64.b64encode(b"a,b\n1,2\n").decode(),
+        "p.bin": base64.b64encode(b"\xff\xfe").decode(),
+    }
     assert (await judged(model, task, said("done", messages=calls, files=files))).hard == 1
     assert model.requests[0].messages[-1].images == task.images
     assert "File p.bin:\n(no text)" in shown_work(said("done", files=files))
@@ -116,8 +149,12 @@ def comparing(choose: Callable[[str, str], str]) -> FunctionModel:
 
     def answer(request: Request) -> str:
         shown = request.messages[-1].content
-        first, second = (shown.partition(f"<{name}>\n")[2].partition(f"\n</{name}>")[0] for name in ("first", "second"))
-        return json.dumps({"evidence_first": first, "evidence_second": second, "better": choose(first, second)})
+        first, second = (
+            shown.partition(f"<{name}>\n")[2].partition(f"\n</{name}>")[0] for name in ("first", "second")
+        )
+        return json.dumps(
+            {"evidence_first": first, "evidence_second": second, "better": choose(first, second)}
+        )
 
     return FunctionModel(answer)
 
@@ -138,7 +175,9 @@ async def test_pairs_are_asked_in_both_orders_and_a_contradiction_is_a_tie(choos
     assert (found.hard, found.soft) == (float(soft >= 0.5), soft)
     shown = [request.messages[-1].content for request in model.requests]
     assert len({request.place for request in model.requests}) == 2
-    assert shown[0].index("platform 9") < shown[0].index("At 7:45") or shown[1].index("platform 9") < shown[1].index("At 7:45")
+    assert shown[0].index("platform 9") < shown[0].index("At 7:45") or shown[1].index("platform 9") < shown[
+        1
+    ].index("At 7:45")
     assert shown[0] != shown[1]
 
 
@@ -202,7 +241,9 @@ def test_a_task_that_nothing_can_be_judged_by_is_refused_before_a_call(
     reference: Any, data: dict[str, Any], options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(TaskError, match=words):
-        get_scorer("judge", options=options).check_task(Task(id="t1", prompt="p", reference=reference, data=data))
+        get_scorer("judge", options=options).check_task(
+            Task(id="t1", prompt="p", reference=reference, data=data)
+        )
 
 
 async def test_a_target_that_gave_no_answer_is_a_zero_and_asks_no_judge() -> None:

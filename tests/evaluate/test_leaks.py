@@ -22,7 +22,11 @@ def task(name: str, prompt: str = "", reference: Any = None, **data: Any) -> Tas
 
 
 def guard(
-    *, train: list[Task] | None = None, val: list[Task] | None = None, test: list[Task] | None = None, scorer: Any = None
+    *,
+    train: list[Task] | None = None,
+    val: list[Task] | None = None,
+    test: list[Task] | None = None,
+    scorer: Any = None,
 ) -> LeakGuard:
     splits = Splits(train=tuple(train or [task("a")]), val=tuple(val or [task("b")]), test=tuple(test or ()))
     return LeakGuard(splits, partial(protected_by, scorer), SEED)
@@ -52,7 +56,9 @@ def test_a_held_out_answer_of_twelve_characters_is_a_leak(reference: Any, additi
     for split in ("val", "test"):
         found = kinds(guard(**{split: [task("x", reference=reference)]}), addition)
         assert found == (["reference"] if leaks else [])
-    assert kinds(guard(train=[task("x", reference=reference)]), addition) == []  # the optimizer is shown the answers of train
+    assert (
+        kinds(guard(train=[task("x", reference=reference)]), addition) == []
+    )  # the optimizer is shown the answers of train
 
 
 @pytest.mark.parametrize(("sharing", "leaks"), [(1, True), (2, True), (3, False)])
@@ -94,20 +100,28 @@ def test_words_that_every_task_shares_are_their_form_and_no_leak() -> None:
         ("Confidence", "Confidence", False),  # a plain word as a pattern is a text to contain
     ],
 )
-def test_the_source_of_a_pattern_is_a_leak_and_what_it_asks_for_is_not(pattern: str, addition: str, leaks: bool) -> None:
+def test_the_source_of_a_pattern_is_a_leak_and_what_it_asks_for_is_not(
+    pattern: str, addition: str, leaks: bool
+) -> None:
     checks = [{"op": "regex", "arg": pattern}]
     for split in ("train", "val", "test"):
         found = guard(**{split: [task("x", checks=checks)]}, scorer=get_scorer("checks"))
         assert kinds(found, addition) == (["pattern"] if leaks else [])
-    by_reference = guard(train=[task("a", reference="plain")], val=[task("x", reference=pattern)], scorer=get_scorer("regex"))
+    by_reference = guard(
+        train=[task("a", reference="plain")], val=[task("x", reference=pattern)], scorer=get_scorer("regex")
+    )
     assert bool(kinds(by_reference, addition)) is leaks
 
 
 def test_arguments_of_criteria_may_be_written() -> None:
-    checks = [{"op": "section_present", "arg": "Risks of the whole undertaking"}, {"op": "contains", "arg": "Reviewed by a second person"}]
+    checks = [
+        {"op": "section_present", "arg": "Risks of the whole undertaking"},
+        {"op": "contains", "arg": "Reviewed by a second person"},
+    ]
     checks += [{"op": "max_chars", "arg": 1200}, {"op": "tool_called", "arg": "search_the_archive"}]
     said = (
-        "Have a section Risks of the whole undertaking, the words 'Reviewed by a second person', 1200 characters; call search_the_archive."
+        "Have a section Risks of the whole undertaking, the words 'Reviewed by a second person', 1200"
+        " characters; call search_the_archive."
     )
     assert kinds(guard(val=[task("x", checks=checks)], scorer=get_scorer("checks")), said) == []
 
@@ -131,20 +145,33 @@ def test_rubric_text_is_a_leak(addition: str, leaks: bool) -> None:
 
 
 def test_what_the_seed_already_held_is_the_users_own() -> None:
-    splits = Splits(train=(task("a"),), val=(task("b", WORDS, "Lake Titicaca", checks=[{"op": "regex", "arg": r"\d+x?"}]),))
+    splits = Splits(
+        train=(task("a"),),
+        val=(task("b", WORDS, "Lake Titicaca", checks=[{"op": "regex", "arg": r"\d+x?"}]),),
+    )
     seed = f"# Skill\n\n{WORDS}. Lake Titicaca. \\d+x?\n"
     one = LeakGuard(splits, lambda one: Protected(references=("Lake Titicaca",), patterns=(r"\d+x?",)), seed)
     assert one.find(seed + "More.\n") == []
-    assert len(LeakGuard(splits, lambda one: Protected(references=("Lake Titicaca",), patterns=(r"\d+x?",)), SEED).find(seed)) == 3
+    assert (
+        len(
+            LeakGuard(
+                splits, lambda one: Protected(references=("Lake Titicaca",), patterns=(r"\d+x?",)), SEED
+            ).find(seed)
+        )
+        == 3
+    )
 
 
 def test_the_evidence_names_task_and_words_and_the_reason_gives_nothing_away() -> None:
     found = guard(val=[task("v7", WORDS, "Lake Titicaca")]).find(SEED + f"{WORDS}: Lake Titicaca")
-    assert [str(leak) for leak in found] == ["reference of val task 'v7': 'Lake Titicaca'", f"task of val task 'v7': {WORDS!r}"]
+    assert [str(leak) for leak in found] == [
+        "reference of val task 'v7': 'Lake Titicaca'",
+        f"task of val task 'v7': {WORDS!r}",
+    ]
     reason = why(found)
-    assert reason == (
-        "refused before measuring: it holds the answer of a held-out task and it repeats 8 or more consecutive words of a task; "
-        "say it in general words instead"
+    assert (
+        reason == "refused before measuring: it holds the answer of a held-out task and it repeats 8 or more"
+        " consecutive words of a task; say it in general words instead"
     )
 
 
@@ -157,10 +184,17 @@ def test_hiding_takes_every_quotation_out_and_leaves_the_rest() -> None:
 
 def test_a_benchmark_of_the_public_size_is_searched_quickly() -> None:
     tasks = [
-        task(f"q{n}", " ".join(f"word{(n * 7919 + at * 104729) % 50021}" for at in range(1000)), f"answer number {n}") for n in range(400)
+        task(
+            f"q{n}",
+            " ".join(f"word{(n * 7919 + at * 104729) % 50021}" for at in range(1000)),
+            f"answer number {n}",
+        )
+        for n in range(400)
     ]
     one = guard(val=tasks[:100], test=tasks[100:])
-    skill = SEED + "\n".join(f"- Rule {n}: read the question twice and answer with the shortest form." for n in range(100))
+    skill = SEED + "\n".join(
+        f"- Rule {n}: read the question twice and answer with the shortest form." for n in range(100)
+    )
     assert one.find(skill) == []  # builds the index
     started = time.process_time()
     assert one.find(skill) == []

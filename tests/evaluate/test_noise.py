@@ -13,7 +13,9 @@ from skillopt.evaluate.noise import noise
 
 def drawn(chances: list[float], draws: int, seed: int) -> dict[str, list[float]]:
     chance = random.Random(seed)
-    return {f"t{number}": [float(chance.random() < p) for _ in range(draws)] for number, p in enumerate(chances)}
+    return {
+        f"t{number}": [float(chance.random() < p) for _ in range(draws)] for number, p in enumerate(chances)
+    }
 
 
 def test_a_target_that_never_varies_has_no_noise() -> None:
@@ -32,7 +34,10 @@ def test_the_standard_deviation_is_that_of_passes_over_the_same_tasks() -> None:
 def test_luck_is_how_often_one_pass_beats_another() -> None:
     chances = [0.5] * 30
     chance = random.Random(7)
-    passes = [(sum(chance.random() < p for p in chances), sum(chance.random() < p for p in chances)) for _ in range(4000)]
+    passes = [
+        (sum(chance.random() < p for p in chances), sum(chance.random() < p for p in chances))
+        for _ in range(4000)
+    ]
     true = sum(second > first for first, second in passes) / len(passes)
     estimates = [noise(drawn(chances, 8, seed)).lucky for seed in range(5)]
     assert statistics.mean(estimates) == pytest.approx(true, abs=0.03)

@@ -62,10 +62,20 @@ async def test_a_dead_optimizer_ends_the_step_before_the_rest_of_the_batch_is_pa
 
     slow = Slow()
     tasks = [Task(id=f"t{n:03d}", prompt=f"question {n}", reference="gold") for n in range(200)]
-    evaluator = Evaluator(harness=Chat(), model=slow, benchmark=Quiz(), rollouts=Memory(), workers=1, max_tokens=9, emit=lambda event: None)
+    evaluator = Evaluator(
+        harness=Chat(),
+        model=slow,
+        benchmark=Quiz(),
+        rollouts=Memory(),
+        workers=1,
+        max_tokens=9,
+        emit=lambda event: None,
+    )
     asked, _ = optimizer(dead, minibatch_size=1)
     with pytest.raises(ProviderDown, match="the key is dead"):
-        await asked.reflect(Lesson(), at("p"), evaluator.start("skill", rows_of(tasks), stage="rollout", place="p"))
+        await asked.reflect(
+            Lesson(), at("p"), evaluator.start("skill", rows_of(tasks), stage="rollout", place="p")
+        )
     paid = slow.calls
     assert paid < 200
     await asyncio.sleep(0.05)

@@ -15,18 +15,39 @@ from skillopt.testing import Call, LoopbackProvider
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULE = "- Write dates as year-month-day with two digits each, like 2024-03-05."
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 
 
 def answer(call: Call) -> str:
     """A scripted target that reads dates well and writes them the house's way once the skill says so."""
     if not (call.place or "").startswith("rollout/"):
         return json.dumps(
-            {"patch": {"edits": [{"op": "append", "content": RULE}]}, "edits": [], "slow_update_content": "", "meta_skill_content": ""}
+            {
+                "patch": {"edits": [{"op": "append", "content": RULE}]},
+                "edits": [],
+                "slow_update_content": "",
+                "meta_skill_content": "",
+            }
         )
     question = call.body["messages"][-1]["content"]
     month = next(name for name in MONTHS if name in question)
-    year, day = re.search(r"\b(19|20)\d\d\b", question)[0], int(re.search(r"\b(\d{1,2})(?:st|nd|rd|th)?\b(?! days)", question)[1])
+    year, day = (
+        re.search(r"\b(19|20)\d\d\b", question)[0],
+        int(re.search(r"\b(\d{1,2})(?:st|nd|rd|th)?\b(?! days)", question)[1]),
+    )
     house = f"{year}-{MONTHS.index(month) + 1:02d}-{day:02d}"
     return f"<answer>{house if RULE in call.body['messages'][0]['content'] else f'{month} {day}, {year}'}</answer>"
 
@@ -34,10 +55,24 @@ def answer(call: Call) -> str:
 async def test_house_dates_trains(tmp_path: Path) -> None:
     async with LoopbackProvider(answer) as provider:
         environ = {"OPENAI_API_KEY": "planted-key-123", "OPENAI_BASE_URL": provider.base_url}
-        prices = [f"model.{role}.price.{part}=1.0" for role in ("target", "optimizer") for part in ("input", "output")]
-        resolved = load(str(EXAMPLES / "house-dates" / "train.yaml"), flags={}, options=prices, environ=environ, cwd=tmp_path)
+        prices = [
+            f"model.{role}.price.{part}=1.0"
+            for role in ("target", "optimizer")
+            for part in ("input", "output")
+        ]
+        resolved = load(
+            str(EXAMPLES / "house-dates" / "train.yaml"),
+            flags={},
+            options=prices,
+            environ=environ,
+            cwd=tmp_path,
+        )
         job = prepare(resolved)
-        assert {split: len(job.splits.of(split)) for split in ("train", "val", "test")} == {"train": 16, "val": 16, "test": 8}
+        assert {split: len(job.splits.of(split)) for split in ("train", "val", "test")} == {
+            "train": 16,
+            "val": 16,
+            "test": 8,
+        }
         assert job.repeats == 2
         async with Engine(job, tmp_path / "run") as engine:
             result = await api.train(engine)
@@ -48,10 +83,15 @@ async def test_house_dates_trains(tmp_path: Path) -> None:
 
 
 def by_family(call: Call) -> str:
-    """A scripted model pair: an analyst with the example's prompt says how records are written; the target follows that rule alone."""
+    """A scripted model pair: an analyst with the example's prompt says how records are written; the target
+    follows that rule alone.
+    """
     rule = "- Write a record as JSON."
     if not (call.place or "").startswith("rollout/"):
-        if call.body["messages"][0]["content"] != (EXAMPLES / "house-formats" / "prompts" / "analyst_failure.md").read_text():
+        if (
+            call.body["messages"][0]["content"]
+            != (EXAMPLES / "house-formats" / "prompts" / "analyst_failure.md").read_text()
+        ):
             return "This is not the prompt I know."
         return json.dumps({"patch": {"edits": [{"op": "append", "content": rule}]}})
     found = re.search(r"person: (.+), (\d+) years old, lives in (.+)\.", call.body["messages"][-1]["content"])
@@ -64,7 +104,15 @@ async def test_house_formats_trains_with_its_own_prompt_for_the_analyst(tmp_path
     async with LoopbackProvider(by_family) as provider:
         model = f"compatible:m@{provider.base_url}"
         options = [f"model.target.name={model}", f"model.optimizer.name={model}", "train.num_epochs=1"]
-        job = prepare(load(str(EXAMPLES / "house-formats" / "train.yaml"), flags={}, options=options, environ={}, cwd=tmp_path))
+        job = prepare(
+            load(
+                str(EXAMPLES / "house-formats" / "train.yaml"),
+                flags={},
+                options=options,
+                environ={},
+                cwd=tmp_path,
+            )
+        )
         async with Engine(job, tmp_path / "run") as engine:
             result = await api.train(engine)
     assert result.test is not None
@@ -74,11 +122,20 @@ async def test_house_formats_trains_with_its_own_prompt_for_the_analyst(tmp_path
 def test_the_tasks_of_house_formats_are_what_its_script_makes() -> None:
     folder = EXAMPLES / "house-formats"
     made = subprocess.run(
-        [sys.executable, "-c", "import json, make_tasks; print(json.dumps(make_tasks.make()))"], cwd=folder, capture_output=True, check=True
+        [sys.executable, "-c", "import json, make_tasks; print(json.dumps(make_tasks.make()))"],
+        cwd=folder,
+        capture_output=True,
+        check=True,
     )
     splits = json.loads(made.stdout)
     for split, rows in splits.items():
-        assert [json.loads(line) for line in (folder / "tasks" / split / "tasks.jsonl").read_text().splitlines()] == rows
+        assert [
+            json.loads(line) for line in (folder / "tasks" / split / "tasks.jsonl").read_text().splitlines()
+        ] == rows
     prompts = [row["prompt"] for rows in splits.values() for row in rows]
     assert len(prompts) == len(set(prompts)) == 130
-    assert all(row["answer"] not in row["prompt"] or row["kind"] == "question" for rows in splits.values() for row in rows)
+    assert all(
+        row["answer"] not in row["prompt"] or row["kind"] == "question"
+        for rows in splits.values()
+        for row in rows
+    )

@@ -1,4 +1,6 @@
-"""Environment work gives the same result wherever it runs, and what goes wrong with it is a named fault, never a hang."""
+"""Environment work gives the same result wherever it runs, and what goes wrong with it is a named fault,
+never a hang.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,23 @@ def gone(pid: int, seconds: float = 10.0) -> bool:
 
 
 async def test_work_comes_back_with_its_result(executor: Executor) -> None:
-    assert await asyncio.gather(*(executor.run(partial(_work.double, n)) for n in range(8))) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert await asyncio.gather(*(executor.run(partial(_work.double, n)) for n in range(8))) == [
+        0,
+        2,
+        4,
+        6,
+        8,
+        10,
+        12,
+        14,
+    ]
 
 
 async def test_an_object_keeps_its_state_and_its_calls_never_overlap(executor: Executor) -> None:
-    one, other = await executor.open(partial(_work.Counter, 0)), await executor.open(partial(_work.Counter, 100))
+    one, other = (
+        await executor.open(partial(_work.Counter, 0)),
+        await executor.open(partial(_work.Counter, 100)),
+    )
     await asyncio.gather(*(handle.call("add", 1, 0.01) for handle in (one, other) for _ in range(5)))
     assert (await one.call("add", 0), await other.call("add", 0)) == (5, 105)
     await one.close()
@@ -72,7 +86,9 @@ async def test_an_object_keeps_its_state_and_its_calls_never_overlap(executor: E
         ("missing", "sandbox", "AttributeError"),
     ],
 )
-async def test_what_work_raises_is_a_fault_and_the_object_lives_on(executor: Executor, method: str, kind: str, words: str) -> None:
+async def test_what_work_raises_is_a_fault_and_the_object_lives_on(
+    executor: Executor, method: str, kind: str, words: str
+) -> None:
     handle = await executor.open(partial(_work.Counter, 1))
     with pytest.raises(Fault, match=words) as caught:
         await handle.call(method)
@@ -196,12 +212,15 @@ async def test_closing_ends_every_process_also_a_busy_one() -> None:
 def test_a_worker_ends_when_its_parent_is_killed_in_the_middle_of_work(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
-        "import asyncio, sys\nfrom functools import partial\nfrom executor import _work\nfrom skillopt.executor import ProcessPool\n"
-        "asyncio.run(ProcessPool(1).run(partial(_work.write_pid_and_sleep, sys.argv[1])))\n"
+        "import asyncio, sys\nfrom functools import partial\nfrom executor import _work\nfrom"
+        " skillopt.executor import"
+        " ProcessPool\nasyncio.run(ProcessPool(1).run(partial(_work.write_pid_and_sleep, sys.argv[1])))\n"
     )
     noted = tmp_path / "pid"
     paths = os.pathsep.join([str(TESTS), *sys.path])
-    parent = subprocess.Popen([sys.executable, str(script), str(noted)], env={**os.environ, "PYTHONPATH": paths})
+    parent = subprocess.Popen(
+        [sys.executable, str(script), str(noted)], env={**os.environ, "PYTHONPATH": paths}
+    )
     try:
         until = time.monotonic() + 20
         while not (noted.exists() and noted.read_text()) and time.monotonic() < until:

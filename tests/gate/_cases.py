@@ -1,4 +1,6 @@
-"""Random cases for the gate: an incumbent's rows, what a candidate's attempts give, and how the rows are read."""
+"""Random cases for the gate: an incumbent's rows, what a candidate's attempts give, and how the rows are
+read.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,12 @@ class RandomCase:
     @property
     def final(self) -> Found:
         """What each of the candidate's rows comes to after its second attempt."""
-        kept = {row: next((cell for cell in cells if cell is not None), None) for row, cells in self.cells.items()}
-        return {row: None if cell is None else value(cell, self.metric, self.weight) for row, cell in kept.items()}
+        kept = {
+            row: next((cell for cell in cells if cell is not None), None) for row, cells in self.cells.items()
+        }
+        return {
+            row: None if cell is None else value(cell, self.metric, self.weight) for row, cell in kept.items()
+        }
 
     @property
     def reading(self) -> dict[str, object]:
@@ -43,7 +49,9 @@ class RandomCase:
         return Table(self.cells, self.rng)
 
 
-def random_case(seed: int, *, most_tasks: int = 14, draws: int | None = None, shifts: tuple[float, ...] = ()) -> RandomCase:
+def random_case(
+    seed: int, *, most_tasks: int = 14, draws: int | None = None, shifts: tuple[float, ...] = ()
+) -> RandomCase:
     """A case of its own for every seed. `draws` is the same for all tasks, or up to four for each."""
     rng = random.Random(seed)
     tasks = [f"t{number:02d}" for number in range(rng.randint(1, most_tasks))]

@@ -1,4 +1,6 @@
-"""Every policy on a whole set of rows, written down a second time: plain, slow, and without reading rows one by one."""
+"""Every policy on a whole set of rows, written down a second time: plain, slow, and without reading rows one
+by one.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ def size_capped(incumbent: Values, candidate: Found, *, chars: int, incumbent_ch
 
 def sign_flip_p(moves: list[Fraction]) -> Fraction:
     """How many of all sign patterns give at least the observed sum; every pattern is looked at."""
-    sums = [sum(sign * abs(move) for sign, move in zip(signs, moves, strict=True)) for signs in product((1, -1), repeat=len(moves))]
+    sums = [
+        sum(sign * abs(move) for sign, move in zip(signs, moves, strict=True))
+        for signs in product((1, -1), repeat=len(moves))
+    ]
     return Fraction(sum(one >= sum(moves) for one in sums), len(sums))
 
 

@@ -50,7 +50,9 @@ class Memory:
 
 @dataclass
 class Table:
-    """What each row gives on its first and second attempt; None is an invalid attempt. It is model, harness and benchmark in one."""
+    """What each row gives on its first and second attempt; None is an invalid attempt. It is model, harness
+    and benchmark in one.
+    """
 
     cells: Mapping[tuple[str, int], tuple[Score | None, Score | None]]
     rng: random.Random
@@ -96,15 +98,27 @@ def judge(
     first_draws: int | None = None,
     **settings: Any,
 ) -> tuple[Verdict, list[Event]]:
-    """The real gate on a table. Of the incumbent's draws the gate is told the first ones; the policy adds the others."""
+    """The real gate on a table. Of the incumbent's draws the gate is told the first ones; the policy adds the
+    others.
+    """
 
     async def run() -> tuple[Verdict, list[Event]]:
         events: list[Event] = []
         evaluator = Evaluator(
-            harness=table, model=table, benchmark=table, rollouts=Memory(), workers=ahead, max_tokens=1, emit=events.append
+            harness=table,
+            model=table,
+            benchmark=table,
+            rollouts=Memory(),
+            workers=ahead,
+            max_tokens=1,
+            emit=events.append,
         )
         tasks = {task: Task(id=task, prompt=f"question {task}") for task, _ in incumbent}
-        rows = [Row(task=tasks[task], draw=draw) for task, draw in incumbent if first_draws is None or draw < first_draws]
+        rows = [
+            Row(task=tasks[task], draw=draw)
+            for task, draw in incumbent
+            if first_draws is None or draw < first_draws
+        ]
         gate = Gate(evaluator, rows, metric=metric, weight=weight, is_on=is_on, **settings)
         values = {row: value(score, metric, weight) for row, score in incumbent.items()}
         assert set(gate.rows) == set(values)

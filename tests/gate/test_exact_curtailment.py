@@ -1,4 +1,6 @@
-"""A curtailed gate decides exactly as a full pass would, whatever the policy and the order in which rows arrive."""
+"""A curtailed gate decides exactly as a full pass would, whatever the policy and the order in which rows
+arrive.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,10 @@ def test_the_curtailed_verdict_is_the_full_verdict_on_random_tables(policy, shar
         planned += len(case.cells)
         sent += len(set(table.asked))
     with capsys.disabled():
-        print(f"\n{policy}, {tables} tables: {verdicts}; {sent} of {planned} rows were run, {1 - sent / planned:.0%} saved")
+        print(
+            f"\n{policy}, {tables} tables: {verdicts}; {sent} of {planned} rows were run,"
+            f" {1 - sent / planned:.0%} saved"
+        )
     assert min(verdicts.values()) >= at_least
     assert sent < planned
 
@@ -117,7 +122,9 @@ def test_in_full_every_row_is_measured_and_the_verdict_is_the_same(policy):
     make, _, _ = POLICIES[policy]
     for seed in range(25):
         case, rule, settings = make(seed)
-        verdict, _ = judge(case.incumbent, case.table(), policy=policy, in_full=True, **case.reading, **settings)
+        verdict, _ = judge(
+            case.incumbent, case.table(), policy=policy, in_full=True, **case.reading, **settings
+        )
         assert len(verdict.rows) == len(case.incumbent) == verdict.rows_total
         assert verdict.action == rule(case.bars, case.final)
         assert (verdict.candidate is None) == (None in case.final.values())

@@ -43,8 +43,16 @@ def table_of(candidate):
 
 
 def test_one_worse_row_outweighs_any_number_of_better_ones():
-    assert ended("no_regression", one_draw(ZERO, ZERO, HALF, ONE), [ONE, ONE, ZERO]) == ("reject", "regression", 3)
-    assert ended("no_regression", one_draw(ZERO, ZERO, HALF, ONE), [ONE, ZERO, HALF, ONE]) == ("accept", "regression", 4)
+    assert ended("no_regression", one_draw(ZERO, ZERO, HALF, ONE), [ONE, ONE, ZERO]) == (
+        "reject",
+        "regression",
+        3,
+    )
+    assert ended("no_regression", one_draw(ZERO, ZERO, HALF, ONE), [ONE, ZERO, HALF, ONE]) == (
+        "accept",
+        "regression",
+        4,
+    )
 
 
 def test_no_row_worse_is_not_enough_without_a_better_one():
@@ -57,7 +65,11 @@ def test_no_row_worse_is_not_enough_without_a_better_one():
 def test_five_fixed_and_none_broken_is_no_accident_and_four_are():
     bars = [ZERO] * 6
     assert ended("paired", one_draw(*bars), [ONE] * 5 + [ZERO]) == ("accept", "chance", 6)  # p = 1/32
-    assert ended("paired", one_draw(*bars), [ONE, ONE, ONE, ZERO, ONE, ZERO]) == ("reject", "chance", 6)  # p = 1/16
+    assert ended("paired", one_draw(*bars), [ONE, ONE, ONE, ZERO, ONE, ZERO]) == (
+        "reject",
+        "chance",
+        6,
+    )  # p = 1/16
 
 
 def test_where_too_few_rows_can_change_nothing_is_measured():
@@ -67,7 +79,11 @@ def test_where_too_few_rows_can_change_nothing_is_measured():
 
 def test_the_draws_of_one_task_are_one_witness():
     drawn = {(task, draw): ZERO for task in "abcd" for draw in range(3)}
-    assert ended("paired", Case.of(drawn), [ONE] * 12) == ("reject", "chance", 0)  # twelve rows, but four tasks: p = 1/16
+    assert ended("paired", Case.of(drawn), [ONE] * 12) == (
+        "reject",
+        "chance",
+        0,
+    )  # twelve rows, but four tasks: p = 1/16
     drawn |= {("e", draw): ZERO for draw in range(3)}
     assert ended("paired", Case.of(drawn), [ONE] * 15)[0] == "accept"
 
@@ -94,7 +110,9 @@ def test_far_ahead_is_never_said_of_a_possible_accident(moves, alpha):
     bars = [Fraction(max(0, -move), 100) for move in moves]
     rows = [bar + Fraction(move, 100) for bar, move in zip(bars, moves, strict=True)]
     order = sorted(range(len(moves)), key=lambda at: bars[at])
-    reader, _ = decide("paired", one_draw(*(bars[at] for at in order), alpha=alpha), [rows[at] for at in order])
+    reader, _ = decide(
+        "paired", one_draw(*(bars[at] for at in order), alpha=alpha), [rows[at] for at in order]
+    )
     unit = 10 if len(moves) <= 100 else 1
     is_likely = accident([unit * move for move in moves]) > Fraction(str(alpha))
     assert (reader.ruling == "accept") == (sum(moves) > 0 and not is_likely)
@@ -114,7 +132,13 @@ def test_hundreds_of_graded_rows_are_counted_in_a_moment():
 
 @pytest.mark.parametrize(
     ("chars", "incumbent_chars", "cap", "said"),
-    [(50, 40, 50, "accept"), (51, 40, 50, "reject"), (60, 61, 50, "accept"), (60, 60, 50, "reject"), (4_000, 10, 0, "accept")],
+    [
+        (50, 40, 50, "accept"),
+        (51, 40, 50, "reject"),
+        (60, 61, 50, "accept"),
+        (60, 60, 50, "reject"),
+        (4_000, 10, 0, "accept"),
+    ],
 )
 def test_too_long_is_rejected_unless_it_makes_the_skill_shorter(chars, incumbent_chars, cap, said):
     bars = {("a", 0): ZERO}
@@ -125,8 +149,16 @@ def test_too_long_is_rejected_unless_it_makes_the_skill_shorter(chars, incumbent
 
 def test_too_long_costs_no_rollout():
     table = table_of({("a", 0): PASS})
-    verdict, events = judge({("a", 0): FAIL}, table, policy="size_capped", max_chars=100, candidate="x" * 101, **READING)
-    assert (verdict.action, verdict.decided_by, verdict.bound, verdict.rows, table.asked) == ("reject", "length", None, (), [])
+    verdict, events = judge(
+        {("a", 0): FAIL}, table, policy="size_capped", max_chars=100, candidate="x" * 101, **READING
+    )
+    assert (verdict.action, verdict.decided_by, verdict.bound, verdict.rows, table.asked) == (
+        "reject",
+        "length",
+        None,
+        (),
+        [],
+    )
     assert "101 characters, at most 100" in verdict.why
     assert [event.rows for event in events if isinstance(event, StageClosed)] == [[]]
 
@@ -147,7 +179,9 @@ def test_a_candidate_that_was_lucky_once_is_found_out():
     assert (verdict.action, verdict.decided_by) == ("reject", "confirmation")
     assert "1.0000 at first" in verdict.why
     assert verdict.rows_total == 10
-    assert len(table.asked) == len(verdict.rows) == 7  # after two failures of the second reading nothing can be better than 0.8
+    assert (
+        len(table.asked) == len(verdict.rows) == 7
+    )  # after two failures of the second reading nothing can be better than 0.8
 
 
 def test_a_reject_on_the_first_draws_asks_for_no_further_ones():
@@ -169,17 +203,24 @@ def test_an_accepted_skill_carries_the_mean_of_all_its_draws():
 
 def test_a_confirmation_without_its_draws_is_indecisive():
     incumbent, candidate = drawn("abcde", FAIL, FAIL), drawn("abcde", PASS, PASS)
-    verdict, _ = judge(incumbent, table_of({**candidate, ("c", 1): None}), policy="confirm", first_draws=1, **READING)
+    verdict, _ = judge(
+        incumbent, table_of({**candidate, ("c", 1): None}), policy="confirm", first_draws=1, **READING
+    )
     assert (verdict.action, verdict.decided_by, verdict.candidate) == ("inconclusive", "indecisive", None)
     assert "further draws" in verdict.why and "c (parse)" in verdict.why
-    verdict, _ = judge(incumbent, table_of({**candidate, ("c", 0): None}), policy="confirm", first_draws=1, **READING)
+    verdict, _ = judge(
+        incumbent, table_of({**candidate, ("c", 0): None}), policy="confirm", first_draws=1, **READING
+    )
     assert (verdict.action, verdict.decided_by, len(verdict.rows)) == ("inconclusive", "lost rows", 5)
 
 
 def test_the_incumbents_lucky_first_draws_do_not_raise_the_bar():
     incumbent = {**drawn("abcd", PASS, FAIL), **drawn("e", FAIL, FAIL)}  # 0.8 at first, 0.4 in the end
     candidate = {**drawn("abc", PASS, PASS), **drawn("de", FAIL, FAIL)}  # 0.6
-    assert judge(incumbent, table_of(candidate), policy="confirm", first_draws=1, **READING)[0].action == "accept"
+    assert (
+        judge(incumbent, table_of(candidate), policy="confirm", first_draws=1, **READING)[0].action
+        == "accept"
+    )
 
 
 # all of them
@@ -189,10 +230,20 @@ def test_the_incumbents_lucky_first_draws_do_not_raise_the_bar():
 def test_the_event_names_the_policy_what_decided_and_which_text(name):
     incumbent = {(task, draw): FAIL for task in "abcdef" for draw in range(2)}
     verdict, events = judge(
-        incumbent, table_of(dict.fromkeys(incumbent, PASS)), policy=name, **READING, first_draws=1 + (name != "confirm")
+        incumbent,
+        table_of(dict.fromkeys(incumbent, PASS)),
+        policy=name,
+        **READING,
+        first_draws=1 + (name != "confirm"),
     )
     [judged] = [event for event in events if isinstance(event, Judged)]
-    clause = {"strict": "score", "paired": "chance", "no_regression": "regression", "size_capped": "length", "confirm": "confirmation"}
+    clause = {
+        "strict": "score",
+        "paired": "chance",
+        "no_regression": "regression",
+        "size_capped": "length",
+        "confirm": "confirmation",
+    }
     assert (judged.action, judged.policy, judged.decided_by) == ("accept", name, clause[name])
     assert judged.skill == digest("new")
     assert judged.why == verdict.why
@@ -221,7 +272,9 @@ def test_the_configuration_knows_the_same_policies():
 
 def test_u_never_rises_within_a_reading():
     reader, uppers = decide(
-        "confirm", Case.of(dict.fromkeys([("a", 0), ("a", 1), ("b", 0), ("b", 1)], ZERO), further=1), [ONE, ZERO, ONE, ZERO]
+        "confirm",
+        Case.of(dict.fromkeys([("a", 0), ("a", 1), ("b", 0), ("b", 1)], ZERO), further=1),
+        [ONE, ZERO, ONE, ZERO],
     )
     assert reader.ruling == "accept"
     assert all(one >= other for one, other in pairwise(uppers[:2]))

@@ -31,12 +31,27 @@ from skillopt.models._world_rules import WorldRules
 from skillopt.testing import Answer, Call, LoopbackProvider, seeded_latency, world_answers
 
 SMALL = (
-    *("env.train_cases=20", "env.val_cases=14", "env.test_cases=6", "train.batch_size=10", "train.num_epochs=3"),
-    *("gradient.minibatch_size=3", "optimizer.slow_update_samples=8", "evaluation.repeats=1", "env.workers=6"),
+    *(
+        "env.train_cases=20",
+        "env.val_cases=14",
+        "env.test_cases=6",
+        "train.batch_size=10",
+        "train.num_epochs=3",
+    ),
+    *(
+        "gradient.minibatch_size=3",
+        "optimizer.slow_update_samples=8",
+        "evaluation.repeats=1",
+        "env.workers=6",
+    ),
 )
 NOISY = "world:seed=20,noise=0.12"
 OTHERS = ("no_regression", "paired", "size_capped")
-OPTIONS = {"confirm": ("gate.confirm_draws=2",), "paired": ("gate.alpha=0.2",), "size_capped": ("gate.max_chars=500",)}
+OPTIONS = {
+    "confirm": ("gate.confirm_draws=2",),
+    "paired": ("gate.alpha=0.2",),
+    "size_capped": ("gate.max_chars=500",),
+}
 
 
 def job_of(policy: str, *options: str, model: str = NOISY) -> Job:
@@ -83,7 +98,9 @@ def second_readings(events: Sequence[Event]) -> list[range]:
     return spans
 
 
-@pytest.mark.parametrize("policy", ["confirm", *(pytest.param(name, marks=pytest.mark.real) for name in OTHERS)])
+@pytest.mark.parametrize(
+    "policy", ["confirm", *(pytest.param(name, marks=pytest.mark.real) for name in OTHERS)]
+)
 async def test_a_run_is_the_same_with_1_8_and_200_calls_in_flight(policy: str, tmp_path: Path) -> None:
     answers = world_answers(WorldRules(seed=2, noise=0.12))
     workers = 1
@@ -94,7 +111,9 @@ async def test_a_run_is_the_same_with_1_8_and_200_calls_in_flight(policy: str, t
     async with LoopbackProvider(answers, latency=latency) as provider:
         for workers in (1, 8, 200):
             speed = (f"env.workers={workers}", f"gradient.analyst_workers={workers}")
-            await run(job_of(policy, *speed, model=f"compatible:m@{provider.base_url}"), tmp_path / str(workers))
+            await run(
+                job_of(policy, *speed, model=f"compatible:m@{provider.base_url}"), tmp_path / str(workers)
+            )
     for workers in (8, 200):
         assert_same_run(tmp_path / str(workers), tmp_path / "1")
         assert public_files(tmp_path / str(workers)) == public_files(tmp_path / "1")
@@ -106,7 +125,9 @@ async def test_a_run_is_the_same_with_1_8_and_200_calls_in_flight(policy: str, t
 async def test_a_run_stopped_in_the_middle_of_a_confirmation_goes_on_to_the_same_facts(quick: Path) -> None:
     events = await told(job_of("confirm"), quick / "undisturbed")
     spans = second_readings(events)
-    actions = {event.action for event in events if isinstance(event, Judged) and event.decided_by == "confirmation"}
+    actions = {
+        event.action for event in events if isinstance(event, Judged) and event.decided_by == "confirmation"
+    }
     assert actions == {"accept", "reject"}
     stops = [at for span in spans for at in (span[0], span[len(span) // 2])]
     for number, at in enumerate(stops):
@@ -115,7 +136,9 @@ async def test_a_run_stopped_in_the_middle_of_a_confirmation_goes_on_to_the_same
         await run(job_of("confirm", f"env.workers={1 + number}"), folder)
         assert_same_run(folder, quick / "undisturbed")
         with database_of(folder) as database:
-            assert not database.execute("SELECT place, COUNT(*) FROM spending GROUP BY place HAVING COUNT(*) > 1").fetchall()
+            assert not database.execute(
+                "SELECT place, COUNT(*) FROM spending GROUP BY place HAVING COUNT(*) > 1"
+            ).fetchall()
 
 
 @pytest.mark.real  # four processes
@@ -147,7 +170,9 @@ def test_a_run_killed_in_a_confirmation_goes_on_to_the_same_facts(tmp_path: Path
     assert_same_run(tmp_path / "killed", tmp_path / "undisturbed")
 
 
-async def test_a_budget_that_ends_in_a_confirmation_leaves_it_open_and_a_larger_one_decides_it(quick: Path) -> None:
+async def test_a_budget_that_ends_in_a_confirmation_leaves_it_open_and_a_larger_one_decides_it(
+    quick: Path,
+) -> None:
     options = ("evaluation.eval_test=false",)
     events = await told(job_of("confirm", *options, "budget.calls=100000"), quick / "undisturbed")
     for number, span in enumerate(second_readings(events)[:4]):
@@ -165,7 +190,11 @@ async def test_a_budget_that_ends_in_a_confirmation_leaves_it_open_and_a_larger_
 async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: Path) -> None:
     await run(job_of("confirm"), quick / "run")
     events = events_of(quick / "run")
-    rows = {event.place: event.rows for event in events if isinstance(event, StageClosed) and event.stage == "selection"}
+    rows = {
+        event.place: event.rows
+        for event in events
+        if isinstance(event, StageClosed) and event.stage == "selection"
+    }
     score = sum(row.hard or 0.0 for row in rows["baseline"]) / len(rows["baseline"])
     assert len(rows["baseline"]) == 14 * 3
     for event in events:
@@ -182,14 +211,25 @@ async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: 
 async def test_the_draws_of_a_confirmation_serve_nothing_else(quick: Path) -> None:
     await run(job_of("confirm"), quick / "run")
     with database_of(quick / "run") as database:
-        stages = dict(database.execute("SELECT draw, group_concat(DISTINCT stage) FROM replies WHERE role = 'target' GROUP BY draw"))
-    assert {draw: set(names.split(",")) for draw, names in stages.items() if draw > 0} == {1: {"selection"}, 2: {"selection"}}
+        stages = dict(
+            database.execute(
+                "SELECT draw, group_concat(DISTINCT stage) FROM replies WHERE role = 'target' GROUP BY draw"
+            )
+        )
+    assert {draw: set(names.split(",")) for draw, names in stages.items() if draw > 0} == {
+        1: {"selection"},
+        2: {"selection"},
+    }
 
 
 async def test_a_slow_update_that_is_not_gated_is_measured_on_all_draws_too(quick: Path) -> None:
     job = job_of("confirm", "optimizer.slow_update_gate_with_selection=false")
     await run(job, quick / "run")
-    ends = [event for event in events_of(quick / "run") if isinstance(event, Judged) and event.place.endswith("/end")]
+    ends = [
+        event
+        for event in events_of(quick / "run")
+        if isinstance(event, Judged) and event.place.endswith("/end")
+    ]
     assert ends
     assert all(event.rows_used == 42 and event.candidate is not None for event in ends)
     history = json.loads((quick / "run" / "history.json").read_text())

@@ -1,4 +1,6 @@
-"""A stand-in for the `claude` program that does as its prompt says, for what a real one cannot be made to do on demand."""
+"""A stand-in for the `claude` program that does as its prompt says, for what a real one cannot be made to do
+on demand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rollouts inside an agent CLI, here a stand-in: what it sees, what it proves, how it fails, and that nothing of it stays."""
+"""Rollouts inside an agent CLI, here a stand-in: what it sees, what it proves, how it fails, and that nothing
+of it stays.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ from skillopt.skill.folder import load_skill
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 
-pytestmark = [pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang"), pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang"),
+    pytest.mark.timeout(60),
+]
 PROMPTS = {"rollout": "Work well.\n\n## Skill\n\n{skill}\n\nAnswer in tags."}
 SKILL = "# House\n\nRULE 7: be brief.\n"
 KEY = "sk-canary-key-of-the-rollout"
@@ -46,17 +51,35 @@ def _own_temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def spec(**more: Any) -> ModelSpec:
-    return ModelSpec(**{"provider": "anthropic", "name": "m", "api_key": KEY, "base_url": "http://127.0.0.1:1", "timeout": 20.0, **more})
+    return ModelSpec(
+        **{
+            "provider": "anthropic",
+            "name": "m",
+            "api_key": KEY,
+            "base_url": "http://127.0.0.1:1",
+            "timeout": 20.0,
+            **more,
+        }
+    )
 
 
-def harness(tmp_path: Path, *, agent: dict[str, Any] | None = None, help: str | None = None, model: ModelSpec | None = None, **more: Any):
+def harness(
+    tmp_path: Path,
+    *,
+    agent: dict[str, Any] | None = None,
+    help: str | None = None,
+    model: ModelSpec | None = None,
+    **more: Any,
+):
     settings = {"path": str(stub(tmp_path, help=help)), **(agent or {})}
     return harnesses.get("claude_code")(Setup(model=model or spec(), agent=settings, **more))
 
 
 async def rollout(made: AgentHarness, prompt: str, *, skill: str = SKILL, **task: Any) -> Trajectory:
     session = Session(Unasked(spec()), key="k.0", stage="rollout", draw=0, max_tokens=9)
-    return await made.run(Task(id="t", prompt=f"{prompt} TASK {prompt}", **task), None, skill, PROMPTS, session)
+    return await made.run(
+        Task(id="t", prompt=f"{prompt} TASK {prompt}", **task), None, skill, PROMPTS, session
+    )
 
 
 async def test_the_skill_is_installed_invoked_and_proven(tmp_path: Path, _own_temp: Path) -> None:
@@ -64,8 +87,12 @@ async def test_the_skill_is_installed_invoked_and_proven(tmp_path: Path, _own_te
     assert done.answer == "<answer>rule one</answer>"
     assert done.loaded == ("SKILL.md",)
     assert [call.name for message in done.messages for call in message.tool_calls] == ["Bash"]
-    assert done.messages[1].content == ".claude/skills/skillopt-target/SKILL.md", "the workspace holds nothing else"
-    assert done.messages[0].tool_calls[0].arguments == '{"command": "ls /workspace"}', "random names are no part of a trajectory"
+    assert done.messages[1].content == ".claude/skills/skillopt-target/SKILL.md", (
+        "the workspace holds nothing else"
+    )
+    assert done.messages[0].tool_calls[0].arguments == '{"command": "ls /workspace"}', (
+        "random names are no part of a trajectory"
+    )
     assert done.usage is not None
     assert (done.usage.total, done.calls, done.failure) == (110, 2, None)
     assert not list(_own_temp.iterdir()), "the place is gone"
@@ -79,9 +106,13 @@ async def test_a_skill_with_a_name_keeps_it_and_its_folder_comes_along(tmp_path:
     seed = load_skill(folder)
     made = harness(tmp_path, skill=seed)
     done = await rollout(made, "one", skill=seed.document.rendered)
-    assert done.messages[1].content == ".claude/skills/house/SKILL.md\n.claude/skills/house/references/more.md"
+    assert (
+        done.messages[1].content == ".claude/skills/house/SKILL.md\n.claude/skills/house/references/more.md"
+    )
     (folder / "references" / "more.md").write_text("other")
-    assert harness(tmp_path, skill=load_skill(folder)).version != made.version, "carried files are part of what is measured"
+    assert harness(tmp_path, skill=load_skill(folder)).version != made.version, (
+        "carried files are part of what is measured"
+    )
 
 
 async def test_an_empty_skill_is_not_installed_and_needs_no_proof(tmp_path: Path) -> None:
@@ -110,8 +141,14 @@ async def test_files_and_images_are_in_the_workspace_and_what_changed_comes_back
     table.write_text("a,b")
     image = Image(media_type="image/png", data=base64.b64encode(b"png").decode())
     done = await rollout(harness(tmp_path), "EDITS it", files=(table,), images=(image,))
-    assert done.messages[1].content.split("\n") == [".claude/skills/skillopt-target/SKILL.md", "attachments/image-1.png", "table.csv"]
-    assert {name: base64.b64decode(data).decode() for name, data in done.files.items()} == {"made.txt": "made by it"}
+    assert done.messages[1].content.split("\n") == [
+        ".claude/skills/skillopt-target/SKILL.md",
+        "attachments/image-1.png",
+        "table.csv",
+    ]
+    assert {name: base64.b64decode(data).decode() for name, data in done.files.items()} == {
+        "made.txt": "made by it"
+    }
 
 
 async def test_a_file_of_any_size_is_refused_without_being_read(tmp_path: Path) -> None:
@@ -120,7 +157,9 @@ async def test_a_file_of_any_size_is_refused_without_being_read(tmp_path: Path) 
     assert caught.value.kind == "contract"
 
 
-async def test_a_file_that_the_agent_shut_comes_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_the_agent_shut_comes_back_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = Path.read_bytes
 
     def as_a_user(path: Path) -> bytes:  # root reads what nobody may
@@ -140,16 +179,26 @@ async def test_an_empty_answer_is_the_targets_own_failure_unless_it_made_a_file(
 
 @pytest.mark.parametrize(
     ("word", "kind"),
-    [("CRASH", "spawn"), ("GARBAGE", "parse"), ("LOGGED-OUT-ERROR", "auth"), ("LOGGED-OUT-TEXT", "auth"), ("HANG", "timeout")],
+    [
+        ("CRASH", "spawn"),
+        ("GARBAGE", "parse"),
+        ("LOGGED-OUT-ERROR", "auth"),
+        ("LOGGED-OUT-TEXT", "auth"),
+        ("HANG", "timeout"),
+    ],
 )
-async def test_a_cli_that_does_not_work_is_never_a_score(word: str, kind: str, tmp_path: Path, _own_temp: Path) -> None:
+async def test_a_cli_that_does_not_work_is_never_a_score(
+    word: str, kind: str, tmp_path: Path, _own_temp: Path
+) -> None:
     made = harness(tmp_path, model=spec(timeout=2.0 if word == "HANG" else 20.0))
     with pytest.raises(Fault) as caught:
         await rollout(made, word)
     assert caught.value.kind == kind, caught.value
     assert not list(_own_temp.iterdir())
     for note in tmp_path.glob("*.pids"):
-        assert all(is_gone(int(pid)) for pid in note.read_text().split()), "the agent, or what it started, lives on"
+        assert all(is_gone(int(pid)) for pid in note.read_text().split()), (
+            "the agent, or what it started, lives on"
+        )
 
 
 async def test_what_an_agent_leaves_running_ends_with_it(tmp_path: Path) -> None:
@@ -157,7 +206,10 @@ async def test_what_an_agent_leaves_running_ends_with_it(tmp_path: Path) -> None
     assert is_gone(int((tmp_path / "left.pids").read_text()))
 
 
-@pytest.mark.skipif(not Path("/usr/bin/python3").exists() or not is_there(), reason="needs bubblewrap and a Python of the system's")
+@pytest.mark.skipif(
+    not Path("/usr/bin/python3").exists() or not is_there(),
+    reason="needs bubblewrap and a Python of the system's",
+)
 async def test_behind_the_wall_even_a_daemon_without_our_mark_ends_with_the_agent(tmp_path: Path) -> None:
     folder = tmp_path / "program"
     folder.mkdir()
@@ -179,15 +231,31 @@ async def test_an_agent_that_prints_without_end_is_no_measurement_and_no_burden(
 async def test_a_flag_that_is_gone_is_a_broken_contract_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(Fault, match=r"9\.9\.9 .* does not know .*--tools.*npm install") as caught:
         await rollout(
-            harness(tmp_path, help="--print --output-format --input-format --verbose --model --setting-sources --allowedTools"), "one"
+            harness(
+                tmp_path,
+                help=(
+                    "--print --output-format --input-format --verbose --model --setting-sources"
+                    " --allowedTools"
+                ),
+            ),
+            "one",
         )
     assert caught.value.kind == "contract"
 
 
-async def test_nothing_of_our_environment_reaches_the_agent_but_what_is_meant_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_of_our_environment_reaches_the_agent_but_what_is_meant_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "home"
     (home / ".claude").mkdir(parents=True)
-    for name in ("CANARY", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "HTTPS_PROXY", "XDG_CONFIG_HOME"):
+    for name in (
+        "CANARY",
+        "OPENAI_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "SSH_AUTH_SOCK",
+        "HTTPS_PROXY",
+        "XDG_CONFIG_HOME",
+    ):
         monkeypatch.setenv(name, "canary-of-the-parent")
     monkeypatch.setenv("HOME", str(home))
     done = await rollout(harness(tmp_path), "TELLS-ENV")
@@ -206,22 +274,33 @@ async def test_a_credential_the_agent_prints_is_not_kept(tmp_path: Path) -> None
     assert json.loads(done.answer)["ANTHROPIC_API_KEY"] == "[redacted]"
 
 
-@pytest.mark.skipif(not Path("/usr/bin/python3").exists() or not is_there(), reason="needs bubblewrap and a Python of the system's")
+@pytest.mark.skipif(
+    not Path("/usr/bin/python3").exists() or not is_there(),
+    reason="needs bubblewrap and a Python of the system's",
+)
 async def test_behind_the_wall_only_the_system_the_program_and_its_own_place_exist(tmp_path: Path) -> None:
     (tmp_path / "program").mkdir()
     (tmp_path / "tasks.json").write_text("[]")
     program = stub(tmp_path / "program", python="/usr/bin/python3")
     made = harness(tmp_path, agent={"path": str(program)})
-    looked = [str(path) for path in (tmp_path / "tasks.json", tmp_path, Path.home(), program, "/usr/bin", __file__)]
+    looked = [
+        str(path) for path in (tmp_path / "tasks.json", tmp_path, Path.home(), program, "/usr/bin", __file__)
+    ]
     done = await rollout(made, f"LOOKS-AT {','.join(looked)} ")
-    assert set(json.loads(done.answer)) == {str(program), str(tmp_path), "/usr/bin"}, "a folder above a visible file is there, but empty"
+    assert set(json.loads(done.answer)) == {
+        str(program),
+        str(tmp_path),
+        "/usr/bin",
+    }, "a folder above a visible file is there, but empty"
 
 
 async def test_fifty_rollouts_at_once_do_not_mix_and_leave_nothing(tmp_path: Path, _own_temp: Path) -> None:
     made = harness(tmp_path)
     many = await asyncio.gather(*(rollout(made, f"EDITS n{n} SLOWLY") for n in range(50)))
     assert [done.answer for done in many] == [f"<answer>rule EDITS n{n} SLOWLY</answer>" for n in range(50)]
-    assert [base64.b64decode(done.files["made.txt"]).decode() for done in many] == [f"made by n{n}" for n in range(50)]
+    assert [base64.b64decode(done.files["made.txt"]).decode() for done in many] == [
+        f"made by n{n}" for n in range(50)
+    ]
     assert not list(_own_temp.iterdir())
     assert not [line for line in command_lines() if str(tmp_path) in line], "a process is left"
 
@@ -229,7 +308,11 @@ async def test_fifty_rollouts_at_once_do_not_mix_and_leave_nothing(tmp_path: Pat
 @pytest.mark.parametrize(
     ("model", "agent", "complaint"),
     [
-        ({"provider": "claude_cli", "api_key": None, "base_url": None}, {}, "CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY"),
+        (
+            {"provider": "claude_cli", "api_key": None, "base_url": None},
+            {},
+            "CLAUDE_CODE_OAUTH_TOKEN or ANTHROPIC_API_KEY",
+        ),
         ({"provider": "compatible"}, {}, "cannot use models of 'compatible'"),
         ({"temperature": 0.5}, {}, "takes no temperature"),
         ({}, {"sandbox": "read-only"}, "claude_code has no setting 'sandbox'"),
@@ -237,7 +320,9 @@ async def test_fifty_rollouts_at_once_do_not_mix_and_leave_nothing(tmp_path: Pat
         ({}, {"path": "/no/such/claude"}, "no program '/no/such/claude'"),
     ],
 )
-def test_what_cannot_work_is_said_before_it_is_paid(model: dict[str, Any], agent: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+def test_what_cannot_work_is_said_before_it_is_paid(
+    model: dict[str, Any], agent: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=complaint):
         harness(tmp_path, model=spec(**model), agent=agent)
 
@@ -337,7 +422,9 @@ asyncio.run(rollout(harness(Path({folder!r})), "HANG"))
 async def test_killing_the_trainer_leaves_no_orphan_agent(tmp_path: Path, _own_temp: Path) -> None:
     code = TRAINER.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path))
     env = {**os.environ, "TMPDIR": str(_own_temp)}
-    trainer = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stderr=asyncio.subprocess.PIPE, env=env)
+    trainer = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stderr=asyncio.subprocess.PIPE, env=env
+    )
     notes: list[Path] = []
     for _ in range(500):
         notes = list(tmp_path.glob("*.pids"))

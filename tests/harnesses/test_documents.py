@@ -1,4 +1,6 @@
-"""Documents of a task inside an agent: copies in a folder of their own that can be read and not changed, and nothing beside them."""
+"""Documents of a task inside an agent: copies in a folder of their own that can be read and not changed, and
+nothing beside them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, OffersDocuments, R
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 
-pytestmark = [pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang"), pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang"),
+    pytest.mark.timeout(60),
+]
 PROMPTS = {"rollout": "Use `grep`.\n\n{skill}", AGENT_PROMPT: "Use your own tools.\n\n{skill}"}
 
 
@@ -64,35 +69,56 @@ class Shelf:
 async def rollout(program: Path, prompt: str, documents: Sequence[Path], *more: Path) -> Trajectory:
     made = harnesses.get("claude_code")(Setup(model=spec(), agent={"path": str(program)}))
     session = Session(Unasked(spec()), key="k.0", stage="rollout", draw=0, max_tokens=9)
-    done: Trajectory = await made.run(Task(id="t", prompt=prompt, files=(*documents, *more)), Shelf(documents), SKILL, PROMPTS, session)
+    done: Trajectory = await made.run(
+        Task(id="t", prompt=prompt, files=(*documents, *more)), Shelf(documents), SKILL, PROMPTS, session
+    )
     return done
 
 
-async def test_the_agent_reads_the_documents_of_its_task_and_no_others(tmp_path: Path, papers: list[Path], _own_temp: Path) -> None:
+async def test_the_agent_reads_the_documents_of_its_task_and_no_others(
+    tmp_path: Path, papers: list[Path], _own_temp: Path
+) -> None:
     table = tmp_path / "table.csv"
     table.write_text("a,b")
     done = await rollout(stub(tmp_path), "READS-DOCUMENTS", papers, table)
     assert json.loads(done.answer) == {"one.txt": "text of one.txt", "two.txt": "text of two.txt"}
     lying = done.messages[1].content.split("\n")
-    assert lying == [".claude/skills/skillopt-target/SKILL.md", "documents/one.txt", "documents/two.txt", "table.csv"]
+    assert lying == [
+        ".claude/skills/skillopt-target/SKILL.md",
+        "documents/one.txt",
+        "documents/two.txt",
+        "table.csv",
+    ]
     assert (done.failure, done.files) == (None, {})
     assert not list(_own_temp.iterdir()), "the place is gone, read-only folder and all"
 
 
-async def test_the_prompt_speaks_of_the_folder_and_of_no_tools_that_are_not_there(tmp_path: Path, papers: list[Path]) -> None:
+async def test_the_prompt_speaks_of_the_folder_and_of_no_tools_that_are_not_there(
+    tmp_path: Path, papers: list[Path]
+) -> None:
     answer = (await rollout(stub(tmp_path), "TASK TELL", papers)).answer
-    assert answer.endswith("The documents of this task are in the folder `documents`. Read them; they cannot be changed.</answer>")
+    assert answer.endswith(
+        "The documents of this task are in the folder `documents`. Read them; they cannot be"
+        " changed.</answer>"
+    )
     assert "Files of this task" not in answer, "documents are no files to work on"
     told = await rollout(stub(tmp_path), "TELLS-PROMPT", papers)
     assert "Use your own tools." in told.answer
     assert "grep" not in told.answer
 
 
-@pytest.mark.skipif(not Path("/usr/bin/python3").exists() or not is_there(), reason="needs bubblewrap and a Python of the system's")
+@pytest.mark.skipif(
+    not Path("/usr/bin/python3").exists() or not is_there(),
+    reason="needs bubblewrap and a Python of the system's",
+)
 @pytest.mark.parametrize("word", ["SPOILS", "DELETES"])
-async def test_behind_the_wall_documents_cannot_be_changed_at_all(word: str, tmp_path: Path, papers: list[Path]) -> None:
+async def test_behind_the_wall_documents_cannot_be_changed_at_all(
+    word: str, tmp_path: Path, papers: list[Path]
+) -> None:
     (tmp_path / "program").mkdir()
-    done = await rollout(stub(tmp_path / "program", python="/usr/bin/python3"), f"{word} READS-DOCUMENTS", papers)
+    done = await rollout(
+        stub(tmp_path / "program", python="/usr/bin/python3"), f"{word} READS-DOCUMENTS", papers
+    )
     assert "not changed: Read-only file system" in [message.content for message in done.messages]
     assert json.loads(done.answer) == {"one.txt": "text of one.txt", "two.txt": "text of two.txt"}
     assert done.failure is None
@@ -105,7 +131,10 @@ async def test_without_a_wall_an_answer_from_changed_documents_is_the_targets_ow
     monkeypatch.setenv("PATH", str(tmp_path))  # no bubblewrap there
     done = await rollout(stub(tmp_path), word, papers)
     assert (done.failure, done.files) == ("changed documents", {})
-    assert [path.read_text() for path in papers] == ["text of one.txt", "text of two.txt"], "the user's own stay as they were"
+    assert [path.read_text() for path in papers] == [
+        "text of one.txt",
+        "text of two.txt",
+    ], "the user's own stay as they were"
 
 
 async def test_two_documents_of_one_name_are_refused(tmp_path: Path, papers: list[Path]) -> None:
@@ -117,9 +146,14 @@ async def test_two_documents_of_one_name_are_refused(tmp_path: Path, papers: lis
 def officeqa(tmp_path: Path, **settings: Any) -> Benchmark:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "one.txt").write_text("Total | 12")
-    rows = [{"uid": f"u{n}", "question": f"Question {n}?", "answer": str(12 + n), "source_files": "one.txt"} for n in range(10)]
+    rows = [
+        {"uid": f"u{n}", "question": f"Question {n}?", "answer": str(12 + n), "source_files": "one.txt"}
+        for n in range(10)
+    ]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
-    made: Benchmark = PLUGIN(OfficeQASettings(data_path=tmp_path / "rows.json", data_dirs=[str(tmp_path / "docs")], **settings))
+    made: Benchmark = PLUGIN(
+        OfficeQASettings(data_path=tmp_path / "rows.json", data_dirs=[str(tmp_path / "docs")], **settings)
+    )
     return made
 
 
@@ -142,9 +176,16 @@ def test_officeqa_without_tools_shows_its_documents_to_nobody(tmp_path: Path) ->
 
 
 def test_the_support_table_says_what_the_plug_ins_can() -> None:
-    head, _, *lines = benchmark_table({name: benchmarks.get(name) for name in ("officeqa", "docvqa", "alfworld")}).splitlines()
+    head, _, *lines = benchmark_table(
+        {name: benchmarks.get(name) for name in ("officeqa", "docvqa", "alfworld")}
+    ).splitlines()
     cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in (head, *lines)]
     told = {line[0]: dict(zip(cells[0], line, strict=True)) for line in cells[1:]}
-    assert {told["officeqa"][name] for name in ("claude_code", "codex", "copilot", "cursor", "opencode")} == {"yes"}
-    assert (told["docvqa"]["cursor"], told["docvqa"]["codex"]) == ("no", "yes"), "Cursor's program takes no images"
+    assert {told["officeqa"][name] for name in ("claude_code", "codex", "copilot", "cursor", "opencode")} == {
+        "yes"
+    }
+    assert (told["docvqa"]["cursor"], told["docvqa"]["codex"]) == (
+        "no",
+        "yes",
+    ), "Cursor's program takes no images"
     assert told["alfworld"]["codex"] == "no"

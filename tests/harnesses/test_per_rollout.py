@@ -1,4 +1,6 @@
-"""The budget of a run whose target is an agent CLI, here a stand-in: what a rollout is allowed is set aside before it starts."""
+"""The budget of a run whose target is an agent CLI, here a stand-in: what a rollout is allowed is set aside
+before it starts.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a scrip
 
 
 def lab(tmp_path: Path, *options: str) -> Lab:
-    target = ["model.target=claude_code/anthropic:m@http://127.0.0.1:1", "model.target.api_key=sk-key-1", "model.optimizer=world"]
+    target = [
+        "model.target=claude_code/anthropic:m@http://127.0.0.1:1",
+        "model.target.api_key=sk-key-1",
+        "model.optimizer=world",
+    ]
     world = ["env.name=world", "env.train_cases=3", "env.val_cases=6", "env.test_cases=0"]
     path = f"model.target.agent.path={stub(tmp_path)}"
     job = prepare(load(None, flags={}, options=[*world, *target, path, *options], environ={}, cwd=tmp_path))
@@ -29,7 +35,9 @@ def lab(tmp_path: Path, *options: str) -> Lab:
 
 async def measured(made: Lab, number: int) -> bool:
     row = Row(task=made.job.splits.train[number])
-    return isinstance(await made.evaluator.measure(made.job.skill.rendered, row, stage="rollout", place="e1/s1"), Scored)
+    return isinstance(
+        await made.evaluator.measure(made.job.skill.rendered, row, stage="rollout", place="e1/s1"), Scored
+    )
 
 
 async def test_tokens_are_set_aside_before_a_rollout_and_settled_after_it(tmp_path: Path) -> None:
@@ -51,7 +59,11 @@ async def test_a_dollar_budget_holds_by_the_allowance_where_no_price_is_known(tm
     with pytest.raises(ConfigError, match=r"set budget\.per_rollout\.usd"):
         lab(tmp_path, "budget.usd=1", "model.target.name=claude_code/anthropic:unheard-of@http://127.0.0.1:1")
     async with lab(
-        tmp_path, "budget.usd=1", "budget.per_rollout.usd=0.4", "model.optimizer.price.input=1", "model.optimizer.price.output=1"
+        tmp_path,
+        "budget.usd=1",
+        "budget.per_rollout.usd=0.4",
+        "model.optimizer.price.input=1",
+        "model.optimizer.price.output=1",
     ) as made:
         assert await measured(made, 0)
         assert await measured(made, 1)
@@ -67,15 +79,36 @@ async def test_a_measured_rollout_is_not_run_again(tmp_path: Path) -> None:
         assert made.ledger.spent.calls == calls
 
 
-async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap_that_nobody_sends(tmp_path: Path) -> None:
-    """The output cap (16,384 tokens and more) would have taken more than half of this budget, and the test with it."""
-    settings = ["budget.tokens=20000", "budget.per_rollout.tokens=2000", "env.test_cases=4", "evaluation.repeats=1", "train.num_epochs=1"]
-    target = ["model.target=claude_code/anthropic:m@http://127.0.0.1:1", "model.target.api_key=sk-key-1", "model.optimizer=world"]
-    world = ["env.name=world", "env.train_cases=3", "env.val_cases=6", f"model.target.agent.path={stub(tmp_path)}"]
+async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap_that_nobody_sends(
+    tmp_path: Path,
+) -> None:
+    """The output cap (16,384 tokens and more) would have taken more than half of this budget, and the test
+    with it.
+    """
+    settings = [
+        "budget.tokens=20000",
+        "budget.per_rollout.tokens=2000",
+        "env.test_cases=4",
+        "evaluation.repeats=1",
+        "train.num_epochs=1",
+    ]
+    target = [
+        "model.target=claude_code/anthropic:m@http://127.0.0.1:1",
+        "model.target.api_key=sk-key-1",
+        "model.optimizer=world",
+    ]
+    world = [
+        "env.name=world",
+        "env.train_cases=3",
+        "env.val_cases=6",
+        f"model.target.agent.path={stub(tmp_path)}",
+    ]
     job = prepare(load(None, flags={}, options=[*world, *target, *settings], environ={}, cwd=tmp_path))
     assert job.target.max_tokens > 10_000
     async with Engine(job, tmp_path / "run") as engine:
         result = await api.train(engine)
-    (set_aside,) = {event.state["set_aside"]["tokens"] for event in engine.run.history if isinstance(event, Checkpoint)}
+    (set_aside,) = {
+        event.state["set_aside"]["tokens"] for event in engine.run.history if isinstance(event, Checkpoint)
+    }
     assert set_aside == 2 * 4 * 110 * 13 // 10 + 2000
     assert result.test is not None, result.summary["claim"]

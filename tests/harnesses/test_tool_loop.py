@@ -1,4 +1,6 @@
-"""The tool loop does what the model calls, tells it what came of it, and never makes a crash of a wrong call."""
+"""The tool loop does what the model calls, tells it what came of it, and never makes a crash of
+a wrong call.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def reply(text: str = "", *calls: ToolCall, finish: Finish | None = None) -> Rep
     )
 
 
-async def run(answers: Sequence[Reply], environment: Any, harness: Any = None) -> tuple[Trajectory, list[Request]]:
+async def run(
+    answers: Sequence[Reply], environment: Any, harness: Any = None
+) -> tuple[Trajectory, list[Request]]:
     model = ScriptedModel(answers)
     session = Session(model, key="k", stage="rollout", draw=0, max_tokens=50)
     found = await (harness or ToolLoop()).run(TASK, environment, "the skill", PROMPTS, session)
@@ -96,13 +100,26 @@ def test_it_is_registered() -> None:
 
 async def test_calls_are_done_in_order_and_a_reply_without_one_is_the_answer() -> None:
     first = reply("Let me see.", call(), call('{"number": 3}', id="c2"))
-    found, requests = await run([first, reply("", call('{"number": 4}', id="c3")), reply("<answer>9</answer>")], Sum())
+    found, requests = await run(
+        [first, reply("", call('{"number": 4}', id="c3")), reply("<answer>9</answer>")], Sum()
+    )
     assert found.answer == "<answer>9</answer>"
     assert (found.failure, found.calls) == (None, 3)
     assert found.usage == Usage(input_tokens=9, output_tokens=6)
-    assert [message.role for message in found.messages] == ["assistant", "tool", "tool", "assistant", "tool", "assistant"]
+    assert [message.role for message in found.messages] == [
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert observed(found) == ["The sum is 2.", "The sum is 5.", "The sum is 9."]
-    assert [message.tool_call_id for message in found.messages if message.role == "tool"] == ["c1", "c2", "c3"]
+    assert [message.tool_call_id for message in found.messages if message.role == "tool"] == [
+        "c1",
+        "c2",
+        "c3",
+    ]
     assert [request.place for request in requests] == ["rollout/k/0", "rollout/k/1", "rollout/k/2"]
     assert all(request.tools == (ADD,) for request in requests)
     assert requests[0].messages[0] == Message(role="system", content="Rules. the skill")
@@ -199,12 +216,18 @@ async def test_chat_ends_with_the_environment_too() -> None:
 
 async def test_without_an_environment_it_is_one_question_and_one_answer() -> None:
     found, requests = await run([reply("42")], None)
-    assert (found.answer, found.failure, found.messages) == ("42", None, (Message(role="assistant", content="42"),))
+    assert (found.answer, found.failure, found.messages) == (
+        "42",
+        None,
+        (Message(role="assistant", content="42"),),
+    )
     assert requests[0].tools == ()
 
 
 async def test_a_call_that_is_no_json_is_kept_as_it_was_and_sent_back_as_json() -> None:
-    """A server that renders the conversation through a template would refuse all of it for one malformed call."""
+    """A server that renders the conversation through a template would refuse all of it for one malformed
+    call.
+    """
     found, requests = await run([reply("", call('{"number": 2')), reply("sorry")], Sum())
     assert found.messages[0].tool_calls[0].arguments == '{"number": 2'
     assert json.loads(requests[1].messages[2].tool_calls[0].arguments) == {"malformed": '{"number": 2'}
@@ -212,7 +235,9 @@ async def test_a_call_that_is_no_json_is_kept_as_it_was_and_sent_back_as_json() 
 
 @pytest.mark.parametrize(("name", "wrong"), [("compatible", "{"), ("anthropic", '{"number": "two"}')])
 async def test_the_loop_speaks_both_wires(name: str, wrong: str) -> None:
-    """Against a provider that checks every request strictly: calls and results must pair up as each wire wants them."""
+    """Against a provider that checks every request strictly: calls and results must pair up as each wire
+    wants them.
+    """
 
     def answer(seen: Call) -> Answer:
         if len(seen.results) < 3:
@@ -229,7 +254,9 @@ async def test_the_loop_speaks_both_wires(name: str, wrong: str) -> None:
         finally:
             await model.close()
     assert json.loads(found.answer)[0] == "The sum is 2."
-    assert json.loads(found.answer)[1].startswith("The arguments of add are not JSON" if wrong == "{" else "add needs a number")
+    assert json.loads(found.answer)[1].startswith(
+        "The arguments of add are not JSON" if wrong == "{" else "add needs a number"
+    )
     assert json.loads(found.answer)[2] == "The sum is 4."
     assert found.failure is None
 
@@ -253,7 +280,9 @@ def test_a_target_without_a_harness_runs_in_the_benchmark_s_own(
 
     assert benchmark in benchmarks.names()
     environ = {"OPENAI_API_KEY": "k"}
-    config = load(None, flags={"env": benchmark, "target_model": written}, options=[], environ=environ, cwd=tmp_path).config
+    config = load(
+        None, flags={"env": benchmark, "target_model": written}, options=[], environ=environ, cwd=tmp_path
+    ).config
     assert config.model.target.name == name
     assert resolve_role(config, "target").harness == harness
     assert config.identity()["model"]["target"]["name"] == name

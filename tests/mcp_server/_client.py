@@ -32,11 +32,18 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def connected(
-    project: Path, *arguments: str, env: Mapping[str, str] | None = None, mode: str = "auto", roots: Sequence[Path] | None = None
+    project: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    mode: str = "auto",
+    roots: Sequence[Path] | None = None,
 ) -> AsyncIterator[Client]:
     """A client whose server was started in the project's folder."""
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "skillopt", "mcp", *arguments], cwd=str(project), env=dict(env or environment())
+        command=sys.executable,
+        args=["-m", "skillopt", "mcp", *arguments],
+        cwd=str(project),
+        env=dict(env or environment()),
     )
     with tempfile.TemporaryFile("w+") as errors:
         client = Client(
@@ -51,13 +58,23 @@ async def connected(
 
 @contextlib.asynccontextmanager
 async def inside(
-    project: Path, *allow: str, env: Mapping[str, str] | None = None, mode: str = "auto", roots: Sequence[Path] | None = None
+    project: Path,
+    *allow: str,
+    env: Mapping[str, str] | None = None,
+    mode: str = "auto",
+    roots: Sequence[Path] | None = None,
 ) -> AsyncIterator[Client]:
-    """A client of a server in this process, for what does not depend on the wire; the works are programs of their own all the same."""
+    """A client of a server in this process, for what does not depend on the wire; the works are programs of
+    their own all the same.
+    """
     workshop = Workshop()
-    server = Desk(project=project, workshop=workshop, allow=allow, environ=dict(env or environment())).server()
+    server = Desk(
+        project=project, workshop=workshop, allow=allow, environ=dict(env or environment())
+    ).server()
     try:
-        async with Client(server, mode=mode, read_timeout_seconds=100, list_roots_callback=_lister(roots)) as client:
+        async with Client(
+            server, mode=mode, read_timeout_seconds=100, list_roots_callback=_lister(roots)
+        ) as client:
             yield client
     finally:
         await workshop.close()

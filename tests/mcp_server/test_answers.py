@@ -34,7 +34,9 @@ def ended(code: int, out: str = "", err: str = "") -> Finished:
         ("skillopt_explain", 1, "differs", False),
     ],
 )
-def test_exit_codes_are_statuses_and_only_failures_are_errors(name: str, code: int, status: str, is_error: bool) -> None:
+def test_exit_codes_are_statuses_and_only_failures_are_errors(
+    name: str, code: int, status: str, is_error: bool
+) -> None:
     answer = answer_of(BY_NAME[name], ended(code, "{}"), NO_SECRETS, speaks_json=True)
     assert (answer.status, answer.exit_code, answer.is_error) == (status, code, is_error)
     assert answer.status in OUTPUT_SCHEMA["properties"]["status"]["enum"]
@@ -43,7 +45,10 @@ def test_exit_codes_are_statuses_and_only_failures_are_errors(name: str, code: i
 def test_the_short_text_of_a_failure_is_what_the_command_said_last() -> None:
     said = "0:01 step 1/4: accepted\nerror: There is no folder x.\nName another.\n"
     answer = answer_of(BY_NAME["skillopt_train"], ended(2, "", said), NO_SECRETS, speaks_json=True)
-    assert answer.headline("skillopt_train") == "skillopt_train: bad input. error: There is no folder x.\nName another."
+    assert (
+        answer.headline("skillopt_train")
+        == "skillopt_train: bad input. error: There is no folder x.\nName another."
+    )
     assert answer.result is None and answer.messages[0] == "0:01 step 1/4: accepted"
 
 
@@ -54,12 +59,21 @@ def test_output_that_is_no_json_is_an_error_and_never_a_result() -> None:
 
 def test_a_part_of_the_object_and_the_text_of_a_command_without_json() -> None:
     told = json.dumps({"proposals": [1], "night": 3})
-    assert answer_of(BY_NAME["sleep_proposals"], ended(0, told), NO_SECRETS, speaks_json=True).result == {"proposals": [1]}
-    assert answer_of(BY_NAME["skillopt_diff"], ended(0, "+ a\n"), NO_SECRETS, speaks_json=False).result == {"text": "+ a\n"}
+    assert answer_of(BY_NAME["sleep_proposals"], ended(0, told), NO_SECRETS, speaks_json=True).result == {
+        "proposals": [1]
+    }
+    assert answer_of(BY_NAME["skillopt_diff"], ended(0, "+ a\n"), NO_SECRETS, speaks_json=False).result == {
+        "text": "+ a\n"
+    }
 
 
 def test_secrets_of_the_environment_are_in_no_part_of_an_answer() -> None:
-    environ = {"OPENAI_API_KEY": "sk-abc123456789", "GITHUB_TOKEN": "ghx-987654321", "MAX_OUTPUT_TOKENS": "128000", "HOME": "/home/ann-123"}
+    environ = {
+        "OPENAI_API_KEY": "sk-abc123456789",
+        "GITHUB_TOKEN": "ghx-987654321",
+        "MAX_OUTPUT_TOKENS": "128000",
+        "HOME": "/home/ann-123",
+    }
     scrubber = environment_scrubber(environ, ["the-server-token-1"])
     out = json.dumps({"sk-abc123456789": ["ghx-987654321", "128000", "/home/ann-123", "the-server-token-1"]})
     err = "error: refused ghx-987654321\nkey AKIAIOSFODNN7EXAMPLE in a log"
@@ -73,4 +87,9 @@ def tool() -> Tool:
 
 
 def test_a_call_that_was_not_begun_has_no_exit_code() -> None:
-    assert refusal("No.").structured() == {"status": "bad_input", "exit_code": None, "result": None, "messages": ["No."]}
+    assert refusal("No.").structured() == {
+        "status": "bad_input",
+        "exit_code": None,
+        "result": None,
+        "messages": ["No."],
+    }

@@ -1,4 +1,6 @@
-"""A real client over stdio: every tool is listed and called, works report progress, are cancelled and go on, and hold up nobody."""
+"""A real client over stdio: every tool is listed and called, works report progress, are cancelled and go on,
+and hold up nobody.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,17 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from cli._commands import program, run
-from mcp_server._client import SMALL, TRAIN, call, connected, environment, inside, processes_of, slow_train, text_of
+from mcp_server._client import (
+    SMALL,
+    TRAIN,
+    call,
+    connected,
+    environment,
+    inside,
+    processes_of,
+    slow_train,
+    text_of,
+)
 from skillopt.mcp_server.tools import arguments_by_tool
 from skillopt.testing import Call, LoopbackProvider, seeded_latency, world_answers
 from skillopt.watch.folder import open_run
@@ -56,7 +68,9 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
     programs = tmp_path / "bin"
     programs.mkdir()
     table = tmp_path / "table"
-    listing = f'if [ "$1" = "-l" ]; then cat {table} 2>/dev/null || {{ echo "no crontab for me" >&2; exit 1; }}'
+    listing = (
+        f'if [ "$1" = "-l" ]; then cat {table} 2>/dev/null || {{ echo "no crontab for me" >&2; exit 1; }}'
+    )
     script = f"#!/bin/sh\n{listing}\nelse cat > {table}; fi\n"
     for name, text in (("crontab", script), ("systemctl", "#!/bin/sh\nexit 1\n")):
         (programs / name).write_text(text)
@@ -86,15 +100,22 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
             assert (await done("sleep_harvest", since="31h"))["kept"] == 5
             assert len((await done("sleep_dry_run"))["tasks"]) == 20
             night = await done("sleep_run", model=model, max_tokens=500_000)
-            assert night["skills"][0]["candidate"] == 1.0 and any("brief" in line or "val" in line for line in heard)
+            assert night["skills"][0]["candidate"] == 1.0 and any(
+                "brief" in line or "val" in line for line in heard
+            )
             assert person.skill.read_text() == SKILL
             (proposal,) = (await done("sleep_proposals"))["proposals"]
             assert proposal["state"] == "pending"
             assert f"+{RULE}" in (await done("sleep_diff", proposal=proposal["id"]))["text"]
-            assert (await done("sleep_adopt"))["updated_paths"] == [str(person.skill)] and person.skill.read_text() == LEARNT
+            assert (await done("sleep_adopt"))["updated_paths"] == [
+                str(person.skill)
+            ] and person.skill.read_text() == LEARNT
             assert (await done("sleep_undo"))["action"] == "undo" and person.skill.read_text() == SKILL
             assert (await done("sleep_discard"))["changes"] == [1]
-            assert "Every night at 02:05" in (await done("sleep_schedule", hour=2, minute=5, model="handoff"))["text"]
+            assert (
+                "Every night at 02:05"
+                in (await done("sleep_schedule", hour=2, minute=5, model="handoff"))["text"]
+            )
             assert f"--project={person.project}" in table.read_text()
             assert "No longer scheduled" in (await done("sleep_unschedule"))["text"]
 
@@ -108,9 +129,18 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
             assert (await done("skillopt_runs", folders=["run"]))["runs"][0]["status"] == "finished"
             assert (await done("skillopt_explain", run="run", step="1"))["agrees"] is True
             assert "+" in (await done("skillopt_diff", a="run"))["text"]
-            evaluated = await done("skillopt_eval", config="quickstart", skill=["run"], split="val", out_root="looked", cfg_options=SMALL)
+            evaluated = await done(
+                "skillopt_eval",
+                config="quickstart",
+                skill=["run"],
+                split="val",
+                out_root="looked",
+                cfg_options=SMALL,
+            )
             assert evaluated["evaluations"][0]["split"] == "val"
-            noise = await done("skillopt_noise", config="quickstart", draws=2, out_root="looked-again", cfg_options=SMALL)
+            noise = await done(
+                "skillopt_noise", config="quickstart", draws=2, out_root="looked-again", cfg_options=SMALL
+            )
             assert noise["n"] == 20 and noise["simulated"] is True
     assert called == set(listed)
     assert sorted(path.name for path in person.project.iterdir() if path.name != ".claude") == [
@@ -118,8 +148,14 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
         "looked-again",
         "run",
     ]  # nothing anywhere else
-    assert listed["skillopt_runs"].annotations is not None and listed["skillopt_runs"].annotations.read_only_hint is True
-    assert listed["sleep_adopt"].annotations is not None and listed["sleep_adopt"].annotations.destructive_hint is True
+    assert (
+        listed["skillopt_runs"].annotations is not None
+        and listed["skillopt_runs"].annotations.read_only_hint is True
+    )
+    assert (
+        listed["sleep_adopt"].annotations is not None
+        and listed["sleep_adopt"].annotations.destructive_hint is True
+    )
 
 
 async def test_a_result_is_the_object_that_the_command_prints(tmp_path: Path) -> None:
@@ -136,20 +172,29 @@ async def test_what_is_left_to_the_person_is_neither_listed_nor_done(tmp_path: P
         for name in ("sleep_adopt", "sleep_discard", "sleep_undo", "sleep_schedule", "sleep_unschedule"):
             assert name not in names
             result = await client.call_tool(name, {})
-            assert result.is_error and "Only the person can switch it on: skillopt mcp --allow" in text_of(result)
+            assert result.is_error and "Only the person can switch it on: skillopt mcp --allow" in text_of(
+                result
+            )
         with pytest.raises(MCPError, match="Did you mean 'sleep_status'"):
             await client.call_tool("sleep_statsu", {})
 
 
 async def test_failures_say_what_happened_and_are_marked_as_such(tmp_path: Path) -> None:
     async with inside(tmp_path, env=environment(OPENAI_API_KEY=KEY, MY_TOKEN="hunter2-hunter2")) as client:
-        wrong = await client.call_tool("skillopt_train", {"config": "quickstart", "cfg_options": ["train.bacth_size=3"]})
+        wrong = await client.call_tool(
+            "skillopt_train", {"config": "quickstart", "cfg_options": ["train.bacth_size=3"]}
+        )
         assert wrong.is_error and wrong.structured_content is not None
         assert (wrong.structured_content["status"], wrong.structured_content["exit_code"]) == ("bad_input", 2)
         assert "batch_size" in text_of(wrong) and "Traceback" not in text_of(wrong)
-        program = await client.call_tool("skillopt_train", {"config": "quickstart", "cfg_options": ["env.scorer=cmd: touch done"]})
+        program = await client.call_tool(
+            "skillopt_train", {"config": "quickstart", "cfg_options": ["env.scorer=cmd: touch done"]}
+        )
         assert program.is_error and program.structured_content is not None
-        assert (program.structured_content["status"], program.structured_content["exit_code"]) == ("refused", None)
+        assert (program.structured_content["status"], program.structured_content["exit_code"]) == (
+            "refused",
+            None,
+        )
         secret = await client.call_tool("skillopt_diff", {"a": f"x-{KEY}-hunter2-hunter2"})
         assert secret.is_error and "[redacted]" in text_of(secret)
         assert KEY not in str(secret) and "hunter2-hunter2" not in str(secret)
@@ -157,7 +202,10 @@ async def test_failures_say_what_happened_and_are_marked_as_such(tmp_path: Path)
         assert option.is_error and "--version" in text_of(option)  # a path that is not there, and no option
         broken = await client.call_tool("skillopt_doctor", {"config": "no-such-config", "no_calls": True})
         assert not broken.is_error and broken.structured_content is not None
-        assert broken.structured_content["status"] == "needs_fixing" and broken.structured_content["result"]["fine"] is False
+        assert (
+            broken.structured_content["status"] == "needs_fixing"
+            and broken.structured_content["result"]["fine"] is False
+        )
 
 
 @pytest.mark.real
@@ -166,10 +214,16 @@ async def test_questions_by_hand_and_a_spent_budget_are_outcomes_and_not_failure
         by_hand = {**TRAIN, "config": "quickstart", "optimizer_model": "handoff", "out_root": "by-hand"}
         asked = await client.call_tool("skillopt_train", by_hand)
         assert not asked.is_error and asked.structured_content is not None
-        assert (asked.structured_content["status"], asked.structured_content["exit_code"]) == ("handoff_pending", 5)
+        assert (asked.structured_content["status"], asked.structured_content["exit_code"]) == (
+            "handoff_pending",
+            5,
+        )
         spent = await client.call_tool("skillopt_train", {**TRAIN, "budget": "60 calls"})
         assert not spent.is_error and spent.structured_content is not None
-        assert spent.structured_content["status"] == "budget_spent" and spent.structured_content["result"]["status"] == "budget"
+        assert (
+            spent.structured_content["status"] == "budget_spent"
+            and spent.structured_content["result"]["status"] == "budget"
+        )
 
 
 async def test_a_cancelled_train_stops_and_the_same_call_goes_on_to_the_same_result(
@@ -186,15 +240,23 @@ async def test_a_cancelled_train_stops_and_the_same_call_goes_on_to_the_same_res
         assert open_run(tmp_path / "run").status == "stopped"
         again = await call(client, "skillopt_train", **slow_train(slow))
     assert again["result"]["status"] == "finished"
-    ours, theirs = (json.loads((folder / "history.json").read_text()) for folder in (tmp_path / "run", undisturbed))
-    assert [(step["action"], step["why"]) for step in ours] == [(step["action"], step["why"]) for step in theirs]
+    ours, theirs = (
+        json.loads((folder / "history.json").read_text()) for folder in (tmp_path / "run", undisturbed)
+    )
+    assert [(step["action"], step["why"]) for step in ours] == [
+        (step["action"], step["why"]) for step in theirs
+    ]
     assert (tmp_path / "run" / "best_skill.md").read_bytes() == (undisturbed / "best_skill.md").read_bytes()
     sent = [(entry.place, entry.draw) for entry in slow.log[before:]]
-    assert len(sent) == len(set(sent))  # it was stopped gently: what had been sent was waited for, and nothing is paid twice
+    assert len(sent) == len(
+        set(sent)
+    )  # it was stopped gently: what had been sent was waited for, and nothing is paid twice
 
 
 @pytest.mark.real
-async def test_a_client_that_goes_away_takes_its_work_with_it_and_the_run_can_go_on(tmp_path: Path, slow: LoopbackProvider) -> None:
+async def test_a_client_that_goes_away_takes_its_work_with_it_and_the_run_can_go_on(
+    tmp_path: Path, slow: LoopbackProvider
+) -> None:
     before = slow.calls
     async with connected(tmp_path, mode="legacy") as client:
         running = asyncio.ensure_future(client.call_tool("skillopt_train", slow_train(slow)))

@@ -74,7 +74,9 @@ def asked(port: int, headers: dict[str, str]) -> int:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_with_the_token_lists_and_calls_tools_and_hears_of_progress(port: int, mode: str) -> None:
+async def test_a_client_with_the_token_lists_and_calls_tools_and_hears_of_progress(
+    port: int, mode: str
+) -> None:
     heard: list[str | None] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -82,7 +84,9 @@ async def test_a_client_with_the_token_lists_and_calls_tools_and_hears_of_progre
 
     async with speaking(port, mode) as client:
         assert len((await client.list_tools()).tools) > 10
-        result = await client.call_tool("skillopt_train", {**TRAIN, "out_root": f"run-{mode}"}, progress_callback=hear)
+        result = await client.call_tool(
+            "skillopt_train", {**TRAIN, "out_root": f"run-{mode}"}, progress_callback=hear
+        )
     assert not result.is_error and any("step 1/" in (line or "") for line in heard)
 
 
@@ -97,7 +101,12 @@ async def speaking(port: int | str, mode: str = "auto") -> AsyncIterator[Client]
 
 def test_without_the_token_nobody_is_answered(port: int) -> None:
     assert asked(port, {"Authorization": f"Bearer {TOKEN}"}) == 200
-    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": f"Basic {TOKEN}"}):
+    for headers in (
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": TOKEN},
+        {"Authorization": f"Basic {TOKEN}"},
+    ):
         assert asked(port, headers) == 401
 
 
@@ -127,7 +136,14 @@ async def test_a_server_that_is_told_to_stop_closes_its_works_and_says_so(tmp_pa
         serving(tmp_path, "--token-file", str(token)) as (port, _, process),
     ):
         name = f"compatible:m@{provider.base_url}"
-        given = {"env": "world", "target_model": name, "optimizer_model": name, "num_epochs": 1, "workers": 4, "out_root": "run"}
+        given = {
+            "env": "world",
+            "target_model": name,
+            "optimizer_model": name,
+            "num_epochs": 1,
+            "workers": 4,
+            "out_root": "run",
+        }
         async with speaking(port) as client:
             running = asyncio.ensure_future(client.call_tool("skillopt_train", given))
             for _ in range(600):
@@ -171,5 +187,7 @@ def test_without_the_extra_the_command_names_it() -> None:
         "u.find_spec = lambda name, *more: None if name == 'mcp' else find(name, *more)\n"
         "from skillopt.cli import main\nmain(['mcp'])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment())
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment()
+    )
     assert done.returncode == 2 and "pip install 'skillopt[mcp]'" in done.stderr

@@ -34,7 +34,11 @@ class Wire:
 
     def send(self, line: bytes | dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(line + b"\n" if isinstance(line, bytes) else json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
+        self.process.stdin.write(
+            line + b"\n"
+            if isinstance(line, bytes)
+            else json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n"
+        )
         self.process.stdin.flush()
 
     def answer(self, id: int) -> dict[str, Any]:
@@ -50,7 +54,12 @@ class Wire:
 def server(project: Path, *arguments: str) -> Iterator[Wire]:
     command = [sys.executable, "-m", "skillopt", "mcp", *arguments]
     process = subprocess.Popen(
-        command, cwd=project, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command,
+        cwd=project,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     try:
         yield Wire(process)
@@ -67,7 +76,11 @@ def server(project: Path, *arguments: str) -> Iterator[Wire]:
 
 
 def handshake(wire: Wire) -> dict[str, Any]:
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "by hand", "version": "1"}}
+    about = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "by hand", "version": "1"},
+    }
     wire.send({"id": 1, "method": "initialize", "params": about})
     said = wire.answer(1)
     wire.send({"method": "notifications/initialized"})
@@ -79,8 +92,20 @@ def test_garbage_unknown_notifications_and_unknown_methods_are_survived(tmp_path
         wire.send(b"not json at all")
         wire.send(b"\xff\xfe\x00 bytes")
         said = handshake(wire)
-        assert said["serverInfo"]["name"] == "skillopt" and "tools" in said["capabilities"] and "resources" in said["capabilities"]
-        for garbage in (b"", b"{", b"[]", b"null", b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "id": {}, "method": 3}', b"x" * 200_000):
+        assert (
+            said["serverInfo"]["name"] == "skillopt"
+            and "tools" in said["capabilities"]
+            and "resources" in said["capabilities"]
+        )
+        for garbage in (
+            b"",
+            b"{",
+            b"[]",
+            b"null",
+            b'{"jsonrpc": "2.0"}',
+            b'{"jsonrpc": "2.0", "id": {}, "method": 3}',
+            b"x" * 200_000,
+        ):
             wire.send(garbage)
         wire.send({"method": "notifications/nobody/knows", "params": {"a": 1}})
         wire.send({"method": "notifications/cancelled", "params": {"requestId": 4711, "reason": "never was"}})
@@ -93,7 +118,9 @@ def test_garbage_unknown_notifications_and_unknown_methods_are_survived(tmp_path
         assert wire.answer(3)["error"]["code"] == -32602
         wire.send({"id": 4, "method": "ping"})
         assert wire.answer(4)["result"] == {}
-        wire.send({"id": 5, "method": "tools/call", "params": {"name": "skillopt_list_configs", "arguments": {}}})
+        wire.send(
+            {"id": 5, "method": "tools/call", "params": {"name": "skillopt_list_configs", "arguments": {}}}
+        )
         assert wire.answer(5)["result"]["structuredContent"]["status"] == "ok"
     assert wire.process.returncode == 0
 
@@ -111,7 +138,11 @@ def test_a_signal_ends_a_server_whose_client_keeps_the_line_open(tmp_path: Path)
 def test_a_killed_server_takes_its_works_with_it_and_another_one_goes_on(tmp_path: Path) -> None:
     latency = seeded_latency(1, 0.04, 0.12)
     with LoopbackProvider.in_thread(world_answers(), latency=latency) as provider:
-        train = {"id": 2, "method": "tools/call", "params": {"name": "skillopt_train", "arguments": slow_train(provider)}}
+        train = {
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "skillopt_train", "arguments": slow_train(provider)},
+        }
         with server(tmp_path) as wire:
             handshake(wire)
             wire.send(train)

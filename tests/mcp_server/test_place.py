@@ -22,7 +22,9 @@ def test_a_named_project_beats_the_first_root_and_that_the_servers_own_folder(tm
     assert find_place(str(two), [one, two], tmp_path).project == two
 
 
-@pytest.mark.parametrize("folder", [Path("/"), Path(skillopt.__file__).parent, Path(skillopt.__file__).parent / "configs"])
+@pytest.mark.parametrize(
+    "folder", [Path("/"), Path(skillopt.__file__).parent, Path(skillopt.__file__).parent / "configs"]
+)
 def test_neither_the_package_nor_the_whole_machine_is_a_project(folder: Path) -> None:
     with pytest.raises(UsageError, match="is no project"):
         find_place(None, [], folder)
@@ -36,11 +38,19 @@ def test_a_project_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_roots_are_folders_of_this_machine(tmp_path: Path) -> None:
     spaced = tmp_path / "a b é"
     spaced.mkdir()
-    uris = ["https://example.com/", "file://elsewhere/x", (tmp_path / "gone").as_uri(), spaced.as_uri(), f"file://localhost{tmp_path}"]
+    uris = [
+        "https://example.com/",
+        "file://elsewhere/x",
+        (tmp_path / "gone").as_uri(),
+        spaced.as_uri(),
+        f"file://localhost{tmp_path}",
+    ]
     assert paths_of(uris) == [spaced, tmp_path]
 
 
-@pytest.mark.parametrize("path", ["/elsewhere/run", "../run", "link/run", "~/run", "~nobody-of-this-name/../../x"])
+@pytest.mark.parametrize(
+    "path", ["/elsewhere/run", "../run", "link/run", "~/run", "~nobody-of-this-name/../../x"]
+)
 def test_no_path_leads_out_of_the_project(tmp_path: Path, path: str) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -75,7 +85,9 @@ def test_a_name_too_long_for_a_folder_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_with_roots_works_in_the_first_and_writes_in_no_other_place(tmp_path: Path, mode: str) -> None:
+async def test_a_client_with_roots_works_in_the_first_and_writes_in_no_other_place(
+    tmp_path: Path, mode: str
+) -> None:
     root, elsewhere = tmp_path / "a root", tmp_path / "elsewhere"
     root.mkdir()
     elsewhere.mkdir()

@@ -20,7 +20,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a finished run and two skills; for reading only."""
     folder = tmp_path_factory.mktemp("project")
     out = folder / "outputs" / "one"
-    ended = run("train", "quickstart", "--quiet", "--num_epochs", "1", "--out_root", str(out), "--cfg-options", *SMALL)
+    ended = run(
+        "train", "quickstart", "--quiet", "--num_epochs", "1", "--out_root", str(out), "--cfg-options", *SMALL
+    )
     assert ended.code == 0, ended.err
     for place, name in ((".claude/skills", "brief writer"), ("skills", "reader")):
         (folder / place / name).mkdir(parents=True)
@@ -43,7 +45,10 @@ async def test_a_client_lists_and_reads_runs_and_skills(project: Path) -> None:
     assert json.loads(texts[f"{own}/summary"])["status"] == "finished"
     assert texts[f"{own}/best_skill"] == (project / "outputs/one/best_skill.md").read_text()
     assert "simulated" in texts[f"{own}/report"]
-    assert texts["skillopt://skills/brief%20writer"] == "# brief writer\n" and texts["skillopt://skills/reader"] == "# reader\n"
+    assert (
+        texts["skillopt://skills/brief%20writer"] == "# brief writer\n"
+        and texts["skillopt://skills/reader"] == "# reader\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +88,17 @@ def test_links_out_of_the_project_are_not_followed(project: Path, tmp_path: Path
 
 
 def test_a_best_skill_that_is_a_link_out_of_its_run_is_not_read(tmp_path: Path) -> None:
-    ended = run("train", "quickstart", "--quiet", "--num_epochs", "1", "--out_root", str(tmp_path / "p/outputs/r"), "--cfg-options", *SMALL)
+    ended = run(
+        "train",
+        "quickstart",
+        "--quiet",
+        "--num_epochs",
+        "1",
+        "--out_root",
+        str(tmp_path / "p/outputs/r"),
+        "--cfg-options",
+        *SMALL,
+    )
     assert ended.code == 0
     (tmp_path / "secret").write_text("a secret")
     best = tmp_path / "p/outputs/r/best_skill.md"

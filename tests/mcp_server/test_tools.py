@@ -32,7 +32,11 @@ def command_of(tool: Tool) -> Any:
 
 
 def spelled(option: Any) -> str:
-    return option.name if option.param_type_name == "argument" else max(option.opts, key=len).lstrip("-").replace("-", "_")
+    return (
+        option.name
+        if option.param_type_name == "argument"
+        else max(option.opts, key=len).lstrip("-").replace("-", "_")
+    )
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=[tool.name for tool in TOOLS])
@@ -47,7 +51,9 @@ def test_the_schema_of_a_tool_is_made_of_the_options_of_its_command(tool: Tool) 
         assert value["description"] == " ".join(option.help.split())
         assert (name in schema.get("required", [])) == option.required
     own = {name for name, option in options.items() if option.rich_help_panel is None and not option.hidden}
-    assert own - set(told) - set(tool.without) - FACE - {"help"} == set(), "decide in tools.py whether a model may use this option"
+    assert own - set(told) - set(tool.without) - FACE - {"help"} == set(), (
+        "decide in tools.py whether a model may use this option"
+    )
     assert set(tool.without) <= own and not set(tool.without) & set(told)
     assert schema["additionalProperties"] is False
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -55,8 +61,16 @@ def test_the_schema_of_a_tool_is_made_of_the_options_of_its_command(tool: Tool) 
 
 def test_types_and_choices_are_those_of_the_configuration() -> None:
     train = {spec.name: spec.schema["properties"] for spec in tool_specs()}["skillopt_train"]
-    kinds = {name: train[name]["type"] for name in ("batch_size", "use_gate", "budget", "cfg_options", "seed")}
-    assert kinds == {"batch_size": "integer", "use_gate": "boolean", "budget": "string", "cfg_options": "array", "seed": "integer"}
+    kinds = {
+        name: train[name]["type"] for name in ("batch_size", "use_gate", "budget", "cfg_options", "seed")
+    }
+    assert kinds == {
+        "batch_size": "integer",
+        "use_gate": "boolean",
+        "budget": "string",
+        "cfg_options": "array",
+        "seed": "integer",
+    }
     assert train["gate_metric"]["enum"] == ["hard", "soft", "mixed"]
     run = {spec.name: spec.schema["properties"] for spec in tool_specs()}["sleep_run"]
     assert run["scope"]["enum"] == ["invoked", "all"] and run["max_dollars"]["type"] == "number"
@@ -64,7 +78,9 @@ def test_types_and_choices_are_those_of_the_configuration() -> None:
 
 def test_what_changes_live_files_or_the_schedule_exists_only_when_it_was_switched_on() -> None:
     always = {spec.name for spec in tool_specs()}
-    assert always.isdisjoint({"sleep_adopt", "sleep_discard", "sleep_undo", "sleep_schedule", "sleep_unschedule"})
+    assert always.isdisjoint(
+        {"sleep_adopt", "sleep_discard", "sleep_undo", "sleep_schedule", "sleep_unschedule"}
+    )
     assert {spec.name for spec in tool_specs(["undo"])} - always == {"sleep_undo"}
     assert {spec.name for spec in tool_specs(["adopt"])} - always == {"sleep_adopt", "sleep_discard"}
     assert {spec.name for spec in tool_specs(["schedule"])} - always == {"sleep_schedule", "sleep_unschedule"}
@@ -72,7 +88,10 @@ def test_what_changes_live_files_or_the_schedule_exists_only_when_it_was_switche
 
 def test_no_tool_takes_a_key_or_a_program_to_start() -> None:
     words = ("key", "secret", "_path", "home")
-    taken = {name for spec in tool_specs(EVERYTHING) for name in spec.schema["properties"]} - {"data_path", "target_skill_path"}
+    taken = {name for spec in tool_specs(EVERYTHING) for name in spec.schema["properties"]} - {
+        "data_path",
+        "target_skill_path",
+    }
     assert [name for name in taken if any(word in name for word in words)] == []
 
 
@@ -87,10 +106,17 @@ def test_all_schemas_together_cost_a_model_little() -> None:
 
 def test_the_tools_are_known_without_the_mcp_package() -> None:
     program = (
-        "import sys\nfor name in ('mcp', 'mcp_types', 'uvicorn', 'starlette'): sys.modules[name] = None\n"
-        "from skillopt.mcp_server import tool_specs\nname, description, schema = tool_specs()[0]\nprint(name, schema['type'])"
+        "import sys\nfor name in ('mcp', 'mcp_types', 'uvicorn', 'starlette'): sys.modules[name] = None\nfrom"
+        " skillopt.mcp_server import tool_specs\nname, description, schema = tool_specs()[0]\nprint(name,"
+        " schema['type'])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={"PYTHONPATH": str(SRC)})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PYTHONPATH": str(SRC)},
+    )
     assert done.stdout == "sleep_status object\n", done.stderr
 
 
@@ -109,7 +135,11 @@ def test_a_setting_that_its_command_does_not_have_is_found_when_the_tools_are_ma
         ("skillopt_train", {"cfg_options": "a=1"}, "cfg_options takes a list"),
         ("skillopt_train", {"cfg_options": [1]}, "cfg_options takes a list of string"),
         ("skillopt_train", {"config": "a\0b"}, "NUL"),
-        ("skillopt_train", {"config": "x" * 10_000_000}, "config is longer than a text may be (10,000,000 characters"),
+        (
+            "skillopt_train",
+            {"config": "x" * 10_000_000},
+            "config is longer than a text may be (10,000,000 characters",
+        ),
         ("skillopt_train", {"config": "\ud800"}, "half of a character"),
         ("skillopt_train", {"project": "x" * 10_000_000}, "project takes the path of a folder"),
         ("skillopt_train", {"project": 3}, "project takes the path of a folder"),
@@ -127,11 +157,29 @@ def test_an_argument_that_cannot_be_used_is_named(name: str, given: dict[str, An
 def test_no_value_can_become_an_option() -> None:
     hostile = ["--version", "-q", "--out_root=/etc", "; rm -rf /", "$(id)", "a\nb", "--"]
     train = arguments_by_tool()["skillopt_train"].line({"config": hostile[0], "cfg_options": hostile}, "/p")
-    assert train == ["train", "--json", "--plain", "--config=--version", *(f"--cfg-options={one}" for one in hostile)]
+    assert train == [
+        "train",
+        "--json",
+        "--plain",
+        "--config=--version",
+        *(f"--cfg-options={one}" for one in hostile),
+    ]
     diff = arguments_by_tool()["skillopt_diff"].line({"a": "--version", "b": "-h"}, "/p")
     assert diff == ["diff", "--", "--version", "-h"]
-    adopt = arguments_by_tool()["sleep_adopt"].line({"proposal": "--all", "skill": ["-x"], "edit": [1, 2]}, "/p")
-    assert adopt == ["sleep", "adopt", "--json", "--project=/p", "--skill=-x", "--edit=1", "--edit=2", "--", "--all"]
+    adopt = arguments_by_tool()["sleep_adopt"].line(
+        {"proposal": "--all", "skill": ["-x"], "edit": [1, 2]}, "/p"
+    )
+    assert adopt == [
+        "sleep",
+        "adopt",
+        "--json",
+        "--project=/p",
+        "--skill=-x",
+        "--edit=1",
+        "--edit=2",
+        "--",
+        "--all",
+    ]
 
 
 def test_a_switch_is_said_when_it_is_on_and_a_setting_in_the_words_of_the_command_line() -> None:
@@ -140,7 +188,12 @@ def test_a_switch_is_said_when_it_is_on_and_a_setting_in_the_words_of_the_comman
     assert runs.line({"compare": False, "folders": ["a", "b"]}, "/p") == ["runs", "--json", "--", "a", "b"]
     assert arguments_by_tool()["skillopt_train"].line({"use_gate": False}, "/p")[-1] == "--use_gate=false"
     configs = next(tool for tool in TOOLS if tool.name == "skillopt_list_configs")
-    assert arguments_by_tool()[configs.name].line({}, "/p", configs.fixed) == ["list", "--json", "--", "configs"]
+    assert arguments_by_tool()[configs.name].line({}, "/p", configs.fixed) == [
+        "list",
+        "--json",
+        "--",
+        "configs",
+    ]
 
 
 def test_the_output_schema_is_one() -> None:

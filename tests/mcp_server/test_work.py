@@ -22,7 +22,10 @@ signal.signal(signal.SIGINT, lambda *_: (open(sys.argv[1], "w").write("closed"),
 print("ready", file=sys.stderr, flush=True)
 time.sleep(60)
 """
-DEAF = "import signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', file=sys.stderr, flush=True); time.sleep(60)"
+DEAF = (
+    "import signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', file=sys.stderr,"
+    " flush=True); time.sleep(60)"
+)
 
 
 async def started(code: str, *arguments: str, grace: float) -> asyncio.Future[Any]:
@@ -30,7 +33,15 @@ async def started(code: str, *arguments: str, grace: float) -> asyncio.Future[An
     ready = asyncio.Event()
     argv = [sys.executable, "-I", "-S", "-c", code, *arguments]
     running = asyncio.ensure_future(
-        run_process(argv, input=None, env=minimal_env(), cwd=None, timeout=60, grace=grace, heard=lambda data: ready.set())
+        run_process(
+            argv,
+            input=None,
+            env=minimal_env(),
+            cwd=None,
+            timeout=60,
+            grace=grace,
+            heard=lambda data: ready.set(),
+        )
     )
     await asyncio.wait_for(ready.wait(), 20)
     return running
@@ -80,7 +91,10 @@ async def heard(one: Work) -> list[str]:
 
 async def test_lines_are_told_as_they_come_and_an_overlong_one_is_cut(tmp_path: Path) -> None:
     shop = shop_of_code()
-    code = "import sys; sys.stderr.write('one\\ntw'); sys.stderr.flush(); sys.stderr.write('o\\n' + 'x' * 9000 + '\\n'); print(7)"
+    code = (
+        "import sys; sys.stderr.write('one\\ntw'); sys.stderr.flush(); sys.stderr.write('o\\n' + 'x' * 9000 +"
+        " '\\n'); print(7)"
+    )
     one = shop.start([code], tmp_path, is_long=False, environ=dict(os.environ))
     assert [line[:2000] for line in await heard(one)] == ["one", "two", "x" * 2000]
     assert one.finished is not None and one.finished.stdout == b"7\n"
@@ -125,15 +139,25 @@ async def test_a_work_begins_when_a_cancelled_one_of_its_project_has_closed(tmp_
     first = shop.start([POLITE, str(note)], tmp_path, is_long=True, environ=dict(os.environ))
     assert await asyncio.wait_for(anext(first.news()), 20) == "ready"
     shop.stop(first)
-    second = shop.start(["import sys; print(open(sys.argv[1]).read())", str(note)], tmp_path, is_long=True, environ=dict(os.environ))
+    second = shop.start(
+        ["import sys; print(open(sys.argv[1]).read())", str(note)],
+        tmp_path,
+        is_long=True,
+        environ=dict(os.environ),
+    )
     assert (await heard(second))[0].startswith("waiting for a cancelled work")
     assert second.finished is not None and second.finished.stdout == b"closed\n"
 
 
 async def test_silence_is_broken_by_a_sign_of_life(tmp_path: Path) -> None:
-    one = shop_of_code(heartbeat=0.1).start(["import time; time.sleep(0.5)"], tmp_path, is_long=False, environ=dict(os.environ))
+    one = shop_of_code(heartbeat=0.1).start(
+        ["import time; time.sleep(0.5)"], tmp_path, is_long=False, environ=dict(os.environ)
+    )
     assert (await heard(one))[0].startswith("still working")
 
 
 def test_a_work_is_this_program_without_a_shell() -> None:
-    assert program(["train", "$(id)"])[0] == sys.executable and program(["train", "$(id)"])[-2:] == ["train", "$(id)"]
+    assert program(["train", "$(id)"])[0] == sys.executable and program(["train", "$(id)"])[-2:] == [
+        "train",
+        "$(id)",
+    ]

@@ -1,4 +1,6 @@
-"""A real model really gets better: a whole `skillopt train` with two small models on this machine, judged on the sealed test."""
+"""A real model really gets better: a whole `skillopt train` with two small models on this machine, judged on
+the sealed test.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "house-formats"
 MINUTES = 30
 
 
-def test_a_half_billion_parameter_model_answers_better_with_the_skill_that_was_trained(test_models: Path, tmp_path: Path) -> None:
+def test_a_half_billion_parameter_model_answers_better_with_the_skill_that_was_trained(
+    test_models: Path, tmp_path: Path
+) -> None:
     target, optimizer = test_models / "qwen-0.5b.gguf", test_models / "qwen-1.5b.gguf"
     for path in (target, optimizer):
         if not path.exists():
@@ -25,7 +29,17 @@ def test_a_half_billion_parameter_model_answers_better_with_the_skill_that_was_t
     started = time.monotonic()
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "skillopt", "train", "--config", str(EXAMPLE / "train.yaml"), "--out_root", str(folder), "--plain"),
+            *(
+                sys.executable,
+                "-m",
+                "skillopt",
+                "train",
+                "--config",
+                str(EXAMPLE / "train.yaml"),
+                "--out_root",
+                str(folder),
+                "--plain",
+            ),
             *("--target_model", f"local:{target}", "--optimizer_model", f"local:{optimizer}"),
         ],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
@@ -39,9 +53,13 @@ def test_a_half_billion_parameter_model_answers_better_with_the_skill_that_was_t
     print(done.stdout)
     summary = json.loads((folder / "summary.json").read_text())
     comparison = summary["test"]["comparison"]
-    kinds = {row["kind"] for row in map(json.loads, (EXAMPLE / "tasks" / "test" / "tasks.jsonl").read_text().splitlines())}
+    kinds = {
+        row["kind"]
+        for row in map(json.loads, (EXAMPLE / "tasks" / "test" / "tasks.jsonl").read_text().splitlines())
+    }
     print(
-        f"{comparison['before']:.3f} to {comparison['after']:.3f} on {comparison['n']} tasks, p = {comparison['p']:.2g}, {minutes:.1f} min"
+        f"{comparison['before']:.3f} to {comparison['after']:.3f} on {comparison['n']} tasks, p ="
+        f" {comparison['p']:.2g}, {minutes:.1f} min"
     )
     assert summary["test"]["measured"]
     assert comparison["n"] >= 40

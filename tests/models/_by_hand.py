@@ -18,7 +18,9 @@ def by_the_world(entry: Entry) -> str:
     """What the simulated model says to a question as the index tells it."""
     return WORLD.answer(
         Request(
-            messages=tuple(Message(role=message["role"], content=message["content"]) for message in entry["messages"]),
+            messages=tuple(
+                Message(role=message["role"], content=message["content"]) for message in entry["messages"]
+            ),
             max_tokens=entry["max_tokens"],
             role=entry["role"],
             stage=entry.get("stage", "rollout"),
@@ -40,7 +42,12 @@ def questions(folder: Path) -> list[Entry]:
 
 def answer_all(desk: Path, answer: Callable[[Entry], str] = by_the_world) -> int:
     """Answer every open question; returns how many there were."""
-    open_ones = [(folder, entry) for folder in rounds(desk) for entry in questions(folder) if not (folder / entry["answer"]).exists()]
+    open_ones = [
+        (folder, entry)
+        for folder in rounds(desk)
+        for entry in questions(folder)
+        if not (folder / entry["answer"]).exists()
+    ]
     for folder, entry in open_ones:
         (folder / entry["answer"]).write_text(answer(entry) + "\n", encoding="utf-8")
     return len(open_ones)

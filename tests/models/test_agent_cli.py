@@ -22,13 +22,24 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a scrip
 
 def chat(tmp_path: Path, **more: Any) -> Model:
     options = {"path": str(stub(tmp_path)), **more.pop("options", {})}
-    spec = ModelSpec(**{"provider": "claude_cli", "name": "sonnet", "api_key": "sk-key", "timeout": 20.0, "options": options, **more})
+    spec = ModelSpec(
+        **{
+            "provider": "claude_cli",
+            "name": "sonnet",
+            "api_key": "sk-key",
+            "timeout": 20.0,
+            "options": options,
+            **more,
+        }
+    )
     made: Model = providers.get("claude_cli")(spec)
     return made
 
 
 def asking(*texts: str) -> Request:
-    turns = tuple(Message(role="user" if n % 2 == 0 else "assistant", content=text) for n, text in enumerate(texts))
+    turns = tuple(
+        Message(role="user" if n % 2 == 0 else "assistant", content=text) for n, text in enumerate(texts)
+    )
     return Request(messages=turns, max_tokens=50, role="optimizer", stage="analyst", place="p")
 
 
@@ -48,9 +59,16 @@ async def test_earlier_turns_are_told_before_the_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("word", "kind", "refused"),
-    [("CRASH", "spawn", True), ("GARBAGE", "parse", False), ("LOGGED-OUT-ERROR", "auth", True), ("LOGGED-OUT-TEXT", "auth", True)],
+    [
+        ("CRASH", "spawn", True),
+        ("GARBAGE", "parse", False),
+        ("LOGGED-OUT-ERROR", "auth", True),
+        ("LOGGED-OUT-TEXT", "auth", True),
+    ],
 )
-async def test_a_failure_has_its_kind_and_says_whether_it_can_have_cost(word: str, kind: str, refused: bool, tmp_path: Path) -> None:
+async def test_a_failure_has_its_kind_and_says_whether_it_can_have_cost(
+    word: str, kind: str, refused: bool, tmp_path: Path
+) -> None:
     with pytest.raises(ModelError) as caught:
         await chat(tmp_path).complete(asking(word))
     assert (caught.value.kind, caught.value.refused) == (kind, refused)
@@ -62,7 +80,9 @@ async def test_a_hanging_cli_is_a_timeout(tmp_path: Path) -> None:
     assert (caught.value.kind, caught.value.refused) == ("timeout", False)
 
 
-async def test_with_a_key_the_home_is_a_fresh_one_and_without_it_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_a_key_the_home_is_a_fresh_one_and_without_it_is_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "mine"))
     monkeypatch.setenv("CANARY", "canary-of-the-parent")
     keyed = json.loads((await chat(tmp_path).complete(asking("TELLS-ENV"))).text)

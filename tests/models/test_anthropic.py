@@ -24,14 +24,23 @@ HELLO = Request(
 )
 CACHED = {"type": "ephemeral"}
 BRIEF = [{"type": "text", "text": "Be brief.", "cache_control": CACHED}]
-GOLDEN = {"model": "claude-x", "max_tokens": 64, "system": BRIEF, "messages": [{"role": "user", "content": "Hello"}]}
+GOLDEN = {
+    "model": "claude-x",
+    "max_tokens": 64,
+    "system": BRIEF,
+    "messages": [{"role": "user", "content": "Hello"}],
+}
 ADD = Tool(name="add", description="Adds.", parameters={"type": "object"})
 PNG = Image(media_type="image/png", data="iVBORw0K")
 PNG_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}
 
 
 async def ask(
-    spec: ModelSpec, request: Request, answer: Answer | str = "Hi", wrong: Misbehaviour | None = None, path: str = ""
+    spec: ModelSpec,
+    request: Request,
+    answer: Answer | str = "Hi",
+    wrong: Misbehaviour | None = None,
+    path: str = "",
 ) -> tuple[Call, Reply]:
     """One call: as the loopback provider saw it, and its reply."""
     seen: list[Call] = []
@@ -71,7 +80,9 @@ async def test_unset_knobs_send_nothing_and_who_asks_stays_out_of_the_body() -> 
         ("reasoning_effort", "none", {"thinking": {"type": "disabled"}}),
     ],
 )
-async def test_each_knob_that_is_set_is_sent_as_this_api_names_it(knob: str, value: Any, sent: dict[str, Any]) -> None:
+async def test_each_knob_that_is_set_is_sent_as_this_api_names_it(
+    knob: str, value: Any, sent: dict[str, Any]
+) -> None:
     spec = replace(SPEC, **{knob: value})
     assert await body_of(spec) == {**GOLDEN, **sent}
     assert anthropic.PLUGIN(spec).fingerprint == {"provider": "anthropic", "model": "claude-x", knob: value}
@@ -121,7 +132,9 @@ async def test_the_stable_prefix_is_marked_for_the_prompt_cache_and_a_tool_conve
         ("claude-sonnet-4-5", "none", 64, {"type": "disabled"}),
     ],
 )
-async def test_an_effort_becomes_the_thinking_this_model_knows(name: str, effort: str, cap: int, thinking: Any) -> None:
+async def test_an_effort_becomes_the_thinking_this_model_knows(
+    name: str, effort: str, cap: int, thinking: Any
+) -> None:
     body = await body_of(replace(SPEC, name=name, reasoning_effort=effort), replace(HELLO, max_tokens=cap))
     assert body["thinking"] == thinking
     assert body.get("output_config") == ({"effort": effort} if thinking["type"] == "adaptive" else None)
@@ -129,7 +142,9 @@ async def test_an_effort_becomes_the_thinking_this_model_knows(name: str, effort
 
 async def test_a_cap_that_leaves_no_room_for_thinking_is_named_before_anything_is_sent() -> None:
     with pytest.raises(ModelError, match="max_completion_tokens") as caught:
-        await ask(replace(SPEC, name="claude-sonnet-4-5", reasoning_effort="low"), replace(HELLO, max_tokens=1_024))
+        await ask(
+            replace(SPEC, name="claude-sonnet-4-5", reasoning_effort="low"), replace(HELLO, max_tokens=1_024)
+        )
     assert (caught.value.kind, caught.value.refused) == ("contract", True)
 
 
@@ -175,17 +190,27 @@ async def test_neighbours_of_one_side_become_one_turn_and_empty_messages_none() 
         Message(role="user", content="one"),
         Message(role="assistant", content=""),
         Message(role="user", content="two", images=(PNG,)),
-    ) == [{"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}, PNG_BLOCK]}]
+    ) == [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}, PNG_BLOCK],
+        }
+    ]
 
 
-async def test_a_tool_conversation_uses_tool_blocks_and_joins_all_results_with_what_the_user_says_next() -> None:
+async def test_a_tool_conversation_uses_tool_blocks_and_joins_all_results_with_what_the_user_says_next() -> (
+    None
+):
     call = {"type": "tool_use", "name": "add", "input": {"a": 1}}
     assert await turns_of(
         Message(role="user", content="go"),
         Message(
             role="assistant",
             content="Adding.",
-            tool_calls=(ToolCall(id="c1", name="add", arguments='{"a": 1}'), ToolCall(id="c2", name="add", arguments="")),
+            tool_calls=(
+                ToolCall(id="c1", name="add", arguments='{"a": 1}'),
+                ToolCall(id="c2", name="add", arguments=""),
+            ),
         ),
         Message(role="tool", content="3", tool_call_id="c1"),
         Message(role="tool", content="", tool_call_id="c2", images=(PNG,)),
@@ -194,7 +219,11 @@ async def test_a_tool_conversation_uses_tool_blocks_and_joins_all_results_with_w
         {"role": "user", "content": "go"},
         {
             "role": "assistant",
-            "content": [{"type": "text", "text": "Adding."}, {**call, "id": "c1"}, {**call, "id": "c2", "input": {}}],
+            "content": [
+                {"type": "text", "text": "Adding."},
+                {**call, "id": "c1"},
+                {**call, "id": "c2", "input": {}},
+            ],
         },
         {
             "role": "user",
@@ -209,25 +238,42 @@ async def test_a_tool_conversation_uses_tool_blocks_and_joins_all_results_with_w
 
 async def test_tools_are_sent_with_their_schema() -> None:
     body = await body_of(SPEC, replace(HELLO, tools=(ADD,)))
-    assert body == {**GOLDEN, "tools": [{"name": "add", "description": "Adds.", "input_schema": {"type": "object"}}]}
+    assert body == {
+        **GOLDEN,
+        "tools": [{"name": "add", "description": "Adds.", "input_schema": {"type": "object"}}],
+    }
 
 
 async def test_earlier_tool_arguments_that_are_no_object_are_a_contract_error() -> None:
-    broken = Message(role="assistant", content="", tool_calls=(ToolCall(id="c1", name="add", arguments="{1"),))
+    broken = Message(
+        role="assistant", content="", tool_calls=(ToolCall(id="c1", name="add", arguments="{1"),)
+    )
     with pytest.raises(ModelError) as caught:
         await turns_of(Message(role="user", content="x"), broken)
     assert caught.value.kind == "contract"
 
 
 async def test_cached_input_is_part_of_the_input_tokens() -> None:
-    _, reply = await ask(SPEC, HELLO, Answer(text="Hi", input_tokens=100, output_tokens=3, cached=80, reasoning=1))
+    _, reply = await ask(
+        SPEC, HELLO, Answer(text="Hi", input_tokens=100, output_tokens=3, cached=80, reasoning=1)
+    )
     usage = Usage(input_tokens=100, output_tokens=3, cached_tokens=80, reasoning_tokens=1)
     assert reply == Reply(text="Hi", finish="stop", usage=usage, model="claude-x")
 
 
 async def test_input_written_to_the_cache_counts_as_input_that_was_not_cached() -> None:
-    usage = {"input_tokens": 5, "cache_creation_input_tokens": 70, "cache_read_input_tokens": 25, "output_tokens": 1}
-    body = {"content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn", "model": "claude-x", "usage": usage}
+    usage = {
+        "input_tokens": 5,
+        "cache_creation_input_tokens": 70,
+        "cache_read_input_tokens": 25,
+        "output_tokens": 1,
+    }
+    body = {
+        "content": [{"type": "text", "text": "x"}],
+        "stop_reason": "end_turn",
+        "model": "claude-x",
+        "usage": usage,
+    }
     _, reply = await ask(SPEC, HELLO, wrong=Misbehaviour.status(200, body=body))
     assert reply.usage == Usage(input_tokens=100, output_tokens=1, cached_tokens=25)
 
@@ -255,9 +301,18 @@ async def test_thinking_is_not_part_of_the_answer_and_tool_calls_are() -> None:
         {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},
         {"type": "text", "text": "B"},
     ]
-    body = {"content": blocks, "stop_reason": "tool_use", "model": "claude-x", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    body = {
+        "content": blocks,
+        "stop_reason": "tool_use",
+        "model": "claude-x",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
     _, reply = await ask(SPEC, HELLO, wrong=Misbehaviour.status(200, body=body))
-    assert (reply.text, reply.finish, reply.tool_calls) == ("AB", "tool_calls", (ToolCall(id="c1", name="add", arguments='{"a": 1}'),))
+    assert (reply.text, reply.finish, reply.tool_calls) == (
+        "AB",
+        "tool_calls",
+        (ToolCall(id="c1", name="add", arguments='{"a": 1}'),),
+    )
 
 
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])

@@ -25,10 +25,22 @@ from skillopt.models._structured import AskedAgain
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 KEY = "azure-key-0123456789"
-SPEC = ModelSpec(provider="azure", name="my deployment", base_url="https://acme.openai.azure.com", api_key=KEY)
+SPEC = ModelSpec(
+    provider="azure", name="my deployment", base_url="https://acme.openai.azure.com", api_key=KEY
+)
 TOKENS = replace(SPEC, api_key=None, options={"auth_mode": "azure_cli"})
-HELLO = Request(messages=(Message(role="user", content="Hello"),), max_tokens=64, role="target", stage="rollout", place="p/1")
-GOLDEN = {"model": "my deployment", "messages": [{"role": "user", "content": "Hello"}], "max_completion_tokens": 64}
+HELLO = Request(
+    messages=(Message(role="user", content="Hello"),),
+    max_tokens=64,
+    role="target",
+    stage="rollout",
+    place="p/1",
+)
+GOLDEN = {
+    "model": "my deployment",
+    "messages": [{"role": "user", "content": "Hello"}],
+    "max_completion_tokens": 64,
+}
 TOOL = Tool(name="f", description="F.", parameters={"type": "object"})
 CLASSIC = "/openai/deployments/my%20deployment/chat/completions?api-version="
 
@@ -45,7 +57,9 @@ class Tokens:
         return Token(value=f"entra-token-{self.fetched}", expires_at=time.time() + self.seconds)
 
 
-async def ask(spec: ModelSpec, *, path: str = "", source: Tokens | None = None, request: Request = HELLO) -> Call:
+async def ask(
+    spec: ModelSpec, *, path: str = "", source: Tokens | None = None, request: Request = HELLO
+) -> Call:
     """One call, as the loopback provider saw it."""
     seen: list[Call] = []
 
@@ -63,27 +77,43 @@ async def ask(spec: ModelSpec, *, path: str = "", source: Tokens | None = None, 
 
 
 def credentials(call: Call) -> dict[str, str]:
-    return {name: call.headers[name] for name in ("authorization", "api-key", "x-api-key") if name in call.headers}
+    return {
+        name: call.headers[name] for name in ("authorization", "api-key", "x-api-key") if name in call.headers
+    }
 
 
 @pytest.mark.parametrize("path", ["", "/", "/openai", "/openai/"])
 async def test_an_api_key_goes_into_azures_header_to_the_deployments_own_path(path: str) -> None:
     call = await ask(SPEC, path=path)
-    assert (call.path, call.body, credentials(call)) == (f"{CLASSIC}2024-12-01-preview", GOLDEN, {"api-key": KEY})
+    assert (call.path, call.body, credentials(call)) == (
+        f"{CLASSIC}2024-12-01-preview",
+        GOLDEN,
+        {"api-key": KEY},
+    )
 
 
 async def test_a_chosen_api_version_is_used() -> None:
-    assert (await ask(replace(SPEC, options={"api_version": "2025-04-01-preview"}))).path == f"{CLASSIC}2025-04-01-preview"
+    assert (
+        await ask(replace(SPEC, options={"api_version": "2025-04-01-preview"}))
+    ).path == f"{CLASSIC}2025-04-01-preview"
 
 
 async def test_the_newer_address_has_no_version_and_no_deployment_in_its_path() -> None:
     call = await ask(SPEC, path="/openai/v1/")
-    assert (call.path, call.body, credentials(call)) == ("/openai/v1/chat/completions", GOLDEN, {"api-key": KEY})
+    assert (call.path, call.body, credentials(call)) == (
+        "/openai/v1/chat/completions",
+        GOLDEN,
+        {"api-key": KEY},
+    )
 
 
 async def test_openai_compatible_uses_the_endpoint_as_a_base_url() -> None:
     call = await ask(replace(SPEC, options={"auth_mode": "openai_compatible"}), path="/v1")
-    assert (call.path, call.body, credentials(call)) == ("/v1/chat/completions", GOLDEN, {"authorization": f"Bearer {KEY}"})
+    assert (call.path, call.body, credentials(call)) == (
+        "/v1/chat/completions",
+        GOLDEN,
+        {"authorization": f"Bearer {KEY}"},
+    )
 
 
 async def test_a_deployment_named_after_a_responses_model_is_asked_there() -> None:
@@ -92,7 +122,9 @@ async def test_a_deployment_named_after_a_responses_model_is_asked_there() -> No
     reasoning = replace(SPEC, name="gpt-5.5")
     with_tools = replace(HELLO, tools=(TOOL,))
     assert (await ask(reasoning, path="/openai/v1", request=with_tools)).api == "responses"
-    assert (await ask(reasoning, request=with_tools)).api == "chat"  # the versioned address of old knows no other
+    assert (
+        await ask(reasoning, request=with_tools)
+    ).api == "chat"  # the versioned address of old knows no other
 
 
 async def test_a_token_is_sent_as_a_bearer_and_no_key_beside_it() -> None:
@@ -138,7 +170,10 @@ def test_azure_hosts_of_every_cloud_may_have_one(endpoint: str) -> None:
 
 
 def test_without_a_mode_a_known_key_is_used_and_else_the_azure_cli() -> None:
-    assert azure.PLUGIN(replace(SPEC, base_url="https://gateway.example")).endpoint == "https://gateway.example:443"
+    assert (
+        azure.PLUGIN(replace(SPEC, base_url="https://gateway.example")).endpoint
+        == "https://gateway.example:443"
+    )
     with pytest.raises(ConfigError, match="only to Azure"):  # so it is a token that would be sent
         azure.PLUGIN(replace(SPEC, base_url="https://gateway.example", api_key=None))
 
@@ -175,7 +210,10 @@ async def test_a_token_is_fetched_once_for_many_calls_and_again_before_it_ends()
 
 async def refusing(refused: Callable[[Call], bool], source: Tokens, times: int = 1) -> LoopbackProvider:
     """A server that answers 401 to some calls, asked through the stack that asks again."""
-    behave = lambda call: Misbehaviour.status(401, body=f"no {call.headers['authorization']}") if refused(call) else None  # noqa: E731
+
+    def behave(call):
+        return Misbehaviour.status(401, body=f"no {call.headers['authorization']}") if refused(call) else None
+
     async with LoopbackProvider(lambda _: "ok", behave=behave) as server:
         model = azure.build(replace(TOKENS, base_url=server.url), token_source=source)
         try:
@@ -198,7 +236,9 @@ async def test_each_token_that_worked_may_be_renewed_later() -> None:
     assert ([entry.status for entry in server.log], source.fetched) == ([200, 401, 200, 200, 401, 200], 3)
 
 
-async def test_a_login_that_is_refused_for_good_is_asked_once_more_and_ends_as_auth_without_showing_a_token() -> None:
+async def test_a_login_that_is_refused_for_good_is_asked_once_more_and_ends_as_auth_without_showing_a_token() -> (
+    None
+):
     source = Tokens()
     with pytest.raises(ModelError) as caught:
         await refusing(lambda _: True, source)
@@ -218,7 +258,9 @@ async def test_the_azure_cli_is_asked_for_a_token_of_the_scope_and_sees_none_of_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "planted")
-    printed = json.dumps({"accessToken": "from-az", "expires_on": 1_900_000_000, "expiresOn": "2000-01-01 00:00:00.000000"})
+    printed = json.dumps(
+        {"accessToken": "from-az", "expires_on": 1_900_000_000, "expiresOn": "2000-01-01 00:00:00.000000"}
+    )
     program = f"echo \"$@\" > {tmp_path}/argv; env > {tmp_path}/env; echo '{printed}'"
     token = await from_azure_cli("azure:m", "https://scope/.default", program=stub_az(tmp_path, program))()
     assert (token.value, token.expires_at) == ("from-az", 1_900_000_000.0)
@@ -251,7 +293,9 @@ async def test_the_local_time_that_an_older_azure_cli_prints_is_read(tmp_path: P
         ("exit 3", "failed: 3"),
     ],
 )
-async def test_an_azure_cli_without_a_login_is_a_dead_login_with_the_remedy(tmp_path: Path, program: str, said: str) -> None:
+async def test_an_azure_cli_without_a_login_is_a_dead_login_with_the_remedy(
+    tmp_path: Path, program: str, said: str
+) -> None:
     with pytest.raises(ModelError, match="az login") as caught:
         await from_azure_cli("azure:m", "s", program=stub_az(tmp_path, program))()
     assert (caught.value.kind, caught.value.refused) == ("auth", True)
@@ -277,21 +321,27 @@ async def app_service(handler: Callable[[web.BaseRequest], Any]) -> AsyncIterato
 
 
 @pytest.mark.parametrize("client_id", [None, "1234"])
-async def test_a_managed_identity_gives_a_token_through_azure_identity(client_id: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_managed_identity_gives_a_token_through_azure_identity(
+    client_id: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("azure.identity", reason="the extra 'azure' is not installed")
     asked: list[Any] = []
 
     async def handler(request: web.BaseRequest) -> web.Response:
         asked.append(dict(request.query))
         ends = str(int(time.time()) + 3600)
-        return web.json_response({"access_token": "from-identity", "expires_on": ends, "token_type": "Bearer", "resource": "r"})
+        return web.json_response(
+            {"access_token": "from-identity", "expires_on": ends, "token_type": "Bearer", "resource": "r"}
+        )
 
     async with app_service(handler) as url:
         monkeypatch.setenv("IDENTITY_ENDPOINT", url)
         monkeypatch.setenv("IDENTITY_HEADER", "h")
         for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
             monkeypatch.delenv(name)
-        token = await from_managed_identity("azure:m", "https://cognitiveservices.azure.com/.default", client_id)()
+        token = await from_managed_identity(
+            "azure:m", "https://cognitiveservices.azure.com/.default", client_id
+        )()
     assert token.value == "from-identity"
     assert token.expires_at > time.time() + 3000
     assert asked[0]["resource"] == "https://cognitiveservices.azure.com"

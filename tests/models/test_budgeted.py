@@ -18,11 +18,23 @@ from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
 from skillopt.models._budgeted import Budgeted
 from skillopt.models._prices import Price
 
-PRICE = Price(input=Fraction(3, 10**6), output=Fraction(15, 10**6), cached=Fraction(3, 10**7), source="test", date=date(2026, 1, 1))
+PRICE = Price(
+    input=Fraction(3, 10**6),
+    output=Fraction(15, 10**6),
+    cached=Fraction(3, 10**7),
+    source="test",
+    date=date(2026, 1, 1),
+)
 
 
 def question(text: str = "x" * 3000, cap: int = 100, **more: Any) -> Request:
-    return Request(messages=(Message(role="user", content=text, **more),), max_tokens=cap, role="target", stage="rollout", place="p")
+    return Request(
+        messages=(Message(role="user", content=text, **more),),
+        max_tokens=cap,
+        role="target",
+        stage="rollout",
+        place="p",
+    )
 
 
 class Journal:
@@ -95,7 +107,9 @@ async def test_it_settles_at_what_the_provider_reports_with_its_cached_tokens() 
     model, _, journal, ledger = paying(used(900, 20, cached=500))
     await model.complete(question())
     assert journal.closed[0][:2] == ("settled", ledger.spent)
-    assert ledger.spent == Amount(calls=1, tokens=920, usd=400 * PRICE.input + 500 * PRICE.cached + 20 * PRICE.output)
+    assert ledger.spent == Amount(
+        calls=1, tokens=920, usd=400 * PRICE.input + 500 * PRICE.cached + 20 * PRICE.output
+    )
 
 
 async def test_non_ascii_text_is_counted_in_bytes() -> None:
@@ -110,7 +124,11 @@ async def test_tools_and_images_are_reserved_for() -> None:
     await model.complete(plain)
     await model.complete(question("", images=(Image(media_type="image/png", data="A" * 10),)))
     tool = Tool(name="t", description="d" * 3000, parameters={})
-    await model.complete(Request(messages=plain.messages, tools=(tool,), max_tokens=100, role="target", stage="rollout", place="p"))
+    await model.complete(
+        Request(
+            messages=plain.messages, tools=(tool,), max_tokens=100, role="target", stage="rollout", place="p"
+        )
+    )
     none, image, described = (reserved.tokens for reserved in journal.opened)
     assert image >= none + 2000
     assert described >= none + 1000

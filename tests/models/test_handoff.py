@@ -19,7 +19,11 @@ from skillopt.models._model import Model, ModelSpec
 from skillopt.models._rounds import Handed, Rounds
 from skillopt.models._shape import misfits
 
-SCHEMA = {"type": "object", "properties": {"edits": {"type": "array"}, "reasoning": {"type": "string"}}, "required": ["edits"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"edits": {"type": "array"}, "reasoning": {"type": "string"}},
+    "required": ["edits"],
+}
 FREE = Request(
     messages=(Message(role="system", content="Be brief."), Message(role="user", content="What is 6 * 7?")),
     max_tokens=64,
@@ -38,7 +42,9 @@ def put(desk: Desk, request: Request) -> tuple[Path, dict[str, Any]]:
 
 
 def by_hand(tmp_path: Path, **settings: Any) -> Model:
-    model: Model = providers.get("handoff")(ModelSpec(provider="handoff", name="handoff", options={"folder": str(tmp_path)}, **settings))
+    model: Model = providers.get("handoff")(
+        ModelSpec(provider="handoff", name="handoff", options={"folder": str(tmp_path)}, **settings)
+    )
     return model
 
 
@@ -53,7 +59,9 @@ async def test_a_question_becomes_a_page_and_the_file_beside_it_the_reply(tmp_pa
     assert "What is 6 * 7?" in page
     assert entry["answer"] in page
     (folder / entry["answer"]).write_text("\n42\n")
-    assert await by_hand(tmp_path).complete(FREE) == Reply(text="42", finish="stop", usage=None, model="handoff")
+    assert await by_hand(tmp_path).complete(FREE) == Reply(
+        text="42", finish="stop", usage=None, model="handoff"
+    )
 
 
 def test_the_page_shows_the_schema_and_never_which_split_a_target_works_on(tmp_path: Path) -> None:
@@ -76,10 +84,15 @@ def test_the_page_shows_the_schema_and_never_which_split_a_target_works_on(tmp_p
         (b'```json\n{"edits": []}\n```', "is no JSON"),
         (b"[]", "the answer must be of type object"),
         (b'{"reasoning": "none"}', "the answer has no field 'edits'"),
-        (b'{"edits": {}, "reasoning": 3}', "the answer.edits must be of type array; the answer.reasoning must be of type string"),
+        (
+            b'{"edits": {}, "reasoning": 3}',
+            "the answer.edits must be of type array; the answer.reasoning must be of type string",
+        ),
     ],
 )
-def test_an_answer_that_does_not_fit_is_named_and_not_used(tmp_path: Path, content: bytes, complaint: str) -> None:
+def test_an_answer_that_does_not_fit_is_named_and_not_used(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
     desk = Desk(tmp_path)
     folder, entry = put(desk, SHAPED)
     (folder / entry["answer"]).write_bytes(content)
@@ -93,7 +106,9 @@ def test_an_answer_with_a_byte_order_mark_and_further_fields_is_read(tmp_path: P
     desk = Desk(tmp_path)
     folder, entry = put(desk, SHAPED)
     (folder / entry["answer"]).write_bytes('\ufeff{"edits": [], "mood": "ä"}'.encode())
-    assert desk.look(SHAPED) == Reply(text='{"edits": [], "mood": "ä"}', finish="stop", usage=None, model="handoff")
+    assert desk.look(SHAPED) == Reply(
+        text='{"edits": [], "mood": "ä"}', finish="stop", usage=None, model="handoff"
+    )
 
 
 def test_the_answer_to_a_page_that_was_changed_is_refused_until_it_is_taken_away(tmp_path: Path) -> None:
@@ -132,7 +147,10 @@ def test_a_question_is_asked_once_and_new_ones_make_a_new_round(tmp_path: Path) 
     desk = Desk(tmp_path)
     desk.publish([FREE, SHAPED, SHAPED])
     assert [len(questions(folder)) for folder in rounds(tmp_path)] == [1, 1]
-    assert [place.rpartition("/")[2] for place in desk.open_rounds([FREE, SHAPED])] == ["round-001 (1 open)", "round-002 (1 open)"]
+    assert [place.rpartition("/")[2] for place in desk.open_rounds([FREE, SHAPED])] == [
+        "round-001 (1 open)",
+        "round-002 (1 open)",
+    ]
 
 
 def test_a_round_that_was_being_written_when_the_process_died_is_no_round(tmp_path: Path) -> None:
@@ -147,7 +165,14 @@ def test_a_round_that_was_being_written_when_the_process_died_is_no_round(tmp_pa
 
 def test_the_same_question_at_another_place_or_draw_is_another_question(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    desk.publish([FREE, replace(FREE, draw=1), replace(FREE, place="rollout/abc.1/0"), replace(FREE, stage="selection")])
+    desk.publish(
+        [
+            FREE,
+            replace(FREE, draw=1),
+            replace(FREE, place="rollout/abc.1/0"),
+            replace(FREE, stage="selection"),
+        ]
+    )
     assert len(questions(tmp_path / "round-001")) == 3  # a rollout that two stages need is one
 
 
@@ -156,7 +181,9 @@ async def test_tools_are_called_in_the_answer(tmp_path: Path) -> None:
     request = replace(FREE, tools=(tool,))
     folder, entry = put(Desk(tmp_path), request)
     assert '"name": "look"' in (folder / entry["page"]).read_text()
-    (folder / entry["answer"]).write_text('{"content": "", "tool_calls": [{"name": "look", "arguments": {"at": "ä"}}]}')
+    (folder / entry["answer"]).write_text(
+        '{"content": "", "tool_calls": [{"name": "look", "arguments": {"at": "ä"}}]}'
+    )
     reply = await by_hand(tmp_path).complete(request)
     assert [(call.name, call.arguments) for call in reply.tool_calls] == [("look", '{"at": "ä"}')]
     assert reply.finish == "tool_calls"
@@ -167,14 +194,18 @@ async def test_tools_are_called_in_the_answer(tmp_path: Path) -> None:
 def test_images_lie_beside_the_page(tmp_path: Path) -> None:
     image = Image(media_type="image/png", data="iVBORw0KGgo=")
     desk = Desk(tmp_path)
-    folder, entry = put(desk, replace(FREE, messages=(Message(role="user", content="What is this?", images=(image,)),)))
+    folder, entry = put(
+        desk, replace(FREE, messages=(Message(role="user", content="What is this?", images=(image,)),))
+    )
     (name,) = entry["images"]
     assert (folder / name).read_bytes() == b"\x89PNG\r\n\x1a\n"
     assert name in (folder / entry["page"]).read_text()
     assert desk.strays() == []
 
 
-@pytest.mark.parametrize("settings", [{"temperature": 0.5}, {"seed": 3}, {"reasoning_effort": "high"}, {"api_key": "k"}])
+@pytest.mark.parametrize(
+    "settings", [{"temperature": 0.5}, {"seed": 3}, {"reasoning_effort": "high"}, {"api_key": "k"}]
+)
 def test_a_setting_that_nobody_would_follow_is_refused(tmp_path: Path, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="handoff has no"):
         by_hand(tmp_path, **settings)
@@ -182,7 +213,9 @@ def test_a_setting_that_nobody_would_follow_is_refused(tmp_path: Path, settings:
 
 def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no option 'folders'"):
-        providers.get("handoff")(ModelSpec(provider="handoff", name="handoff", options={"folders": str(tmp_path)}))
+        providers.get("handoff")(
+            ModelSpec(provider="handoff", name="handoff", options={"folders": str(tmp_path)})
+        )
 
 
 async def test_a_round_is_complete_only_when_nothing_else_is_under_way(tmp_path: Path) -> None:
@@ -233,7 +266,14 @@ async def test_an_answer_that_comes_while_others_work_is_taken_without_another_r
 @pytest.mark.parametrize(
     ("value", "schema", "expected"),
     [
-        ({"a": 1}, {"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "properties": {"a": {"type": "string"}}}}}, "the answer.a"),
+        (
+            {"a": 1},
+            {
+                "$ref": "#/$defs/A",
+                "$defs": {"A": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            },
+            "the answer.a",
+        ),
         ([1, "x"], {"type": "array", "items": {"type": "integer"}}, "the answer[1] must be of type integer"),
         (True, {"type": "integer"}, "must be of type integer"),
         (1, {"type": "number"}, None),
@@ -242,7 +282,11 @@ async def test_an_answer_that_comes_while_others_work_is_taken_without_another_r
         ("add", {"enum": ["append", "delete"]}, "must be one of 'append', 'delete'"),
         ("b", {"const": "a"}, "must be 'a'"),
         ({"a": 1, "b": 2}, {"properties": {"a": {}}, "additionalProperties": False}, "unknown field 'b'"),
-        ({"a": 1, "b": 2}, {"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, "the answer.b must be of type string"),
+        (
+            {"a": 1, "b": 2},
+            {"properties": {"a": {}}, "additionalProperties": {"type": "string"}},
+            "the answer.b must be of type string",
+        ),
         ({"a": 1}, {"allOf": [{"required": ["b"]}]}, "has no field 'b'"),
     ],
 )

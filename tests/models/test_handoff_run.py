@@ -1,4 +1,6 @@
-"""A whole training run answered by hand: few rounds, the same result as asked directly, and nothing lost whenever it is stopped."""
+"""A whole training run answered by hand: few rounds, the same result as asked directly, and nothing lost
+whenever it is stopped.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,20 @@ from skillopt.store.run import read_events
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 SMALL = (
-    *("env.train_cases=24", "env.val_cases=12", "env.test_cases=8", "evaluation.repeats=1", "gradient.minibatch_size=3"),
-    *("train.batch_size=12", "train.num_epochs=1", "gradient.failure_only=true", "optimizer.salvage=false", "train.seed=2"),
+    *(
+        "env.train_cases=24",
+        "env.val_cases=12",
+        "env.test_cases=8",
+        "evaluation.repeats=1",
+        "gradient.minibatch_size=3",
+    ),
+    *(
+        "train.batch_size=12",
+        "train.num_epochs=1",
+        "gradient.failure_only=true",
+        "optimizer.salvage=false",
+        "train.seed=2",
+    ),
 )
 NARROW = ("env.workers=2", "gradient.analyst_workers=1")
 """Ceilings that would need many rounds if they held for questions by hand."""
@@ -54,7 +68,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, st
     return folder, waited, skill
 
 
-async def test_a_run_is_answered_in_at_most_stages_times_steps_rounds(undisturbed: tuple[Path, int, str], tmp_path: Path) -> None:
+async def test_a_run_is_answered_in_at_most_stages_times_steps_rounds(
+    undisturbed: tuple[Path, int, str], tmp_path: Path
+) -> None:
     """And ends with the verdicts and the skill of a run in which the same model was asked directly."""
     folder, waited, skill = undisturbed
     direct = await run(job("world:noise=0"), tmp_path)
@@ -71,7 +87,9 @@ def verdicts(folder: Path) -> list[tuple[str, str, float | None]]:
 
 def test_a_round_holds_everything_that_can_be_asked(undisturbed: tuple[Path, int, str]) -> None:
     """Two workers and one analyst, and yet whole stages at once."""
-    baseline, first, reflection, *_ = [len(questions(folder)) for folder in rounds(undisturbed[0] / "handoff")]
+    baseline, first, reflection, *_ = [
+        len(questions(folder)) for folder in rounds(undisturbed[0] / "handoff")
+    ]
     assert baseline == 12
     assert first == 12 + 8  # the first batch, and the sealed test of the seed beside it
     assert reflection > 1
@@ -79,7 +97,12 @@ def test_a_round_holds_everything_that_can_be_asked(undisturbed: tuple[Path, int
 
 def test_waiting_costs_nothing_and_spoils_nothing(undisturbed: tuple[Path, int, str]) -> None:
     folder, waited, _ = undisturbed
-    rows = [row for event in read_events(folder / "events.jsonl") if isinstance(event, StageClosed) for row in event.rows]
+    rows = [
+        row
+        for event in read_events(folder / "events.jsonl")
+        if isinstance(event, StageClosed)
+        for row in event.rows
+    ]
     assert rows
     assert [row for row in rows if row.invalid] == []
     with database_of(folder) as database:
@@ -115,7 +138,9 @@ async def test_what_is_open_or_wrong_is_named_and_the_rest_is_used(tmp_path: Pat
     assert len(rounds(folder / "handoff")) == 2
 
 
-async def test_an_answer_that_does_not_fit_its_schema_burns_no_step(undisturbed: tuple[Path, int, str], tmp_path: Path) -> None:
+async def test_an_answer_that_does_not_fit_its_schema_burns_no_step(
+    undisturbed: tuple[Path, int, str], tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
 
     def careless(entry: Entry) -> str:
@@ -137,7 +162,9 @@ async def test_an_answer_that_does_not_fit_its_schema_burns_no_step(undisturbed:
 
 
 async def test_an_optimizer_by_hand_is_asked_everything_a_slow_target_gives_rise_to(tmp_path: Path) -> None:
-    """The first minibatch could be studied long before the last rollout is in; its question waits for the others."""
+    """The first minibatch could be studied long before the last rollout is in; its question waits for the
+    others.
+    """
     answers = world_answers()
 
     def trickle(call: Call) -> Answer:
@@ -146,7 +173,12 @@ async def test_an_optimizer_by_hand_is_asked_everything_a_slow_target_gives_rise
         return Answer(text=text, latency=0.15 * (call.index % 5))
 
     async with LoopbackProvider(trickle) as provider:
-        options = [f"model.target=compatible:m@{provider.base_url}", "model.optimizer=handoff", *SMALL, "env.workers=4"]
+        options = [
+            f"model.target=compatible:m@{provider.base_url}",
+            "model.optimizer=handoff",
+            *SMALL,
+            "env.workers=4",
+        ]
         with pytest.raises(AnswersWanted):
             await run(make_job(options), tmp_path / "run")
     (folder,) = rounds(tmp_path / "run" / "handoff")
@@ -157,10 +189,14 @@ async def test_an_optimizer_by_hand_is_asked_everything_a_slow_target_gives_rise
 
 
 @pytest.mark.parametrize("by_hand_first", [True, False])
-async def test_a_target_by_hand_beside_another_is_asked_everything_and_holds_nobody_up(tmp_path: Path, by_hand_first: bool) -> None:
+async def test_a_target_by_hand_beside_another_is_asked_everything_and_holds_nobody_up(
+    tmp_path: Path, by_hand_first: bool
+) -> None:
     async with LoopbackProvider(world_answers()) as provider:
         models = ["handoff", f"compatible:m@{provider.base_url}"][:: 1 if by_hand_first else -1]
-        jobs = [make_job([f"model.target={model}", "model.optimizer=world", *SMALL, *NARROW]) for model in models]
+        jobs = [
+            make_job([f"model.target={model}", "model.optimizer=world", *SMALL, *NARROW]) for model in models
+        ]
         targets = [api.Target.of(one.config) for one in jobs]
         skills = {"good": Document("# Good\n"), "bad": Document("# Bad\n")}
         found = await api.matrix(jobs[0], skills, ["val"], tmp_path, targets=targets)
@@ -175,7 +211,10 @@ async def test_a_target_by_hand_beside_another_is_asked_everything_and_holds_nob
 def test_a_credential_never_comes_onto_the_desk(tmp_path: Path) -> None:
     secret = "sk-planted-0123456789"
     tasks = tmp_path / "tasks.jsonl"
-    rows = [{"id": str(n), "question": f"What is {n} + {n}? The key is {secret}.", "answer": str(n + n)} for n in range(10)]
+    rows = [
+        {"id": str(n), "question": f"What is {n} + {n}? The key is {secret}.", "answer": str(n + n)}
+        for n in range(10)
+    ]
     tasks.write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "skill.md").write_text("# Sums\n")
     done = train(
@@ -199,14 +238,24 @@ def test_a_credential_never_comes_onto_the_desk(tmp_path: Path) -> None:
 def train(cwd: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """`skillopt train` with a target by hand, as a process."""
     command = [sys.executable, "-m", "skillopt", "train", "--out_root", "run", "--target_model", "handoff"]
-    return subprocess.run([*command, *arguments], cwd=cwd, env=clean(environ), capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=cwd,
+        env=clean(environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def clean(environ: dict[str, str]) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **environ}
 
 
-def test_killed_at_any_moment_the_same_command_goes_on(undisturbed: tuple[Path, int, str], tmp_path: Path) -> None:
+def test_killed_at_any_moment_the_same_command_goes_on(
+    undisturbed: tuple[Path, int, str], tmp_path: Path
+) -> None:
     """Real processes: each round is first killed at some moment and then run to its end, with exit code 5."""
     options = [part for option in ("env.name=world", *SMALL) for part in ("--cfg-options", option)]
     arguments = [
@@ -223,11 +272,25 @@ def test_killed_at_any_moment_the_same_command_goes_on(undisturbed: tuple[Path, 
     ]
     folder = tmp_path / "run"
     for delay in (0.8, 1.1):
-        victim = subprocess.Popen([*arguments, *options], cwd=tmp_path, env=clean({}), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        victim = subprocess.Popen(
+            [*arguments, *options],
+            cwd=tmp_path,
+            env=clean({}),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         time.sleep(delay)
         victim.kill()
         victim.wait()
-        done = subprocess.run([*arguments, *options], cwd=tmp_path, env=clean({}), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [*arguments, *options],
+            cwd=tmp_path,
+            env=clean({}),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == AnswersWanted.exit_code == 5, done.stderr
         assert "run the same command again" in done.stderr
         assert answer_all(folder / "handoff") > 0

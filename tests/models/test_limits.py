@@ -1,4 +1,6 @@
-"""The limiter: slower after a refusal, patient with what passes, first come first served, and deaf once it is closed."""
+"""The limiter: slower after a refusal, patient with what passes, first come first served, and deaf once it is
+closed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ NO_PAUSE = Retry(attempts=6, seconds=100.0, first_delay=0.0, longest_delay=0.0)
 
 
 def ask(place: str = "p", role: Role = "target", *, background: bool = False) -> Request:
-    return Request(messages=(Message(role="user", content="?"),), max_tokens=1, role=role, stage="s", place=place, background=background)
+    return Request(
+        messages=(Message(role="user", content="?"),),
+        max_tokens=1,
+        role=role,
+        stage="s",
+        place=place,
+        background=background,
+    )
 
 
 def error(kind: Kind, retry_after: float | None = None) -> ModelError:
@@ -149,7 +158,11 @@ async def test_it_starts_at_its_ceiling_and_each_role_has_its_own() -> None:
     two = Limiter({"target": 3, "optimizer": 2}, NO_PAUSE)
     provider = Provider()
     provider.gate = asyncio.Event()
-    tasks = [asyncio.ensure_future(two.run(provider, ask(f"{role}{n}", role))) for n in range(10) for role in ("target", "optimizer")]
+    tasks = [
+        asyncio.ensure_future(two.run(provider, ask(f"{role}{n}", role)))
+        for n in range(10)
+        for role in ("target", "optimizer")
+    ]
     await ticks()
     assert sorted(place[:-1] for place in provider.sent) == ["optimizer"] * 2 + ["target"] * 3
     provider.gate.set()
@@ -224,10 +237,14 @@ async def test_a_hold_that_is_prolonged_is_kept_to_its_end() -> None:
             return await super().complete(request)
 
     one = Limiter({"target": 4}, Retry(attempts=3, seconds=5, first_delay=0.0), clock=loop.time)
-    provider = Sluggish(error("rate_limit", retry_after=0.08), error("rate_limit", retry_after=0.2), clock=loop.time)
+    provider = Sluggish(
+        error("rate_limit", retry_after=0.08), error("rate_limit", retry_after=0.2), clock=loop.time
+    )
     both = [asyncio.ensure_future(one.run(provider, ask(place))) for place in ("sluggish", "quick")]
     await ticks()
-    late = asyncio.ensure_future(one.run(provider, ask("late")))  # waits for the first hold when the second is heard of
+    late = asyncio.ensure_future(
+        one.run(provider, ask("late"))
+    )  # waits for the first hold when the second is heard of
     await asyncio.gather(late, *both)
     assert provider.sent[:2] == ["quick", "sluggish"]
     assert min(provider.at[2:]) - provider.at[1] >= 0.195
@@ -314,7 +331,13 @@ async def test_a_retry_keeps_its_place_in_line() -> None:
 
     one, provider = limiter(workers=1), Unhurried(error("unavailable"))
     await asyncio.gather(*(one.run(provider, ask(place)) for place in ("a", "b", "c", "d")))
-    assert provider.sent == ["a", "b", "a", "c", "d"]  # b had the slot while a paused; nobody else went before it
+    assert provider.sent == [
+        "a",
+        "b",
+        "a",
+        "c",
+        "d",
+    ]  # b had the slot while a paused; nobody else went before it
 
 
 async def test_a_cancelled_waiter_takes_no_slot_with_it() -> None:
@@ -426,9 +449,14 @@ async def test_closing_wakes_whoever_sleeps_out_a_pause_or_a_hold_and_nothing_mo
     one = limiter(workers=2, retry=Retry(attempts=6, seconds=600, first_delay=100, longest_delay=100))
     held = Provider(ModelError("rate_limit", "slow down", retry_after=500))
     paused = Provider(error("unavailable"))
-    tasks = [asyncio.ensure_future(one.run(provider, ask(place))) for provider, place in ((paused, "p"), (held, "h"))]
+    tasks = [
+        asyncio.ensure_future(one.run(provider, ask(place)))
+        for provider, place in ((paused, "p"), (held, "h"))
+    ]
     await ticks()
-    late = asyncio.ensure_future(one.run(Provider(), ask("late")))  # has a slot, waits for the end of the hold
+    late = asyncio.ensure_future(
+        one.run(Provider(), ask("late"))
+    )  # has a slot, waits for the end of the hold
     await ticks()
     one.close(Interrupted("enough"))
     for task in (*tasks, late):

@@ -1,5 +1,6 @@
-"""A model in this process: what it is asked, what its failures are called, and that it holds nobody up. The library is scripted here;
-tests/real asks real models."""
+"""A model in this process: what it is asked, what its failures are called, and that it holds nobody up. The
+library is scripted here; tests/real asks real models.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +71,12 @@ ASK = Request(
     stage="rollout",
     place="rollout/a.0/0",
 )
-SCHEMA = {"type": "object", "additionalProperties": True, "properties": {"a": {"type": "string"}}, "required": ["a"]}
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": True,
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+}
 
 
 @pytest.fixture
@@ -110,7 +116,12 @@ async def test_what_is_sent_and_what_comes_back(library: Any, gguf: Path) -> Non
             "stream_options": {"include_usage": True},
         }
     ]
-    assert (reply.text, reply.finish, reply.usage, reply.model) == ("Hello ", "stop", Usage(input_tokens=7, output_tokens=2), "tiny.gguf")
+    assert (reply.text, reply.finish, reply.usage, reply.model) == (
+        "Hello ",
+        "stop",
+        Usage(input_tokens=7, output_tokens=2),
+        "tiny.gguf",
+    )
 
 
 async def test_a_knob_left_unset_sends_nothing(library: Any, gguf: Path) -> None:
@@ -121,10 +132,25 @@ async def test_a_knob_left_unset_sends_nothing(library: Any, gguf: Path) -> None
 @pytest.mark.parametrize(
     ("mode", "form"),
     [
-        ("auto", {"type": "json_schema", "json_schema": {"name": "reply", "schema": {k: v for k, v in SCHEMA.items() if k[:3] != "add"}}}),
+        (
+            "auto",
+            {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": "reply",
+                    "schema": {k: v for k, v in SCHEMA.items() if k[:3] != "add"},
+                },
+            },
+        ),
         (
             "schema",
-            {"type": "json_schema", "json_schema": {"name": "reply", "schema": {k: v for k, v in SCHEMA.items() if k[:3] != "add"}}},
+            {
+                "type": "json_schema",
+                "json_schema": {
+                    "name": "reply",
+                    "schema": {k: v for k, v in SCHEMA.items() if k[:3] != "add"},
+                },
+            },
         ),
         ("json", {"type": "json_object"}),
         ("off", None),
@@ -135,19 +161,28 @@ async def test_a_schema_is_asked_for_as_configured(library: Any, gguf: Path, mod
     assert library.BODIES[0].get("response_format") == form
 
 
-async def test_a_schema_that_the_library_cannot_read_becomes_plain_json_and_stays_so(library: Any, gguf: Path) -> None:
+async def test_a_schema_that_the_library_cannot_read_becomes_plain_json_and_stays_so(
+    library: Any, gguf: Path
+) -> None:
     model = local(gguf)
     library.SCRIPT.append(ValueError("JSON schema error at #: unrecognized type"))
     await model.complete(replace(ASK, schema=SCHEMA))
     await model.complete(replace(ASK, schema=SCHEMA))
-    assert [body["response_format"]["type"] for body in library.BODIES] == ["json_schema", "json_object", "json_object"]
+    assert [body["response_format"]["type"] for body in library.BODIES] == [
+        "json_schema",
+        "json_object",
+        "json_object",
+    ]
     library.SCRIPT.append(ValueError("JSON schema error at #: unrecognized type"))
     with pytest.raises(ModelError, match="contract"):
         await local(gguf, structured_output="schema").complete(replace(ASK, schema=SCHEMA))
 
 
 async def test_tools_go_out_and_their_calls_come_back(library: Any, gguf: Path) -> None:
-    calls = [{"index": 0, "id": "c1", "function": {"name": "look", "arguments": '{"at"'}}, {"index": 0, "function": {"arguments": ": 1}"}}]
+    calls = [
+        {"index": 0, "id": "c1", "function": {"name": "look", "arguments": '{"at"'}},
+        {"index": 0, "function": {"arguments": ": 1}"}},
+    ]
     chunk = {
         "choices": [{"delta": {"tool_calls": calls}, "finish_reason": "tool_calls"}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1},
@@ -161,24 +196,40 @@ async def test_tools_go_out_and_their_calls_come_back(library: Any, gguf: Path) 
     assert reply.tool_calls == (ToolCall(id="c1", name="look", arguments='{"at": 1}'),)
     assert reply.finish == "tool_calls"
     assert library.BODIES[0]["tools"][0]["function"]["name"] == "look"
-    assert library.BODIES[0]["messages"][0]["tool_calls"][0]["id"] == library.BODIES[0]["messages"][1]["tool_call_id"] == "c0"
+    assert (
+        library.BODIES[0]["messages"][0]["tool_calls"][0]["id"]
+        == library.BODIES[0]["messages"][1]["tool_call_id"]
+        == "c0"
+    )
 
 
 @pytest.mark.parametrize(
     ("step", "kind", "says"),
     [
         (
-            {"error": {"code": 400, "type": "exceed_context_size_error", "message": "request (9000 tokens) exceeds"}},
+            {
+                "error": {
+                    "code": 400,
+                    "type": "exceed_context_size_error",
+                    "message": "request (9000 tokens) exceeds",
+                }
+            },
             "contract",
             "larger n_ctx",
         ),
         ({"error": {"code": 400, "type": "invalid_request_error", "message": "no"}}, "contract", "no"),
-        ({"error": {"code": 500, "type": "server_error", "message": "decode failed"}}, "unavailable", "decode failed"),
+        (
+            {"error": {"code": 500, "type": "server_error", "message": "decode failed"}},
+            "unavailable",
+            "decode failed",
+        ),
         (RuntimeError("image input is not supported"), "contract", "image input"),
         ("breaks off", "unavailable", "breaks off"),
     ],
 )
-async def test_a_failure_has_its_kind_and_is_no_reply(library: Any, gguf: Path, step: Any, kind: str, says: str) -> None:
+async def test_a_failure_has_its_kind_and_is_no_reply(
+    library: Any, gguf: Path, step: Any, kind: str, says: str
+) -> None:
     library.SCRIPT.append(step)
     with pytest.raises(ModelError, match=says) as failed:
         await local(gguf).complete(ASK)
@@ -201,7 +252,9 @@ async def test_an_answer_that_takes_too_long_is_given_up(library: Any, gguf: Pat
         await model.complete(ASK)
     assert failed.value.kind == "timeout"
     assert (await model.complete(ASK)).text == "Hello "
-    assert time.monotonic() - before < 1.5  # the generation stopped, else the next call would stand in line behind it
+    assert (
+        time.monotonic() - before < 1.5
+    )  # the generation stopped, else the next call would stand in line behind it
 
 
 async def test_standing_in_line_uses_up_no_time(library: Any, gguf: Path) -> None:
@@ -226,8 +279,14 @@ async def test_the_event_loop_goes_on_while_the_model_works(library: Any, gguf: 
     assert beats >= 8
 
 
-async def test_equal_models_share_one_server_that_ends_with_the_last_of_them(library: Any, gguf: Path) -> None:
-    one, other, larger = local(gguf), local(gguf, temperature=0.5), local(gguf, options={"n_ctx": 512, "parallel": 3, "threads": 2})
+async def test_equal_models_share_one_server_that_ends_with_the_last_of_them(
+    library: Any, gguf: Path
+) -> None:
+    one, other, larger = (
+        local(gguf),
+        local(gguf, temperature=0.5),
+        local(gguf, options={"n_ctx": 512, "parallel": 3, "threads": 2}),
+    )
     for model in (one, other, larger):
         await model.complete(ASK)
     assert [(p.n_ctx, p.n_parallel, p.cpuparams.n_threads) for p in library.SERVERS][1:] == [(512, 3, 2)]
@@ -251,14 +310,22 @@ async def test_no_more_calls_fly_than_the_model_takes(library: Any, gguf: Path, 
         if isinstance(event, Spending):
             in_flight.append(event.in_flight)
 
-    options = [f"model.target=local:{gguf}", "model.optimizer=world", "env.workers=8", "evaluation.repeats=1", "train.num_epochs=1"]
+    options = [
+        f"model.target=local:{gguf}",
+        "model.optimizer=world",
+        "env.workers=8",
+        "evaluation.repeats=1",
+        "train.num_epochs=1",
+    ]
     options += ["env.train_cases=4", "env.val_cases=12", "env.test_cases=4", "train.batch_size=4"]
     await run(make_job(options), tmp_path / "run", sinks=[watch])
     assert len(in_flight) > 12
     assert max(in_flight) <= 1
 
 
-def test_the_fingerprint_is_the_content_of_the_file_and_not_its_place(library: Any, gguf: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_is_the_content_of_the_file_and_not_its_place(
+    library: Any, gguf: Path, tmp_path: Path
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     copy, changed = tmp_path / "elsewhere" / gguf.name, tmp_path / "changed.gguf"
     copy.write_bytes(gguf.read_bytes())
@@ -280,7 +347,9 @@ def test_the_fingerprint_is_the_content_of_the_file_and_not_its_place(library: A
         ({"reasoning_effort": "high"}, "no reasoning effort"),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused(library: Any, gguf: Path, settings: dict[str, Any], says: str) -> None:
+def test_a_setting_that_cannot_work_is_refused(
+    library: Any, gguf: Path, settings: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ConfigError, match=says):
         local(gguf, **settings)
 

@@ -18,7 +18,11 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(en
 def test_every_provider_of_ours_is_in_the_table_and_no_other() -> None:
     table = PAGE.partition("| provider | named |")[2].partition("\n\n")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
-    files = {module.name for module in pkgutil.iter_modules(skillopt.models.__path__) if not module.name.startswith("_")}
+    files = {
+        module.name
+        for module in pkgutil.iter_modules(skillopt.models.__path__)
+        if not module.name.startswith("_")
+    }
     assert named == files
 
 

@@ -1,4 +1,6 @@
-"""Chat Completions as sent and read: golden bodies for `openai`, `azure` and `compatible`, and what an answer becomes."""
+"""Chat Completions as sent and read: golden bodies for `openai`, `azure` and `compatible`, and what an answer
+becomes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ HELLO = Request(
 )
 SENT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 GOLDEN: dict[str, Any] = {"model": "gpt-x", "messages": SENT, "max_completion_tokens": 64}
-ADD = Tool(name="add", description="Adds.", parameters={"type": "object", "properties": {"a": {"type": "number"}}})
+ADD = Tool(
+    name="add", description="Adds.", parameters={"type": "object", "properties": {"a": {"type": "number"}}}
+)
 
 
 async def ask(spec: ModelSpec, request: Request, answer: Answer | str = "Hi") -> tuple[Call, Reply]:
@@ -55,10 +59,20 @@ async def test_unset_knobs_send_nothing_and_who_asks_stays_out_of_the_body() -> 
 
 
 @pytest.mark.parametrize(
-    ("knob", "value"), [("temperature", 0.0), ("temperature", 0.7), ("top_p", 0.9), ("seed", 0), ("seed", 7), ("reasoning_effort", "low")]
+    ("knob", "value"),
+    [
+        ("temperature", 0.0),
+        ("temperature", 0.7),
+        ("top_p", 0.9),
+        ("seed", 0),
+        ("seed", 7),
+        ("reasoning_effort", "low"),
+    ],
 )
 @pytest.mark.parametrize("provider", ["openai", "compatible", "azure"])
-async def test_each_knob_that_is_set_is_sent_under_its_name_and_changes_the_fingerprint(provider: str, knob: str, value: Any) -> None:
+async def test_each_knob_that_is_set_is_sent_under_its_name_and_changes_the_fingerprint(
+    provider: str, knob: str, value: Any
+) -> None:
     options = {"auth_mode": "openai_compatible"} if provider == "azure" else {}
     spec = replace(SPEC, provider=provider, options=options, **{knob: value})
     cap = "max_tokens" if provider == "compatible" else "max_completion_tokens"
@@ -70,7 +84,9 @@ async def test_each_knob_that_is_set_is_sent_under_its_name_and_changes_the_fing
 async def test_tools_and_a_tool_conversation_are_sent_as_the_api_wants_them() -> None:
     talk = (
         Message(role="user", content="1+2?"),
-        Message(role="assistant", content="", tool_calls=(ToolCall(id="c1", name="add", arguments='{"a": 1}'),)),
+        Message(
+            role="assistant", content="", tool_calls=(ToolCall(id="c1", name="add", arguments='{"a": 1}'),)
+        ),
         Message(role="tool", content="3", tool_call_id="c1"),
     )
     assert await body_of(SPEC, replace(HELLO, messages=talk, tools=(ADD,))) == {
@@ -80,7 +96,9 @@ async def test_tools_and_a_tool_conversation_are_sent_as_the_api_wants_them() ->
             {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}],
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+                ],
             },
             {"role": "tool", "content": "3", "tool_call_id": "c1"},
         ],
@@ -104,7 +122,10 @@ async def test_images_are_data_uris_and_only_a_user_can_show_one() -> None:
     assert (await body_of(SPEC, shown))["messages"] == [
         {
             "role": "user",
-            "content": [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0K"}}],
+            "content": [
+                {"type": "text", "text": "What?"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0K"}},
+            ],
         }
     ]
     with pytest.raises(ModelError) as caught:
@@ -118,7 +139,9 @@ async def test_the_loopback_host_is_told_place_and_draw_in_a_header() -> None:
 
 
 async def test_a_reply_carries_text_finish_usage_and_the_answering_model() -> None:
-    _, reply = await ask(SPEC, HELLO, Answer(text="Hi é", input_tokens=20, output_tokens=3, cached=8, reasoning=2))
+    _, reply = await ask(
+        SPEC, HELLO, Answer(text="Hi é", input_tokens=20, output_tokens=3, cached=8, reasoning=2)
+    )
     usage = Usage(input_tokens=20, output_tokens=3, cached_tokens=8, reasoning_tokens=2)
     assert reply == Reply(text="Hi é", finish="stop", usage=usage, model="gpt-x")
 
@@ -160,7 +183,9 @@ async def test_a_reply_longer_than_the_cap_arrives_cut_with_finish_length() -> N
 
 async def test_tool_calls_keep_the_arguments_as_the_model_wrote_them() -> None:
     call = ToolCall(id="c9", name="add", arguments='{"a":  1.0}')
-    _, reply = await ask(SPEC, replace(HELLO, tools=(ADD,)), Answer(text="", finish="tool_calls", tool_calls=(call,)))
+    _, reply = await ask(
+        SPEC, replace(HELLO, tools=(ADD,)), Answer(text="", finish="tool_calls", tool_calls=(call,))
+    )
     assert (reply.tool_calls, reply.finish) == ((call,), "tool_calls")
 
 
@@ -214,11 +239,29 @@ async def test_a_body_that_is_no_answer_is_an_outage(body: Any) -> None:
     ("body", "text", "finish"),
     [
         (choice({"content": None}, "length"), "", "length"),
-        (choice({"content": [{"type": "text", "text": "a"}, {"type": "thinking"}, {"type": "text", "text": "b"}]}), "ab", "stop"),
+        (
+            choice(
+                {
+                    "content": [
+                        {"type": "text", "text": "a"},
+                        {"type": "thinking"},
+                        {"type": "text", "text": "b"},
+                    ]
+                }
+            ),
+            "ab",
+            "stop",
+        ),
         (choice({"content": None, "refusal": "No."}), "No.", "refusal"),
         (choice({"refusal": "No."}), "No.", "refusal"),
         (choice({"content": "x"}, None), "x", "other"),
-        (choice({"content": "", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]}), "", "tool_calls"),
+        (
+            choice(
+                {"content": "", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]}
+            ),
+            "",
+            "tool_calls",
+        ),
     ],
 )
 async def test_what_compatible_servers_write_differently_is_read(body: Any, text: str, finish: str) -> None:
@@ -227,7 +270,14 @@ async def test_what_compatible_servers_write_differently_is_read(body: Any, text
 
 
 @pytest.mark.parametrize(
-    "usage", [{}, [], {"prompt_tokens": 1}, {"prompt_tokens": "1", "completion_tokens": 1}, {"prompt_tokens": -1, "completion_tokens": 1}]
+    "usage",
+    [
+        {},
+        [],
+        {"prompt_tokens": 1},
+        {"prompt_tokens": "1", "completion_tokens": 1},
+        {"prompt_tokens": -1, "completion_tokens": 1},
+    ],
 )
 async def test_usage_that_cannot_be_read_is_unknown_and_not_zero(usage: Any) -> None:
     assert (await raw({**choice({"content": "x"}), "usage": usage})).usage is None
@@ -257,11 +307,21 @@ def test_endpoint_and_fingerprint_say_where_and_what_and_never_the_key() -> None
         (openai.PLUGIN, replace(SPEC, seed=1, options={"api": "responses"}), "no seed"),
         (openai.PLUGIN, replace(SPEC, seed=1, name="gpt-5.5-pro"), "no seed"),
         (openai.PLUGIN, replace(SPEC, structured_output="jsn"), "Did you mean 'json'?"),
-        (azure.PLUGIN, replace(SPEC, provider="azure", options={"auth_mod": "openai_compatible"}), "Did you mean 'auth_mode'?"),
-        (azure.PLUGIN, replace(SPEC, provider="azure", options={"auth_mode": "openai_compatible"}), "AZURE_OPENAI_ENDPOINT"),
+        (
+            azure.PLUGIN,
+            replace(SPEC, provider="azure", options={"auth_mod": "openai_compatible"}),
+            "Did you mean 'auth_mode'?",
+        ),
+        (
+            azure.PLUGIN,
+            replace(SPEC, provider="azure", options={"auth_mode": "openai_compatible"}),
+            "AZURE_OPENAI_ENDPOINT",
+        ),
     ],
 )
-def test_what_cannot_work_is_refused_before_a_call_and_says_what_to_do(plugin: Any, spec: ModelSpec, said: str) -> None:
+def test_what_cannot_work_is_refused_before_a_call_and_says_what_to_do(
+    plugin: Any, spec: ModelSpec, said: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         plugin(spec)
     assert said in str(caught.value)

@@ -1,4 +1,6 @@
-"""The pace of calls is learned from refusals alone; a simulated endpoint and a simulated clock show how well."""
+"""The pace of calls is learned from refusals alone; a simulated endpoint and a simulated clock
+show how well.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +30,35 @@ class Ended:
 
 
 def request(size: int, stage: str = "rollout") -> Request:
-    return Request(messages=(Message(role="user", content="x" * (4 * size)),), max_tokens=100, role="target", stage=stage, place="p")
+    return Request(
+        messages=(Message(role="user", content="x" * (4 * size)),),
+        max_tokens=100,
+        role="target",
+        stage=stage,
+        place="p",
+    )
 
 
 def session(
-    quota: Quota, sizes: Sequence[int], *, latency: float, workers: int = 24, tells: str = "exactly", names: bool = True, seed: int = 0
+    quota: Quota,
+    sizes: Sequence[int],
+    *,
+    latency: float,
+    workers: int = 24,
+    tells: str = "exactly",
+    names: bool = True,
+    seed: int = 0,
 ) -> Ended:
-    """Send calls of so many tokens as a limiter would: one at a time waits for the pace, refused ones go first after the hold."""
+    """Send calls of so many tokens as a limiter would: one at a time waits for the pace, refused ones go
+    first after the hold.
+    """
     now, hold = 0.0, 0.0
     pace, meter, chance = Pace(), Meter(quota, clock=lambda: now), random.Random(seed)
     waiting = deque(enumerate(sizes))
     heard: list[tuple[float, int, Sent | None, tuple[str, float] | None]] = []
-    """What will be heard when: an answer, a refusal, or (without `Sent`) the end of a refused call's own pause."""
+    """What will be heard when: an answer, a refusal, or (without `Sent`) the end of a refused call's own
+    pause.
+    """
     refusals: dict[int, int] = {}
     flying = 0
     behind: int | None = None
@@ -56,7 +75,9 @@ def session(
                 pace.refused(sent, over[0] if names else "too many requests", at)
                 told = {"exactly": over[1], "seconds": math.ceil(over[1]), "nothing": 0.0}[tells]
                 hold = max(hold, at + told)
-                heapq.heappush(heard, (at + max(told, 0.375 * 2 ** (refusals[number] - 1)), number, None, None))
+                heapq.heappush(
+                    heard, (at + max(told, 0.375 * 2 ** (refusals[number] - 1)), number, None, None)
+                )
         if not waiting or flying >= workers:
             now = heard[0][0] if heard else now
             continue
@@ -74,7 +95,10 @@ def session(
         sent, behind = pace.send(request(size), now, behind), None
         over = meter.admit(size)
         flying += 1
-        heapq.heappush(heard, (now + (0.02 if over is not None else latency * chance.uniform(0.5, 1.5)), number, sent, over))
+        heapq.heappush(
+            heard,
+            (now + (0.02 if over is not None else latency * chance.uniform(0.5, 1.5)), number, sent, over),
+        )
         now += 0.001
     return Ended(now, sum(refusals.values()), max(refusals.values(), default=0))
 
@@ -124,7 +148,10 @@ def test_a_lonely_refusal_teaches_nothing() -> None:
     [
         ("HTTP 429: Rate limit reached for m on requests per min (RPM): Limit 3", {"calls"}),
         ("HTTP 429: Rate limit reached for m on tokens per min (TPM): Limit 10000", {"tokens"}),
-        ("This request would exceed your organization's rate limit of 50,000 input tokens per minute", {"tokens"}),
+        (
+            "This request would exceed your organization's rate limit of 50,000 input tokens per minute",
+            {"tokens"},
+        ),
         ("HTTP 429: too many requests", {"calls", "tokens"}),
         ("HTTP 529: overloaded", set()),
         ("HTTP 429: simulated", set()),
@@ -135,12 +162,17 @@ def test_the_limit_that_a_refusal_names_is_the_one_that_is_learned(said: str, un
     sent = [pace.send(request(10), 0.01 * number) for number in range(6)]
     pace.refused(sent[-1], said, 0.1)
     assert {flow.unit for flow in pace.flows if not math.isinf(flow.limit)} == units
-    assert pace.flows[0].limit in (5.5, math.inf)  # within the first second five were taken, and not quite a sixth
+    assert pace.flows[0].limit in (
+        5.5,
+        math.inf,
+    )  # within the first second five were taken, and not quite a sixth
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1])
 def test_refusals_now_and_then_that_do_not_come_from_the_pace_do_not_ruin_it(share: float) -> None:
-    """As when another program uses the same key: a thousand calls a second are asked for, and a fair part of them is sent."""
+    """As when another program uses the same key: a thousand calls a second are asked for, and a fair part of
+    them is sent.
+    """
     now, pace, chance = 0.0, Pace(), random.Random(3)
     for _ in range(2000):
         seconds, behind = pace.wait(request(10), now)

@@ -17,7 +17,10 @@ DOLLAR = Fraction(1, 1_000_000)
 PRICE = Price(input=3 * DOLLAR, output=15 * DOLLAR, cached=DOLLAR * 3 / 10, source="declared", date=DAY)
 
 
-@pytest.mark.parametrize(("provider", "model"), [("openai", "gpt-5.4-mini"), ("anthropic", "claude-sonnet-4-6"), ("azure", "gpt-4o")])
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [("openai", "gpt-5.4-mini"), ("anthropic", "claude-sonnet-4-6"), ("azure", "gpt-4o")],
+)
 def test_a_published_model_has_a_positive_price_with_source_and_date(provider: str, model: str) -> None:
     price = price_of(provider, model, on=DAY)
     assert price is not None
@@ -48,7 +51,9 @@ def test_a_price_is_for_today_unless_a_day_is_given() -> None:
         ("claude-cli", "sonnet", None),
     ],
 )
-def test_what_nobody_bills_by_a_published_price_has_none(provider: str, model: str, base_url: str | None) -> None:
+def test_what_nobody_bills_by_a_published_price_has_none(
+    provider: str, model: str, base_url: str | None
+) -> None:
     assert price_of(provider, model, base_url=base_url, on=DAY) is None
 
 
@@ -62,7 +67,9 @@ def test_cost_is_exact_and_cached_input_is_cheaper() -> None:
     assert cost(Usage(input_tokens=1, output_tokens=0), PRICE) == Fraction(3, 1_000_000)
     usage = Usage(input_tokens=1000, output_tokens=10, cached_tokens=400, reasoning_tokens=9)
     assert cost(usage, PRICE) == 600 * PRICE.input + 400 * PRICE.cached + 10 * PRICE.output
-    assert sum((cost(Usage(input_tokens=1, output_tokens=1), PRICE) for _ in range(1000)), Fraction(0)) == Fraction(18, 1000)
+    assert sum(
+        (cost(Usage(input_tokens=1, output_tokens=1), PRICE) for _ in range(1000)), Fraction(0)
+    ) == Fraction(18, 1000)
 
 
 def test_cached_tokens_that_exceed_the_input_never_make_a_call_cheaper_than_its_cached_input() -> None:
@@ -71,7 +78,14 @@ def test_cached_tokens_that_exceed_the_input_never_make_a_call_cheaper_than_its_
 
 def test_a_long_input_is_billed_as_a_whole_at_its_tier() -> None:
     tier = Tier(above=100, input=6 * DOLLAR, output=20 * DOLLAR, cached=DOLLAR)
-    price = Price(input=PRICE.input, output=PRICE.output, cached=PRICE.cached, source="declared", date=DAY, tiers=(tier,))
+    price = Price(
+        input=PRICE.input,
+        output=PRICE.output,
+        cached=PRICE.cached,
+        source="declared",
+        date=DAY,
+        tiers=(tier,),
+    )
     assert cost(Usage(input_tokens=100, output_tokens=1), price) == 100 * PRICE.input + PRICE.output
     assert cost(Usage(input_tokens=101, output_tokens=1), price) == 101 * tier.input + tier.output
 
@@ -84,14 +98,23 @@ def test_cost_agrees_with_the_table_it_came_from_below_and_above_a_tier() -> Non
     assert price is not None
     assert price.tiers
     for size in (1, 1000, price.tiers[0].above, price.tiers[0].above + 1, 900_000):
-        table = calc_price(TableUsage(input_tokens=size, cache_read_tokens=size // 3, output_tokens=77), "gpt-5.5", provider_id="openai")
-        assert cost(Usage(input_tokens=size, output_tokens=77, cached_tokens=size // 3), price) == Fraction(table.total_price)
+        table = calc_price(
+            TableUsage(input_tokens=size, cache_read_tokens=size // 3, output_tokens=77),
+            "gpt-5.5",
+            provider_id="openai",
+        )
+        assert cost(Usage(input_tokens=size, output_tokens=77, cached_tokens=size // 3), price) == Fraction(
+            table.total_price
+        )
 
 
 def test_the_price_table_is_not_imported_until_a_price_is_asked_for() -> None:
     program = (
-        "import sys; from skillopt.models._prices import price_of; price_of('world', 'world'); print('genai_prices' in sys.modules)\n"
-        "price_of('openai', 'gpt-5.5'); print('genai_prices' in sys.modules)"
+        "import sys; from skillopt.models._prices import price_of; price_of('world', 'world');"
+        " print('genai_prices' in sys.modules)\nprice_of('openai', 'gpt-5.5'); print('genai_prices' in"
+        " sys.modules)"
     )
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
     assert printed.split() == ["False", "True"]

@@ -1,4 +1,6 @@
-"""The records: asked once, stored before it is used, withdrawn only while unsent, and found again by everything that matters."""
+"""The records: asked once, stored before it is used, withdrawn only while unsent, and found again by
+everything that matters.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,10 @@ def stack(provider: Slow, notes: Notes, workers: int = 8, budget: Budget | None 
     """The whole stack of a run."""
     ledger = Ledger(budget or Budget(), Memory())
     retry = Retry(attempts=3, first_delay=0.0, longest_delay=0.0)
-    return Recorded(Limited(Budgeted(provider, ledger, None), Limiter({"optimizer": workers, "target": workers}, retry)), notes)
+    return Recorded(
+        Limited(Budgeted(provider, ledger, None), Limiter({"optimizer": workers, "target": workers}, retry)),
+        notes,
+    )
 
 
 async def ticks(count: int = 20) -> None:
@@ -132,7 +137,10 @@ async def test_a_failure_is_told_to_all_who_share_it_and_is_not_kept() -> None:
     asking = [asyncio.ensure_future(recorded.complete(BASE)) for _ in range(2)]
     await ticks()
     provider.answer.set()
-    assert [type(result) for result in await asyncio.gather(*asking, return_exceptions=True)] == [ModelError, ModelError]
+    assert [type(result) for result in await asyncio.gather(*asking, return_exceptions=True)] == [
+        ModelError,
+        ModelError,
+    ]
     assert not notes.kept
     assert (await recorded.complete(BASE)).text == "answer 2"
 
@@ -253,7 +261,11 @@ CHANGES: dict[str, Request] = {
     "the speaker": replace(BASE, messages=(BASE.messages[0], Message(role="assistant", content="Hello"))),
     "one message less": replace(BASE, messages=BASE.messages[1:]),
     "an image": replace(
-        BASE, messages=(BASE.messages[0], Message(role="user", content="Hello", images=(Image(media_type="image/png", data="AA=="),)))
+        BASE,
+        messages=(
+            BASE.messages[0],
+            Message(role="user", content="Hello", images=(Image(media_type="image/png", data="AA=="),)),
+        ),
     ),
     "a tool": replace(BASE, tools=(TOOL,)),
     "a tool's schema": replace(BASE, tools=(replace(TOOL, parameters={"type": "array"}),)),
@@ -274,7 +286,13 @@ def test_all_changed_questions_have_keys_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{**PRINT, "model": "n"}, {**PRINT, "temperature": 0.6}, {**PRINT, "seed": 1}, {"provider": "p", "model": "m"}]
+    "other",
+    [
+        {**PRINT, "model": "n"},
+        {**PRINT, "temperature": 0.6},
+        {**PRINT, "seed": 1},
+        {"provider": "p", "model": "m"},
+    ],
 )
 def test_every_part_of_the_fingerprint_is_part_of_the_key(other: Mapping[str, Any]) -> None:
     assert request_key(other, BASE) != request_key(PRINT, BASE)
@@ -286,9 +304,15 @@ def test_how_urgent_a_question_is_does_not_change_its_key_nor_does_the_order_of_
 
 
 @pytest.mark.parametrize(
-    "reply", [Reply(text="", finish="length", usage=None), Reply(text="nö 😀", finish="refusal", usage=USAGE, model="m-1")]
+    "reply",
+    [
+        Reply(text="", finish="length", usage=None),
+        Reply(text="nö 😀", finish="refusal", usage=USAGE, model="m-1"),
+    ],
 )
-async def test_the_database_gives_back_what_it_was_given_also_a_cut_or_refused_reply(reply: Reply, tmp_path: Any) -> None:
+async def test_the_database_gives_back_what_it_was_given_also_a_cut_or_refused_reply(
+    reply: Reply, tmp_path: Any
+) -> None:
     database = Database(tmp_path / "run.db")
     database.put("key", BASE, reply)
     database.shut()

@@ -24,7 +24,9 @@ HELLO = Request(
 )
 SENT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 GOLDEN: dict[str, Any] = {"model": "gpt-x", "input": SENT, "max_output_tokens": 64, "store": False}
-ADD = Tool(name="add", description="Adds.", parameters={"type": "object", "properties": {"a": {"type": "number"}}})
+ADD = Tool(
+    name="add", description="Adds.", parameters={"type": "object", "properties": {"a": {"type": "number"}}}
+)
 CALL = ToolCall(id="c1", name="add", arguments='{"a": 1}')
 
 
@@ -67,11 +69,18 @@ async def test_unset_knobs_send_nothing_and_nothing_is_stored_at_the_provider() 
         ("reasoning_effort", "none", {"reasoning": {"effort": "none"}}),
     ],
 )
-async def test_each_knob_that_is_set_is_sent_as_this_api_names_it(knob: str, value: Any, sent: dict[str, Any]) -> None:
+async def test_each_knob_that_is_set_is_sent_as_this_api_names_it(
+    knob: str, value: Any, sent: dict[str, Any]
+) -> None:
     spec = replace(SPEC, **{knob: value})
     call, _ = await ask(spec)
     assert call.body == {**GOLDEN, **sent}
-    assert openai.PLUGIN(spec).fingerprint == {"provider": "openai", "model": "gpt-x", "api": "responses", knob: value}
+    assert openai.PLUGIN(spec).fingerprint == {
+        "provider": "openai",
+        "model": "gpt-x",
+        "api": "responses",
+        knob: value,
+    }
 
 
 async def test_a_tool_conversation_is_a_list_of_items_and_tools_are_not_strict() -> None:
@@ -91,22 +100,34 @@ async def test_a_tool_conversation_is_a_list_of_items_and_tools_are_not_strict()
         {"type": "function_call", "call_id": "c2", "name": "add", "arguments": '{"a": 1}'},
         {"type": "function_call_output", "call_id": "c2", "output": ""},
     ]
-    tool = {"type": "function", "name": "add", "description": "Adds.", "parameters": dict(ADD.parameters), "strict": False}
+    tool = {
+        "type": "function",
+        "name": "add",
+        "description": "Adds.",
+        "parameters": dict(ADD.parameters),
+        "strict": False,
+    }
     assert call.body["tools"] == [tool]
 
 
 async def test_images_are_parts_of_a_users_message_and_of_nobody_elses() -> None:
     image = Image(media_type="image/png", data="iVBORw0K")
-    call, _ = await ask(SPEC, replace(HELLO, messages=(Message(role="user", content="What?", images=(image,)),)))
+    call, _ = await ask(
+        SPEC, replace(HELLO, messages=(Message(role="user", content="What?", images=(image,)),))
+    )
     shown = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0K", "detail": "auto"}
-    assert call.body["input"] == [{"role": "user", "content": [{"type": "input_text", "text": "What?"}, shown]}]
+    assert call.body["input"] == [
+        {"role": "user", "content": [{"type": "input_text", "text": "What?"}, shown]}
+    ]
     with pytest.raises(ModelError) as caught:
         await ask(SPEC, replace(HELLO, messages=(Message(role="system", content="x", images=(image,)),)))
     assert caught.value.kind == "contract"
 
 
 async def test_a_reply_carries_text_finish_usage_and_the_answering_model() -> None:
-    _, reply = await ask(SPEC, HELLO, Answer(text="Hi é", input_tokens=20, output_tokens=3, cached=8, reasoning=2))
+    _, reply = await ask(
+        SPEC, HELLO, Answer(text="Hi é", input_tokens=20, output_tokens=3, cached=8, reasoning=2)
+    )
     usage = Usage(input_tokens=20, output_tokens=3, cached_tokens=8, reasoning_tokens=2)
     assert reply == Reply(text="Hi é", finish="stop", usage=usage, model="gpt-x")
     _, reply = await ask(SPEC, HELLO, Answer(text="Hi", reports_usage=False))
@@ -120,7 +141,9 @@ async def test_every_finish_is_read(finish: Any) -> None:
 
 
 async def test_tool_calls_keep_their_call_id_and_the_arguments_as_written() -> None:
-    _, reply = await ask(SPEC, replace(HELLO, tools=(ADD,)), Answer(text="Well.", tool_calls=(CALL,), reasoning=5))
+    _, reply = await ask(
+        SPEC, replace(HELLO, tools=(ADD,)), Answer(text="Well.", tool_calls=(CALL,), reasoning=5)
+    )
     assert (reply.text, reply.tool_calls, reply.finish) == ("Well.", (CALL,), "tool_calls")
 
 
@@ -135,12 +158,48 @@ TEXT = {"type": "output_text", "text": "x"}
     ("body", "text", "finish"),
     [
         ({"status": "completed", "output": []}, "", "stop"),
-        ({"status": "completed", "output": [{"type": "reasoning"}, message(TEXT), message(TEXT)]}, "xx", "stop"),
-        ({"status": "completed", "output": [message({"type": "refusal", "refusal": "No."})]}, "No.", "refusal"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": [message(TEXT)]}, "x", "length"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": []}, "", "length"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": [message(TEXT)]}, "x", "refusal"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "something new"}, "output": [message(TEXT)]}, "x", "other"),
+        (
+            {"status": "completed", "output": [{"type": "reasoning"}, message(TEXT), message(TEXT)]},
+            "xx",
+            "stop",
+        ),
+        (
+            {"status": "completed", "output": [message({"type": "refusal", "refusal": "No."})]},
+            "No.",
+            "refusal",
+        ),
+        (
+            {
+                "status": "incomplete",
+                "incomplete_details": {"reason": "max_output_tokens"},
+                "output": [message(TEXT)],
+            },
+            "x",
+            "length",
+        ),
+        (
+            {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": []},
+            "",
+            "length",
+        ),
+        (
+            {
+                "status": "incomplete",
+                "incomplete_details": {"reason": "content_filter"},
+                "output": [message(TEXT)],
+            },
+            "x",
+            "refusal",
+        ),
+        (
+            {
+                "status": "incomplete",
+                "incomplete_details": {"reason": "something new"},
+                "output": [message(TEXT)],
+            },
+            "x",
+            "other",
+        ),
         ({"status": "incomplete", "incomplete_details": None, "output": []}, "", "other"),
     ],
 )
@@ -191,7 +250,9 @@ async def test_a_body_that_is_no_answer_is_an_outage(body: Any) -> None:
         ("ft:gpt-4o-mini:prose", None, True, "chat"),
     ],
 )
-async def test_auto_asks_through_the_api_that_can_do_it(name: str, effort: str | None, with_tools: bool, api: str) -> None:
+async def test_auto_asks_through_the_api_that_can_do_it(
+    name: str, effort: str | None, with_tools: bool, api: str
+) -> None:
     spec = replace(SPEC, name=name, reasoning_effort=effort, options={})
     call, _ = await ask(spec, replace(HELLO, tools=(ADD,) if with_tools else ()))
     assert call.api == api

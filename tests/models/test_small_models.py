@@ -1,4 +1,6 @@
-"""Small models: a whole reflection request - prompt, skill, evidence and the room for the reply - fits the window that was named."""
+"""Small models: a whole reflection request - prompt, skill, evidence and the room for the reply - fits the
+window that was named.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Lesson:
             "step": step,
             "action": "rejected",
             "why": "not better than 0.5",
-            "edits": [{"op": "append", "content": f"- try number {edit} of step {step}"} for edit in range(4)],
+            "edits": [
+                {"op": "append", "content": f"- try number {edit} of step {step}"} for edit in range(4)
+            ],
             "patterns": ["answers in whole sentences (3)"],
         }
         for step in range(1, 13)
@@ -62,7 +66,9 @@ class Reading:
 
 async def asked(max_tokens: int, answer: str) -> list[Request]:
     """Every request of one reflection over eight long failures."""
-    tasks = [Task(id=f"t{number}", prompt=f"{LONG} Which number?", reference="42 " * 100) for number in range(8)]
+    tasks = [
+        Task(id=f"t{number}", prompt=f"{LONG} Which number?", reference="42 " * 100) for number in range(8)
+    ]
     evaluator = Evaluator(
         harness=Chat(),
         model=FunctionModel(lambda request: LONG),
@@ -86,13 +92,17 @@ async def asked(max_tokens: int, answer: str) -> list[Request]:
     )
     occasion: Any = SimpleNamespace(place="e1/s1", seed=1, limit=4)
     lesson: Any = Lesson()
-    await optimizer.reflect(lesson, occasion, evaluator.start(SKILL.rendered, rows_of(tasks), stage="rollout", place="e1/s1"))
+    await optimizer.reflect(
+        lesson, occasion, evaluator.start(SKILL.rendered, rows_of(tasks), stage="rollout", place="e1/s1")
+    )
     return model.requests
 
 
 def tokens(request: Request) -> int:
     """What the request takes of the window: all it says, and the cap of the reply."""
-    return sum(len(message.content) for message in request.messages) // CHARACTERS_PER_TOKEN + request.max_tokens
+    return (
+        sum(len(message.content) for message in request.messages) // CHARACTERS_PER_TOKEN + request.max_tokens
+    )
 
 
 USABLE = json.dumps({"batch_size": 8, "failure_summary": [], "patch": {"reasoning": "", "edits": []}})

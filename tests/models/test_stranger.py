@@ -1,4 +1,6 @@
-"""A provider from somebody else's package: installed, found by its entry point, trained with, and refused by name when it is gone."""
+"""A provider from somebody else's package: installed, found by its entry point, trained with, and refused by
+name when it is gone.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,14 @@ class Strange:
     async def close(self):
         pass
 '''
-WORLD = ("env.name=world", "env.train_cases=24", "env.val_cases=20", "env.test_cases=20", "train.num_epochs=2", "train.batch_size=12")
+WORLD = (
+    "env.name=world",
+    "env.train_cases=24",
+    "env.val_cases=20",
+    "env.test_cases=20",
+    "train.num_epochs=2",
+    "train.batch_size=12",
+)
 
 
 def install(folder: Path) -> None:
@@ -48,7 +57,18 @@ def train(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
     """`skillopt train` with the stranger's model in both roles, as a program of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, SRC)))}
     models = ("model.target=strange:one", "model.optimizer=strange:two")
-    command = [sys.executable, "-m", "skillopt", "train", "--cfg-options", *WORLD, *models, "--out_root", "run", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "skillopt",
+        "train",
+        "--cfg-options",
+        *WORLD,
+        *models,
+        "--out_root",
+        "run",
+        "--json",
+    ]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60)
 
 

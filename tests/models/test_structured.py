@@ -1,4 +1,6 @@
-"""Structured output: how a schema is asked for on each wire, and how `auto` steps down when a server refuses."""
+"""Structured output: how a schema is asked for on each wire, and how `auto` steps down when a
+server refuses.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,12 @@ STRICT = {
     "required": ["choice"],
     "additionalProperties": False,
 }
-LOOSE = {"title": "Loose", "type": "object", "properties": {"choice": {"type": "string", "default": ""}}, "additionalProperties": True}
+LOOSE = {
+    "title": "Loose",
+    "type": "object",
+    "properties": {"choice": {"type": "string", "default": ""}},
+    "additionalProperties": True,
+}
 ANYTHING = {"type": "object", "properties": {"edits": {"type": "array", "items": {}}}, "required": ["edits"]}
 ASK = Request(
     messages=(Message(role="user", content="Answer in JSON."),),
@@ -56,15 +63,21 @@ def said(body: Mapping[str, Any]) -> Any:
     return body.get("response_format") or body.get("text") or body.get("output_config")
 
 
-async def bodies(spec: ModelSpec, request: Request = ASK, *, refuses: Mapping[str, str] | None = None, times: int = 1) -> list[Any]:
-    """What was sent, asked `times` times in one process; a body whose form is a key of `refuses` gets a 400 that says its value."""
+async def bodies(
+    spec: ModelSpec, request: Request = ASK, *, refuses: Mapping[str, str] | None = None, times: int = 1
+) -> list[Any]:
+    """What was sent, asked `times` times in one process; a body whose form is a key of `refuses` gets a 400
+    that says its value.
+    """
     seen: list[Any] = []
 
     def behave(call: Call) -> Misbehaviour | None:
         seen.append(said(call.body))
         for word, message in (refuses or {}).items():
             if word in str(seen[-1]):
-                return Misbehaviour.status(400, body={"error": {"message": message, "type": "invalid_request_error"}})
+                return Misbehaviour.status(
+                    400, body={"error": {"message": message, "type": "invalid_request_error"}}
+                )
         return None
 
     async with LoopbackProvider(lambda _: "{}", behave=behave) as server:
@@ -119,7 +132,9 @@ async def test_auto_steps_down_once_for_each_refused_form_and_remembers(wire: st
     refuses = {"json_schema": "'response_format' of type 'json_schema' is not supported with this model."}
     sent = await bodies(WIRES[wire], refuses=refuses, times=3)
     assert sent == [FORMATS[wire], JSON_MODE[wire], JSON_MODE[wire], JSON_MODE[wire]]
-    sent = await bodies(WIRES[wire], refuses={**refuses, "json_object": "response_format: unknown field"}, times=2)
+    sent = await bodies(
+        WIRES[wire], refuses={**refuses, "json_object": "response_format: unknown field"}, times=2
+    )
     assert sent == [FORMATS[wire], JSON_MODE[wire], None, None]
 
 
@@ -128,18 +143,28 @@ async def test_calls_that_are_refused_together_step_down_together() -> None:
 
     def behave(call: Call) -> Misbehaviour | None:
         seen.append(said(call.body)["type"])
-        return Misbehaviour.status(400, body="json_schema is not supported") if seen[-1] == "json_schema" else None
+        return (
+            Misbehaviour.status(400, body="json_schema is not supported")
+            if seen[-1] == "json_schema"
+            else None
+        )
 
     async with LoopbackProvider(lambda _: "{}", behave=behave) as server:
         model: Model = providers.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
-        await asyncio.gather(*(AskedAgain(model, model).complete(replace(ASK, place=f"p{number}")) for number in range(8)))
+        await asyncio.gather(
+            *(AskedAgain(model, model).complete(replace(ASK, place=f"p{number}")) for number in range(8))
+        )
         await model.close()
     assert sorted(seen) == ["json_object"] * 8 + ["json_schema"] * seen.count("json_schema")
     assert seen[:2] == ["json_schema", "json_schema"]
 
 
 async def test_auto_steps_down_to_the_prompt_where_there_is_no_json_mode() -> None:
-    sent = await bodies(WIRES["messages"], refuses={"json_schema": "output_config.format: not supported by this model"}, times=2)
+    sent = await bodies(
+        WIRES["messages"],
+        refuses={"json_schema": "output_config.format: not supported by this model"},
+        times=2,
+    )
     assert sent == [FORMATS["messages"], None, None]
 
 
@@ -152,13 +177,18 @@ async def test_a_refusal_about_something_else_is_no_reason_to_step_down() -> Non
 
 async def test_a_chosen_form_is_never_given_up() -> None:
     with pytest.raises(ModelError) as caught:
-        await bodies(replace(WIRES["chat"], structured_output="schema"), refuses={"json_schema": "response_format not supported"})
+        await bodies(
+            replace(WIRES["chat"], structured_output="schema"),
+            refuses={"json_schema": "response_format not supported"},
+        )
     assert (caught.value.kind, caught.value.refused) == ("contract", True)
 
 
 async def test_the_question_keeps_its_key_whatever_form_it_was_asked_in() -> None:
     refuses = Misbehaviour.status(400, body={"error": {"message": "response_format is not supported"}})
-    async with LoopbackProvider(lambda _: "{}", behave=lambda call: refuses if said(call.body) else None) as server:
+    async with LoopbackProvider(
+        lambda _: "{}", behave=lambda call: refuses if said(call.body) else None
+    ) as server:
         model: Model = providers.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
         before = request_key(model.fingerprint, ASK)
         await AskedAgain(model, model).complete(ASK)
@@ -187,12 +217,16 @@ class Journal:
 
 async def test_each_step_down_is_metered_as_a_call_and_counts_as_no_retry() -> None:
     refuses = Misbehaviour.status(400, body={"error": {"message": "response_format is not supported"}})
-    async with LoopbackProvider(lambda _: "{}", behave=lambda call: refuses if said(call.body) else None) as server:
+    async with LoopbackProvider(
+        lambda _: "{}", behave=lambda call: refuses if said(call.body) else None
+    ) as server:
         provider: Model = providers.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
         journal = Journal()
         ledger = Ledger(Budget(), journal)
         paid = Budgeted(Scrubbed(provider, Scrubber([])), ledger, None)
-        limiter = Limiter({"optimizer": 1, "target": 1}, Retry(attempts=1))  # a single transient failure would end the call
+        limiter = Limiter(
+            {"optimizer": 1, "target": 1}, Retry(attempts=1)
+        )  # a single transient failure would end the call
         await Limited(AskedAgain(paid, provider), limiter).complete(ASK)
         await provider.close()
     assert server.calls == 3
@@ -200,12 +234,23 @@ async def test_each_step_down_is_metered_as_a_call_and_counts_as_no_retry() -> N
 
 
 async def test_training_goes_on_with_a_server_that_knows_no_structured_output(tmp_path: Path) -> None:
-    refuses = Misbehaviour.status(400, body={"error": {"message": "Unrecognized request argument supplied: response_format"}})
+    refuses = Misbehaviour.status(
+        400, body={"error": {"message": "Unrecognized request argument supplied: response_format"}}
+    )
     results = []
-    for name, behave in (("strict", None), ("poor", lambda call: refuses if "response_format" in call.body else None)):
+    for name, behave in (
+        ("strict", None),
+        ("poor", lambda call: refuses if "response_format" in call.body else None),
+    ):
         async with LoopbackProvider(world_answers(), behave=behave) as server:
             model = f"compatible:m@{server.base_url}"
-            options = ["env.name=world", f"model.target={model}", f"model.optimizer={model}", "train.batch_size=20", "train.num_epochs=1"]
+            options = [
+                "env.name=world",
+                f"model.target={model}",
+                f"model.optimizer={model}",
+                "train.batch_size=20",
+                "train.num_epochs=1",
+            ]
             options += ["env.train_cases=20", "env.val_cases=10", "env.test_cases=10"]
             resolved = load(None, flags={}, options=options, environ={}, cwd=tmp_path)
             async with Engine(prepare(resolved), tmp_path / name) as engine:
@@ -218,7 +263,9 @@ async def test_training_goes_on_with_a_server_that_knows_no_structured_output(tm
 
 
 SHAPES = [
-    shape for shape in vars(_replies).values() if isinstance(shape, type) and issubclass(shape, _replies._Reply) and shape.model_fields
+    shape
+    for shape in vars(_replies).values()
+    if isinstance(shape, type) and issubclass(shape, _replies._Reply) and shape.model_fields
 ]
 
 
@@ -230,13 +277,22 @@ def test_every_reply_we_ask_for_can_be_enforced_by_an_api_that_only_knows_closed
 
 
 def test_names_of_properties_are_not_taken_for_keywords() -> None:
-    odd = {"type": "object", "properties": {"items": {"type": "string"}, "default": {"type": "integer"}}, "required": ["items", "default"]}
+    odd = {
+        "type": "object",
+        "properties": {"items": {"type": "string"}, "default": {"type": "integer"}},
+        "required": ["items", "default"],
+    }
     assert closed(odd) == {**odd, "additionalProperties": False}
     assert is_strict({**odd, "additionalProperties": False})
     assert not is_strict({**odd, "required": ["items"], "additionalProperties": False})
 
 
 def test_bounds_are_left_to_the_reader_of_the_reply() -> None:
-    bounded = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"], "additionalProperties": False}
+    bounded = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 1}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
     assert closed(bounded) == {**bounded, "properties": {"n": {"type": "integer"}}}
     assert not is_strict(bounded)

@@ -22,9 +22,17 @@ from skillopt.models._wire import is_loopback, kind_of_status, retry_after
 from skillopt.testing._loopback import Call, LoopbackProvider, Misbehaviour
 
 KEY = "planted-Key/with+odd=chars%41"
-HELLO = Request(messages=(Message(role="user", content="Hello"),), max_tokens=64, role="target", stage="rollout", place="p/1")
+HELLO = Request(
+    messages=(Message(role="user", content="Hello"),),
+    max_tokens=64,
+    role="target",
+    stage="rollout",
+    place="p/1",
+)
 both = pytest.mark.parametrize("provider", ["openai", "anthropic"])
-every = pytest.mark.parametrize("provider", ["openai", "responses", "anthropic", "azure", "compatible", "qwen", "minimax", "gemini"])
+every = pytest.mark.parametrize(
+    "provider", ["openai", "responses", "anthropic", "azure", "compatible", "qwen", "minimax", "gemini"]
+)
 MINIMAX = ["reasoning_split"]
 
 
@@ -84,7 +92,9 @@ def said(message: str, **more: Any) -> dict[str, Any]:
         (529, said("overloaded"), "rate_limit"),
     ],
 )
-async def test_a_refused_call_has_a_kind_costs_no_tokens_and_quotes_the_provider(provider: str, status: int, body: Any, kind: str) -> None:
+async def test_a_refused_call_has_a_kind_costs_no_tokens_and_quotes_the_provider(
+    provider: str, status: int, body: Any, kind: str
+) -> None:
     error = await failure(spec(provider), Misbehaviour.status(status, body=body))
     assert (error.kind, error.refused) == (kind, True)
     assert f"HTTP {status}" in error.detail
@@ -93,16 +103,22 @@ async def test_a_refused_call_has_a_kind_costs_no_tokens_and_quotes_the_provider
 
 @every
 async def test_a_used_up_quota_is_named_and_never_waited_for(provider: str) -> None:
-    error = await failure(spec(provider), Misbehaviour.status(429, body=said("over", type="insufficient_quota")))
+    error = await failure(
+        spec(provider), Misbehaviour.status(429, body=said("over", type="insufficient_quota"))
+    )
     assert error.kind == "auth"
     assert "quota" in error.detail
 
 
 @every
 @pytest.mark.parametrize(
-    "wrong", [Misbehaviour.reset(), Misbehaviour.garbage(), Misbehaviour.half(), Misbehaviour.odd()], ids=lambda wrong: wrong.kind
+    "wrong",
+    [Misbehaviour.reset(), Misbehaviour.garbage(), Misbehaviour.half(), Misbehaviour.odd()],
+    ids=lambda wrong: wrong.kind,
 )
-async def test_a_broken_answer_is_an_outage_that_may_have_cost_tokens(provider: str, wrong: Misbehaviour) -> None:
+async def test_a_broken_answer_is_an_outage_that_may_have_cost_tokens(
+    provider: str, wrong: Misbehaviour
+) -> None:
     error = await failure(spec(provider), wrong)
     assert (error.kind, error.refused) == ("unavailable", False)
 
@@ -133,7 +149,9 @@ async def test_a_server_that_drips_bytes_cannot_hold_a_call_for_ever(provider: s
 
 
 @both
-async def test_a_port_nobody_listens_on_and_a_name_nobody_knows_are_outages_that_cost_no_tokens(provider: str) -> None:
+async def test_a_port_nobody_listens_on_and_a_name_nobody_knows_are_outages_that_cost_no_tokens(
+    provider: str,
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         dead = free.getsockname()[1]
@@ -162,9 +180,19 @@ async def test_something_that_does_not_speak_http_is_an_outage(provider: str) ->
 
 @both
 async def test_a_planted_key_is_in_no_error_text(provider: str) -> None:
-    wrongs = [Misbehaviour.status(code, body=said(f"key {KEY} is bad, {KEY!r}")) for code in (400, 401, 403, 404, 408, 429, 500, 529)]
-    wrongs += [Misbehaviour.status(code, body=f"<p>{KEY}</p> sk-ant-api03-{'a1' * 20}") for code in (400, 502)]
-    wrongs += [Misbehaviour.status(200, body=said(f"{KEY}")), Misbehaviour.reset(), Misbehaviour.half(), Misbehaviour.garbage()]
+    wrongs = [
+        Misbehaviour.status(code, body=said(f"key {KEY} is bad, {KEY!r}"))
+        for code in (400, 401, 403, 404, 408, 429, 500, 529)
+    ]
+    wrongs += [
+        Misbehaviour.status(code, body=f"<p>{KEY}</p> sk-ant-api03-{'a1' * 20}") for code in (400, 502)
+    ]
+    wrongs += [
+        Misbehaviour.status(200, body=said(f"{KEY}")),
+        Misbehaviour.reset(),
+        Misbehaviour.half(),
+        Misbehaviour.garbage(),
+    ]
     # The key sits across the place where the message is cut.
     wrongs += [Misbehaviour.status(400, body=said("x" * (padding) + KEY)) for padding in range(400, 500, 7)]
     for wrong in wrongs:
@@ -200,7 +228,10 @@ async def test_only_the_loopback_host_learns_the_place(provider: str) -> None:
         return "ok"
 
     async with LoopbackProvider(answer) as server:
-        for url in (server.url, server.url.replace("127.0.0.1", "0.0.0.0")):  # the same server under a name that is not loopback
+        for url in (
+            server.url,
+            server.url.replace("127.0.0.1", "0.0.0.0"),
+        ):  # the same server under a name that is not loopback
             async with opened(spec(provider, base_url=f"{url}/v1")) as model:
                 await model.complete(HELLO)
     assert [call.place for call in seen] == ["p/1", None]
@@ -209,7 +240,14 @@ async def test_only_the_loopback_host_learns_the_place(provider: str) -> None:
 
 @both
 async def test_the_environment_adds_nothing_to_a_call(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_ADMIN_KEY",
+        "OPENAI_ORG_ID",
+        "OPENAI_PROJECT_ID",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+    ):
         monkeypatch.setenv(name, "ambient-value")
     for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
         monkeypatch.setenv(name, "X-Extra: ambient-value")
@@ -221,7 +259,10 @@ async def test_the_environment_adds_nothing_to_a_call(provider: str, monkeypatch
         seen.append(call)
         return "ok"
 
-    async with LoopbackProvider(answer, api_key=KEY) as server, opened(spec(provider, base_url=server.base_url)) as model:
+    async with (
+        LoopbackProvider(answer, api_key=KEY) as server,
+        opened(spec(provider, base_url=server.base_url)) as model,
+    ):
         await model.complete(HELLO)
     assert "ambient-value" not in str(dict(seen[0].headers))
 
@@ -232,7 +273,9 @@ async def test_many_calls_are_open_at_once_on_one_client(provider: str) -> None:
         LoopbackProvider(lambda _: "ok", latency=lambda _: 0.3) as server,
         opened(spec(provider, base_url=server.base_url, connections=300)) as model,
     ):
-        replies = await asyncio.gather(*(model.complete(replace(HELLO, place=f"p/{index}")) for index in range(300)))
+        replies = await asyncio.gather(
+            *(model.complete(replace(HELLO, place=f"p/{index}")) for index in range(300))
+        )
         assert server.max_in_flight > 200
     assert {reply.text for reply in replies} == {"ok"}
 
@@ -250,11 +293,13 @@ async def test_a_closed_model_opens_again_and_closing_twice_is_harmless(provider
 @both
 def test_importing_and_building_a_provider_does_not_import_its_sdk(provider: str) -> None:
     program = (
-        f"import sys; from skillopt.models import {provider}; from skillopt.models._model import ModelSpec\n"
-        f"{provider}.PLUGIN(ModelSpec(provider='{provider}', name='m', api_key='k'))\n"
-        "print([name for name in ('openai', 'anthropic', 'aiohttp', 'httpx', 'httpx2') if name in sys.modules])"
+        f"import sys; from skillopt.models import {provider}; from skillopt.models._model import"
+        f" ModelSpec\n{provider}.PLUGIN(ModelSpec(provider='{provider}', name='m', api_key='k'))\nprint([name"
+        " for name in ('openai', 'anthropic', 'aiohttp', 'httpx', 'httpx2') if name in sys.modules])"
     )
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
     assert printed.strip() == "[]"
 
 
@@ -273,7 +318,9 @@ def test_importing_and_building_a_provider_does_not_import_its_sdk(provider: str
         ({"retry-after": "Thu, 01 Jan 1970 00:00:01 GMT"}, 0.0),
     ],
 )
-def test_retry_after_is_read_in_seconds_milliseconds_and_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_read_in_seconds_milliseconds_and_as_a_date(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     assert retry_after(headers, now=10.0) == seconds
 
 
@@ -296,6 +343,13 @@ def test_loopback_is_decided_by_the_host_alone(url: str, local: bool) -> None:
     assert is_loopback(url) is local
 
 
-@pytest.mark.parametrize("body", [None, [], "text", {"error": "text"}, {"error": {"type": None}}, {"error": []}])
+@pytest.mark.parametrize(
+    "body", [None, [], "text", {"error": "text"}, {"error": {"type": None}}, {"error": []}]
+)
 def test_any_shape_of_error_body_has_a_kind(body: Any) -> None:
-    assert [kind_of_status(status, body) for status in (400, 401, 429, 500)] == ["contract", "auth", "rate_limit", "unavailable"]
+    assert [kind_of_status(status, body) for status in (400, 401, 429, 500)] == [
+        "contract",
+        "auth",
+        "rate_limit",
+        "unavailable",
+    ]

@@ -1,4 +1,6 @@
-"""Update modes, learning-rate control and skill-aware reflection: what is asked, and what becomes of the answer."""
+"""Update modes, learning-rate control and skill-aware reflection: what is asked, and what becomes of the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,17 @@ import json
 
 import pytest
 
-from optimizer.test_stages import SKILL, Lesson, add, analysis, at, evaluation, merged_of, optimizer, reflected
+from optimizer.test_stages import (
+    SKILL,
+    Lesson,
+    add,
+    analysis,
+    at,
+    evaluation,
+    merged_of,
+    optimizer,
+    reflected,
+)
 from skillopt.messages import Request
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.appendix import notes_of, with_notes
@@ -25,20 +37,37 @@ class Guarded(Lesson):
 
 
 def suggestion(text="Add a rule on dates.", kind="add_rule"):
-    return {"type": kind, "title": "dates", "motivation": "two failures", "instruction": text, "priority_hint": "high"}
+    return {
+        "type": kind,
+        "title": "dates",
+        "motivation": "two failures",
+        "instruction": text,
+        "priority_hint": "high",
+    }
 
 
 def suggestions(*items) -> str:
-    return json.dumps({"batch_size": 1, "failure_summary": [], "success_patterns": [], "patch": {"revise_suggestions": list(items)}})
+    return json.dumps(
+        {
+            "batch_size": 1,
+            "failure_summary": [],
+            "success_patterns": [],
+            "patch": {"revise_suggestions": list(items)},
+        }
+    )
 
 
 def candidates(*texts) -> str:
     items = [{"title": "t", "change_summary": ["c"], "new_skill": text} for text in texts]
-    return json.dumps({"batch_size": 1, "failure_summary": [], "success_patterns": [], "patch": {"skill_candidates": items}})
+    return json.dumps(
+        {"batch_size": 1, "failure_summary": [], "success_patterns": [], "patch": {"skill_candidates": items}}
+    )
 
 
 def proposals(mode, *items) -> Merged:
-    return Merged(edits=tuple(FORMS[mode].read(item, f"e#{n}") for n, item in enumerate(items)), ended=(), calls=0)
+    return Merged(
+        edits=tuple(FORMS[mode].read(item, f"e#{n}") for n, item in enumerate(items)), ended=(), calls=0
+    )
 
 
 async def chosen(asked, mode, *items, lesson=Lesson, limit=2):
@@ -51,7 +80,9 @@ async def chosen(asked, mode, *items, lesson=Lesson, limit=2):
 
 async def test_analysts_are_asked_for_suggestions_and_their_key_is_read():
     mode = "rewrite_from_suggestions"
-    asked, model = optimizer(lambda request: suggestions(suggestion(), suggestion("b"), suggestion("c")), mode=mode)
+    asked, model = optimizer(
+        lambda request: suggestions(suggestion(), suggestion("b"), suggestion("c")), mode=mode
+    )
     reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 1))
     system, user = (message.content for message in model.requests[0].messages)
     assert '"revise_suggestions"' in system and '"op"' not in system and "at most 2 suggestions" in user
@@ -63,25 +94,36 @@ async def test_one_call_rewrites_the_skill_and_protected_parts_are_put_back():
     def answer(request: Request) -> str:
         assert request.stage == "rewrite" and request.max_tokens == 777
         assert "Add a rule on dates." in request.messages[1].content
-        return json.dumps({"reasoning": "r", "change_summary": ["dates"], "new_skill": "---\nname: forged\n---\n# New\n"})
+        return json.dumps(
+            {"reasoning": "r", "change_summary": ["dates"], "new_skill": "---\nname: forged\n---\n# New\n"}
+        )
 
     asked, _ = optimizer(answer, mode="rewrite_from_suggestions", rewrite_max_tokens=777)
     _, update = await chosen(asked, "rewrite_from_suggestions", suggestion(), lesson=Guarded)
-    assert update.document.text == "---\nname: x\n---\n# New\n" + PROTECTED.text[PROTECTED.layout.regions[0].start :]
+    assert (
+        update.document.text
+        == "---\nname: x\n---\n# New\n" + PROTECTED.text[PROTECTED.layout.regions[0].start :]
+    )
     assert [outcome.state for outcome in update.outcomes] == ["applied"]
     assert update.rewrite["change_summary"] == ["dates"] and not update.failed
 
 
-@pytest.mark.parametrize("reply", ["no json", json.dumps({"new_skill": ""}), json.dumps({"new_skill": "```\nopen"})])
+@pytest.mark.parametrize(
+    "reply", ["no json", json.dumps({"new_skill": ""}), json.dumps({"new_skill": "```\nopen"})]
+)
 async def test_no_usable_rewrite_leaves_the_skill_as_it_is_and_says_so(reply):
     asked, _ = optimizer(lambda request: reply, mode="rewrite_from_suggestions")
     _, update = await chosen(asked, "rewrite_from_suggestions", suggestion())
     assert update.document is SKILL and update.failed
-    assert [outcome.state for outcome in update.outcomes] == ["invalid"] and "rewrite" in update.outcomes[0].reason
+    assert [outcome.state for outcome in update.outcomes] == ["invalid"] and "rewrite" in update.outcomes[
+        0
+    ].reason
 
 
 async def test_without_suggestions_there_is_nothing_to_rewrite_and_no_call():
-    asked, model = optimizer(lambda request: pytest.fail("no call is needed"), mode="rewrite_from_suggestions")
+    asked, model = optimizer(
+        lambda request: pytest.fail("no call is needed"), mode="rewrite_from_suggestions"
+    )
     _, update = await chosen(asked, "rewrite_from_suggestions")
     assert update.document is SKILL and not update.failed and model.requests == []
 
@@ -89,7 +131,10 @@ async def test_without_suggestions_there_is_nothing_to_rewrite_and_no_call():
 async def test_suggestions_are_ranked_above_the_limit():
     asked, model = optimizer(lambda request: '{"selected_indices": [1]}', mode="rewrite_from_suggestions")
     selection = await asked.select(
-        Lesson(), at("p", limit=1), reflected(), proposals("rewrite_from_suggestions", suggestion("a"), suggestion("b"))
+        Lesson(),
+        at("p", limit=1),
+        reflected(),
+        proposals("rewrite_from_suggestions", suggestion("a"), suggestion("b")),
     )
     assert [one.instruction for one in selection.patch] == ["b"] and model.requests[0].stage == "ranking"
     assert "2 suggestions, numbered from 0" in model.requests[0].messages[1].content
@@ -109,7 +154,9 @@ def test_a_suggestion_that_cannot_be_read_keeps_the_reason(item, problem):
 
 async def test_a_rewrite_may_be_written_with_another_effort():
     rewriter = FunctionModel(lambda request: json.dumps({"new_skill": "# Better\n"}))
-    asked, model = optimizer(lambda request: pytest.fail("the rewriter writes"), mode="rewrite_from_suggestions", rewriter=rewriter)
+    asked, model = optimizer(
+        lambda request: pytest.fail("the rewriter writes"), mode="rewrite_from_suggestions", rewriter=rewriter
+    )
     _, update = await chosen(asked, "rewrite_from_suggestions", suggestion())
     assert update.document.text == "# Better\n" and model.requests == [] and len(rewriter.requests) == 1
 
@@ -118,37 +165,55 @@ async def test_a_rewrite_may_be_written_with_another_effort():
 
 
 async def test_analysts_write_whole_skills_one_each_under_the_larger_cap():
-    asked, model = optimizer(lambda request: candidates("# A\n", "# B\n"), mode="full_rewrite_minibatch", rewrite_max_tokens=5_000)
+    asked, model = optimizer(
+        lambda request: candidates("# A\n", "# B\n"), mode="full_rewrite_minibatch", rewrite_max_tokens=5_000
+    )
     reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 1))
     assert [one.new_skill for one in reflection.minibatches[0].edits] == ["# A\n"]
-    assert "exactly one skill" in model.requests[0].messages[1].content and model.requests[0].max_tokens == 5_000
+    assert (
+        "exactly one skill" in model.requests[0].messages[1].content and model.requests[0].max_tokens == 5_000
+    )
 
 
 async def test_whole_skills_are_neither_limited_nor_ranked_and_the_first_one_is_used():
     asked, model = optimizer(lambda request: pytest.fail("no call is needed"), mode="full_rewrite_minibatch")
-    selection, update = await chosen(asked, "full_rewrite_minibatch", {"new_skill": "# A\n"}, {"new_skill": "# B\n"}, limit=0)
+    selection, update = await chosen(
+        asked, "full_rewrite_minibatch", {"new_skill": "# A\n"}, {"new_skill": "# B\n"}, limit=0
+    )
     assert update.document.text == "# A\n"
     assert [outcome.state for outcome in selection.ended] == ["over_limit"] and model.requests == []
 
 
 async def test_merging_whole_skills_gives_one_skill():
     mode = "full_rewrite_minibatch"
-    asked, model = optimizer(lambda request: json.dumps({"skill_candidates": [{"title": "both", "new_skill": "# AB\n"}]}), mode=mode)
+    asked, model = optimizer(
+        lambda request: json.dumps({"skill_candidates": [{"title": "both", "new_skill": "# AB\n"}]}),
+        mode=mode,
+    )
     made = tuple(
         Minibatch(kind="failure", index=n, tasks=(), edits=(read_candidate({"new_skill": text}, f"m{n}"),))
         for n, text in enumerate(("# A\n", "# B\n"))
     )
     merged = await asked.aggregate(Lesson(), at("p"), Reflection(rollouts=(), minibatches=made))
-    assert [one.new_skill for one in merged.edits] == ["# AB\n"] and '"skill_candidates"' in model.requests[0].messages[0].content
+    assert [one.new_skill for one in merged.edits] == ["# AB\n"] and '"skill_candidates"' in model.requests[
+        0
+    ].messages[0].content
 
 
 @pytest.mark.parametrize(("length", "calls"), [(10, 1), (20_000, 5), (60_000, 0)])
 async def test_no_more_whole_skills_are_merged_in_one_call_than_the_window_holds(length, calls):
-    """Six skills of that length and a window of 32,000 tokens: all at once, two at a time, or none, and then the first one is used."""
+    """Six skills of that length and a window of 32,000 tokens: all at once, two at a time, or none, and then
+    the first one is used.
+    """
     mode, texts = "full_rewrite_minibatch", [f"# {n}\n" + "x" * length for n in range(6)]
-    asked, model = optimizer(lambda request: json.dumps({"skill_candidates": [{"new_skill": texts[0]}]}), mode=mode, merge_batch_size=8)
+    asked, model = optimizer(
+        lambda request: json.dumps({"skill_candidates": [{"new_skill": texts[0]}]}),
+        mode=mode,
+        merge_batch_size=8,
+    )
     made = tuple(
-        Minibatch(kind="failure", index=n, tasks=(), edits=(read_candidate({"new_skill": text}, f"m{n}"),)) for n, text in enumerate(texts)
+        Minibatch(kind="failure", index=n, tasks=(), edits=(read_candidate({"new_skill": text}, f"m{n}"),))
+        for n, text in enumerate(texts)
     )
     merged = await asked.aggregate(Lesson(), at("p"), Reflection(rollouts=(), minibatches=made))
     assert merged.calls == len(model.requests) <= calls and merged.edits[0].new_skill == texts[0]
@@ -159,7 +224,11 @@ async def test_no_more_whole_skills_are_merged_in_one_call_than_the_window_holds
 
 async def test_a_benchmarks_prompt_speaks_of_edits_so_other_modes_use_the_generic_one():
     own = {"analyst_failure": "Benchmark words about edits."}
-    for mode, is_own in (("patch", True), ("rewrite_from_suggestions", False), ("full_rewrite_minibatch", False)):
+    for mode, is_own in (
+        ("patch", True),
+        ("rewrite_from_suggestions", False),
+        ("full_rewrite_minibatch", False),
+    ):
         asked, model = optimizer(lambda request: analysis(), mode=mode, prompts=own)
         await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 1))
         assert (model.requests[0].messages[0].content == own["analyst_failure"]) is is_own
@@ -170,13 +239,16 @@ async def test_a_benchmarks_prompt_speaks_of_edits_so_other_modes_use_the_generi
 
 async def decided(reply, *edits, memory=()):
     asked, model = optimizer(
-        lambda request: reply if request.stage == "lr_autonomous" else '{"selected_indices": [0]}', control="autonomous"
+        lambda request: reply if request.stage == "lr_autonomous" else '{"selected_indices": [0]}',
+        control="autonomous",
     )
     return await asked.select(Lesson(), at("p", limit=2), reflected(), merged_of(*edits)), model
 
 
 async def test_the_optimizer_chooses_how_many_edits_a_step_takes():
-    selection, model = await decided('{"learning_rate": 1, "reasoning": "careful", "confidence": "low"}', add("- a"), add("- b"))
+    selection, model = await decided(
+        '{"learning_rate": 1, "reasoning": "careful", "confidence": "low"}', add("- a"), add("- b")
+    )
     assert [request.stage for request in model.requests] == ["lr_autonomous", "ranking"]
     assert len(selection.patch) == 1 and selection.limit == 1
     assert selection.decision["reasoning"] == "careful" and not selection.decision["clamped"]
@@ -190,7 +262,11 @@ async def test_zero_means_no_edit_and_no_ranking_call():
 
 async def test_more_than_there_is_is_clamped():
     selection, _ = await decided('{"learning_rate": 9}', add("- a"), add("- b"))
-    assert len(selection.patch) == 2 and selection.decision["clamped"] and selection.decision["raw_learning_rate"] == 9
+    assert (
+        len(selection.patch) == 2
+        and selection.decision["clamped"]
+        and selection.decision["raw_learning_rate"] == 9
+    )
 
 
 @pytest.mark.parametrize("reply", ["?", '{"learning_rate": -1}', '{"learning_rate": "many"}'])
@@ -209,7 +285,10 @@ async def test_without_control_nothing_is_clipped_at_all():
     edits = [add(f"- rule {number}") for number in range(6)]
     asked, model = optimizer(lambda request: analysis(*edits), control="none", failure_only=True)
     reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 1))
-    assert len(reflection.minibatches[0].edits) == 6 and "as many edits as are needed" in model.requests[0].messages[1].content
+    assert (
+        len(reflection.minibatches[0].edits) == 6
+        and "as many edits as are needed" in model.requests[0].messages[1].content
+    )
     selection = await asked.select(Lesson(), at("p", limit=2), reflected(), merged_of(*edits))
     assert len(selection.patch) == 6 and selection.limit is None and len(model.requests) == 1
 
@@ -219,46 +298,71 @@ async def test_without_control_nothing_is_clipped_at_all():
 
 def noting(*notes, edits=()):
     return json.dumps(
-        {"batch_size": 1, "failure_summary": [], "success_patterns": [], "patch": {"edits": list(edits)}, "appendix_notes": list(notes)}
+        {
+            "batch_size": 1,
+            "failure_summary": [],
+            "success_patterns": [],
+            "patch": {"edits": list(edits)},
+            "appendix_notes": list(notes),
+        }
     )
 
 
-@pytest.mark.parametrize(("source", "kinds"), [("both", {"failure", "success"}), ("failure_only", {"failure"})])
+@pytest.mark.parametrize(
+    ("source", "kinds"), [("both", {"failure", "success"}), ("failure_only", {"failure"})]
+)
 async def test_the_source_of_notes_is_asked_and_nobody_else(source, kinds):
     asked, model = optimizer(lambda request: noting("Check the unit."), skill_aware=SkillAware(source=source))
     reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 2))
     assert {one.kind for one in reflection.minibatches if one.notes} == kinds
     for request in model.requests:
         side = request.stage.removeprefix("analyst_")
-        assert ("appendix_notes" in request.messages[0].content) == (side in kinds) == ("appendix_notes" in json.dumps(request.schema))
+        assert (
+            ("appendix_notes" in request.messages[0].content)
+            == (side in kinds)
+            == ("appendix_notes" in json.dumps(request.schema))
+        )
 
 
 async def test_a_lapse_becomes_a_note_in_the_protected_appendix():
-    asked, _ = optimizer(lambda request: noting("Check the unit.", {"note": "Count again"}), skill_aware=SkillAware())
+    asked, _ = optimizer(
+        lambda request: noting("Check the unit.", {"note": "Count again"}), skill_aware=SkillAware()
+    )
     reflection = await asked.reflect(Guarded(), at("e1/s1", 1), evaluation({0}, set(), 1))
     selection = await asked.select(Guarded(), at("p"), reflection, merged_of())
     update = await asked.update(Guarded(), at("p"), reflection, selection)
-    assert update.document.region("appendix") == "## Execution Notes Appendix\n\n- Check the unit.\n- Count again"
+    assert (
+        update.document.region("appendix")
+        == "## Execution Notes Appendix\n\n- Check the unit.\n- Count again"
+    )
     assert update.document.region("slow_update") == "guidance" and update.appendix.added == 2
 
 
 def test_notes_are_kept_in_order_and_the_same_note_is_not_kept_twice():
     found = with_notes(
-        ["Check the unit."], ["check  the UNIT", "long " * 200, "Count again;", "Count again", "", "holds <!-- APPENDIX_END -->"]
+        ["Check the unit."],
+        ["check  the UNIT", "long " * 200, "Count again;", "Count again", "", "holds <!-- APPENDIX_END -->"],
     )
     assert found.notes == ("Check the unit.", "Count again;") and found.added == 1
 
 
 @pytest.mark.parametrize(
-    ("answer", "kept"), [(["Both."], ["Both."]), (["a", "b", "c"], ["one", "two", "three"]), ([], ["one", "two", "three"])]
+    ("answer", "kept"),
+    [(["Both."], ["Both."]), (["a", "b", "c"], ["one", "two", "three"]), ([], ["one", "two", "three"])],
 )
 async def test_a_long_appendix_is_condensed_only_by_a_strictly_shorter_list(answer, kept):
     def reply(request: Request) -> str:
-        return json.dumps({"appendix_notes": answer}) if request.stage == "appendix_consolidate" else noting("one", "two", "three")
+        return (
+            json.dumps({"appendix_notes": answer})
+            if request.stage == "appendix_consolidate"
+            else noting("one", "two", "three")
+        )
 
     asked, model = optimizer(reply, skill_aware=SkillAware(consolidate_above=2))
     reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 1))
-    update = await asked.update(Lesson(), at("p"), reflection, await asked.select(Lesson(), at("p"), reflection, merged_of()))
+    update = await asked.update(
+        Lesson(), at("p"), reflection, await asked.select(Lesson(), at("p"), reflection, merged_of())
+    )
     assert list(notes_of(update.document)) == kept
     assert [request.stage for request in model.requests].count("appendix_consolidate") == 1
     assert update.appendix.consolidated == (kept == ["Both."])
@@ -288,7 +392,9 @@ async def test_text_of_the_users_own_in_the_appendix_outlives_new_and_condensed_
 
     asked, _ = optimizer(reply, skill_aware=SkillAware(consolidate_above=2))
     reflection = await asked.reflect(Annotated(), at("e1/s1", 1), evaluation({0}, set(), 1))
-    update = await asked.update(Annotated(), at("p"), reflection, await asked.select(Annotated(), at("p"), reflection, merged_of()))
+    update = await asked.update(
+        Annotated(), at("p"), reflection, await asked.select(Annotated(), at("p"), reflection, merged_of())
+    )
     assert update.document.region("appendix") == appendix and update.appendix.added == 2
 
 
@@ -298,7 +404,9 @@ def test_notes_go_nowhere_where_the_appendix_leaves_a_code_block_open():
 
 
 async def test_whole_rewrites_leave_skill_awareness_aside():
-    asked, model = optimizer(lambda request: candidates("# A\n"), mode="full_rewrite_minibatch", skill_aware=SkillAware())
+    asked, model = optimizer(
+        lambda request: candidates("# A\n"), mode="full_rewrite_minibatch", skill_aware=SkillAware()
+    )
     reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 1))
     assert "appendix_notes" not in model.requests[0].messages[0].content and reflection.notes() == []
 
@@ -307,10 +415,17 @@ async def test_whole_rewrites_leave_skill_awareness_aside():
 
 
 async def test_a_bundle_is_halved_in_order_with_the_notes_last():
-    asked, _ = optimizer(lambda request: noting("Check.", edits=[add("- a"), add("- b")]), skill_aware=SkillAware(), failure_only=True)
+    asked, _ = optimizer(
+        lambda request: noting("Check.", edits=[add("- a"), add("- b")]),
+        skill_aware=SkillAware(),
+        failure_only=True,
+    )
     reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 1))
     update = await asked.update(
-        Lesson(), at("p"), reflection, await asked.select(Lesson(), at("p"), reflection, merged_of(add("- a"), add("- b")))
+        Lesson(),
+        at("p"),
+        reflection,
+        await asked.select(Lesson(), at("p"), reflection, merged_of(add("- a"), add("- b"))),
     )
     first, second = halves(update, SKILL)
     assert "- a\n- b\n" in first.document.text and first.document.region("appendix") is None
@@ -318,7 +433,9 @@ async def test_a_bundle_is_halved_in_order_with_the_notes_last():
 
 
 async def test_one_edit_alone_and_a_rewrite_cannot_be_halved():
-    asked, _ = optimizer(lambda request: json.dumps({"new_skill": "# New\n"}), mode="rewrite_from_suggestions")
+    asked, _ = optimizer(
+        lambda request: json.dumps({"new_skill": "# New\n"}), mode="rewrite_from_suggestions"
+    )
     _, update = await chosen(asked, "rewrite_from_suggestions", suggestion("a"), suggestion("b"))
     assert halves(update, SKILL) == []
     plain, _ = optimizer(lambda request: "")
@@ -338,8 +455,14 @@ async def test_a_rewrite_is_not_lost_over_how_it_explains_itself(summary):
 
 
 async def test_a_learning_rate_is_not_lost_over_how_it_explains_itself():
-    reply = json.dumps({"learning_rate": 1, "confidence": 0.8, "risk_notes": "may overlap", "reasoning": None})
+    reply = json.dumps(
+        {"learning_rate": 1, "confidence": 0.8, "risk_notes": "may overlap", "reasoning": None}
+    )
     asked, model = optimizer(lambda request: reply, control="autonomous")
     selection, _ = await chosen(asked, "patch", add("- a"), add("- b"))
-    assert selection.limit == 1 and selection.decision["confidence"] == "0.8" and selection.decision["risk_notes"] == ["may overlap"]
+    assert (
+        selection.limit == 1
+        and selection.decision["confidence"] == "0.8"
+        and selection.decision["risk_notes"] == ["may overlap"]
+    )
     assert [request.stage for request in model.requests].count("lr_autonomous") == 1

@@ -1,4 +1,6 @@
-"""What the optimizer and the target are really asked, word by word. Update with `pytest --snapshot-update` and read the difference."""
+"""What the optimizer and the target are really asked, word by word. Update with `pytest --snapshot-update`
+and read the difference.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from gate._tables import Memory
-from optimizer.test_stages import SKILL, Lesson, add, analysis, at, evaluation, merged_of, optimizer, reflected
+from optimizer.test_stages import (
+    SKILL,
+    Lesson,
+    add,
+    analysis,
+    at,
+    evaluation,
+    merged_of,
+    optimizer,
+    reflected,
+)
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.searchqa import PLUGIN as SEARCHQA
 from skillopt.evaluate.runner import Evaluator, Row
@@ -39,7 +51,9 @@ def prompts(snapshot):
 
 def shown(request: Request) -> str:
     head = f"place: {request.place}\nstage: {request.stage}\n"
-    return head + "".join(f"\n===== {message.role} =====\n{message.content}\n" for message in request.messages)
+    return head + "".join(
+        f"\n===== {message.role} =====\n{message.content}\n" for message in request.messages
+    )
 
 
 async def test_failure_analyst(prompts):
@@ -62,7 +76,9 @@ async def test_the_second_asking(prompts):
 
 async def test_merge(prompts):
     asked, model = optimizer(lambda request: json.dumps({"edits": []}))
-    await asked.aggregate(Lesson(), at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
+    await asked.aggregate(
+        Lesson(), at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")]))
+    )
     assert shown(model.requests[0]) == prompts
 
 
@@ -74,16 +90,24 @@ async def test_ranking(prompts):
 
 async def test_repair(prompts):
     asked, model = optimizer(lambda request: '{"edits": []}')
-    await asked.select(Lesson(), at("e1/s2", limit=1), reflected(), merged_of({"op": "delete", "target": "- ONE"}))
+    await asked.select(
+        Lesson(), at("e1/s2", limit=1), reflected(), merged_of({"op": "delete", "target": "- ONE"})
+    )
     assert shown(model.requests[0]) == prompts
 
 
 def pair(name: str, before: float, after: float) -> Pair:
     def rollout(hard: float) -> Scored:
         told = Trajectory(messages=(), answer="", calls=1, usage=None)
-        return Scored(task_id=name, draw=0, attempt=0, key=name, trajectory=told, score=Score(hard=hard, soft=hard))
+        return Scored(
+            task_id=name, draw=0, attempt=0, key=name, trajectory=told, score=Score(hard=hard, soft=hard)
+        )
 
-    return Pair(task=Task(id=name, prompt=f"question of {name}", reference="gold"), before=rollout(before), after=rollout(after))
+    return Pair(
+        task=Task(id=name, prompt=f"question of {name}", reference="gold"),
+        before=rollout(before),
+        after=rollout(after),
+    )
 
 
 class Later(Lesson):
@@ -112,20 +136,32 @@ ROW = {"id": "q1", "question": "Who?", "context": "[DOC] It was Ada. [DOC] Not B
 @pytest.mark.parametrize("name", ["own", "searchqa"])
 async def test_rollout(name, prompts, tmp_path):
     if name == "own":
-        benchmark = OwnBenchmark.from_tasks([{"id": f"q{n}", "prompt": f"Who {n}?", "answer": "Ada"} for n in range(5)])
+        benchmark = OwnBenchmark.from_tasks(
+            [{"id": f"q{n}", "prompt": f"Who {n}?", "answer": "Ada"} for n in range(5)]
+        )
     else:
         for split in ("train", "val"):
             (tmp_path / split).mkdir()
-            (tmp_path / split / "rows.json").write_text(json.dumps([{**ROW, "id": split, "question": f"Who, in {split}?"}]))
+            (tmp_path / split / "rows.json").write_text(
+                json.dumps([{**ROW, "id": split, "question": f"Who, in {split}?"}])
+            )
         benchmark = SEARCHQA(SEARCHQA.Settings(split_dir=tmp_path))
     model = FunctionModel(lambda request: "<answer>Ada</answer>")
     evaluator = Evaluator(
-        harness=Chat(), model=model, benchmark=benchmark, rollouts=Memory(), workers=1, max_tokens=9, emit=lambda event: None
+        harness=Chat(),
+        model=model,
+        benchmark=benchmark,
+        rollouts=Memory(),
+        workers=1,
+        max_tokens=9,
+        emit=lambda event: None,
     )
     row = Row(task=benchmark.tasks("train")[0])
     outcome = await evaluator.measure(SKILL.rendered, row, stage="rollout", place=None)
     assert isinstance(outcome, Scored) and outcome.score.hard == 1.0
-    asked = "".join(f"===== {message.role} =====\n{message.content}\n" for message in model.requests[0].messages)
+    asked = "".join(
+        f"===== {message.role} =====\n{message.content}\n" for message in model.requests[0].messages
+    )
     assert asked == prompts
 
 
@@ -139,7 +175,9 @@ async def test_analyst_of_another_mode(mode, prompts):
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 async def test_merge_of_another_mode(mode, prompts):
     asked, model = optimizer(lambda request: "{}", mode=mode)
-    await asked.aggregate(Lesson(), at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
+    await asked.aggregate(
+        Lesson(), at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")]))
+    )
     assert model.requests[0].messages[0].content == prompts
 
 
@@ -153,9 +191,17 @@ async def test_skill_aware_analysts(source, prompts):
 
 async def test_rewrite(prompts):
     asked, model = optimizer(lambda request: '{"new_skill": "# New"}', mode="rewrite_from_suggestions")
-    item = {"type": "add_rule", "title": "dates", "motivation": "m", "instruction": "Add it.", "priority_hint": "high"}
+    item = {
+        "type": "add_rule",
+        "title": "dates",
+        "motivation": "m",
+        "instruction": "Add it.",
+        "priority_hint": "high",
+    }
     merged = Merged(edits=(FORMS["rewrite_from_suggestions"].read(item, "e#0"),), ended=(), calls=0)
-    await asked.update(Lesson(), at("e1/s2"), reflected(), await asked.select(Lesson(), at("e1/s2"), reflected(), merged))
+    await asked.update(
+        Lesson(), at("e1/s2"), reflected(), await asked.select(Lesson(), at("e1/s2"), reflected(), merged)
+    )
     assert shown(model.requests[0]) == prompts
 
 
@@ -166,8 +212,12 @@ async def test_learning_rate(prompts):
 
 
 async def test_consolidation(prompts):
-    asked, model = optimizer(lambda request: '{"appendix_notes": ["all"]}', skill_aware=SkillAware(consolidate_above=1))
+    asked, model = optimizer(
+        lambda request: '{"appendix_notes": ["all"]}', skill_aware=SkillAware(consolidate_above=1)
+    )
     made = Minibatch(kind="failure", index=0, tasks=(), notes=("one", "two"))
     reflection = Reflection(rollouts=(), minibatches=(made,))
-    await asked.update(Lesson(), at("e1/s2"), reflection, await asked.select(Lesson(), at("e1/s2"), reflection, merged_of()))
+    await asked.update(
+        Lesson(), at("e1/s2"), reflection, await asked.select(Lesson(), at("e1/s2"), reflection, merged_of())
+    )
     assert shown(model.requests[0]) == prompts

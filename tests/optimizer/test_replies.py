@@ -9,7 +9,11 @@ from skillopt.optimizer._replies import Ranking, Unusable, read
 from skillopt.optimizer.forms import FORMS
 
 ANALYSIS = FORMS["patch"].shape("failure", notes=False)
-GOOD = {"batch_size": 2, "failure_summary": [], "patch": {"reasoning": "r", "edits": [{"op": "append", "content": "你好 {x}"}]}}
+GOOD = {
+    "batch_size": 2,
+    "failure_summary": [],
+    "patch": {"reasoning": "r", "edits": [{"op": "append", "content": "你好 {x}"}]},
+}
 
 
 def reply(text, finish="stop"):

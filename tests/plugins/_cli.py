@@ -25,7 +25,9 @@ def command_lines(text: str) -> list[str]:
     found = []
     for block, span in _CODE.findall(text):
         lines = (block or span).replace("{{skillopt}}", "skillopt").splitlines()
-        found += [line.strip().removeprefix("$ ") for line in lines if re.match(r"\s*(\$ )?skillopt( |$)", line)]
+        found += [
+            line.strip().removeprefix("$ ") for line in lines if re.match(r"\s*(\$ )?skillopt( |$)", line)
+        ]
     return found
 
 

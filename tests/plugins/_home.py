@@ -7,14 +7,29 @@ import stat
 from datetime import datetime, timezone
 from pathlib import Path
 
-from skillopt.plugins import Command, Installer, Kit, Option, Place, Plan, Program, Receipts, Scope, Tool, agent, agent_names
+from skillopt.plugins import (
+    Command,
+    Installer,
+    Kit,
+    Option,
+    Place,
+    Plan,
+    Program,
+    Receipts,
+    Scope,
+    Tool,
+    agent,
+    agent_names,
+)
 from skillopt.plugins._actions import Block, Entry, Own
 
 PROGRAM = Program(argv=("/opt/my tools/bin/skillopt",))
 KIT = Kit(
     version="9.8.7",
     program=PROGRAM,
-    commands=(Command(name="train", help="Train a skill.", options=(Option(name="--json", help="One object."),)),),
+    commands=(
+        Command(name="train", help="Train a skill.", options=(Option(name="--json", help="One object."),)),
+    ),
     tools=(Tool(name="sleep_status", description="Say how nights ended."),),
 )
 EVERYWHERE = [(name, scope) for name in agent_names() for scope in agent(name).scopes]
@@ -35,7 +50,9 @@ def place(home: Path, scope: Scope = "user", *, windows: bool = False) -> Place:
     project = home / "work" / "a project"
     if scope == "project":
         project.mkdir(parents=True, exist_ok=True)
-    return Place(scope=scope, home=home, project=project if scope == "project" else None, env={}, windows=windows)
+    return Place(
+        scope=scope, home=home, project=project if scope == "project" else None, env={}, windows=windows
+    )
 
 
 def actions(name: str, where: Place, kit: Kit = KIT) -> list[Own | Entry | Block]:
@@ -48,7 +65,13 @@ def snapshot(folder: Path) -> dict[str, tuple[str, str]]:
     found = {}
     for path in sorted(folder.rglob("*")):
         mode = stat.filemode(path.lstat().st_mode)
-        said = str(path.readlink()) if path.is_symlink() else "" if path.is_dir() else hashlib.sha256(path.read_bytes()).hexdigest()
+        said = (
+            str(path.readlink())
+            if path.is_symlink()
+            else ""
+            if path.is_dir()
+            else hashlib.sha256(path.read_bytes()).hexdigest()
+        )
         found[str(path.relative_to(folder))] = (mode, said)
     return found
 

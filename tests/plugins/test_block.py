@@ -38,7 +38,10 @@ def test_our_lines_are_found_without_a_marker() -> None:
 def test_lines_of_ours_that_were_changed_or_built_upon_are_not_taken_out() -> None:
     after = with_block("one = 1\n", OURS, "hash")
     assert without_block(after.replace('"x"', '"z"'), OURS, "hash") is None
-    assert without_block(after.replace("# skillopt plugin: end", "startup_timeout_sec = 9"), OURS, "hash") is None
+    assert (
+        without_block(after.replace("# skillopt plugin: end", "startup_timeout_sec = 9"), OURS, "hash")
+        is None
+    )
     assert without_block("one = 1\n", OURS, "hash") is None
     assert without_block(after + after, OURS, "hash") is None
 

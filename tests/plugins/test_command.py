@@ -26,12 +26,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_the_list_names_every_agent_and_what_is_installed(home: Path) -> None:
     assert all(name in run("plugin", "list").out for name in agent_names())
-    assert {"claude-code", "codex", "copilot", "cursor", "devin", "generic", "openclaw", "opencode"} <= set(agent_names())
+    assert {"claude-code", "codex", "copilot", "cursor", "devin", "generic", "openclaw", "opencode"} <= set(
+        agent_names()
+    )
     assert run("plugin", "install", "codex").code == 0
     assert "installed for all projects" in run("plugin", "list").out
     skill = home / ".agents" / "skills" / "skillopt" / "SKILL.md"
     skill.write_text("mine")
-    [codex] = [one for one in json.loads(run("plugin", "list", "--json").out)["agents"] if one["name"] == "codex"]
+    [codex] = [
+        one for one in json.loads(run("plugin", "list", "--json").out)["agents"] if one["name"] == "codex"
+    ]
     assert codex["installed"][0]["changed_since"] == [str(skill)]
 
 
@@ -87,7 +91,9 @@ def test_shared_files_can_name_no_machine(home: Path) -> None:
         (("uninstall", "cursr"), "cursor"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_nothing_is_written(home: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_said_and_nothing_is_written(
+    home: Path, words: tuple[str, ...], said: str
+) -> None:
     before = snapshot(home)
     ran = run("plugin", *words)
     assert (ran.code, ran.out) == (2, "")

@@ -25,7 +25,11 @@ JSON_STYLES = (
     '{"servers":{"a":1},"mcp":{}}',
     "\ufeff{}",
 )
-WITH_FILES = [one for one in EVERYWHERE if one not in (("generic", "project"), ("copilot", "project"), ("devin", "user"))]
+WITH_FILES = [
+    one
+    for one in EVERYWHERE
+    if one not in (("generic", "project"), ("copilot", "project"), ("devin", "user"))
+]
 TEXT_STYLES = ("# Theirs\n\nAlways.\n", "# Theirs\r\n\r\nno newline at the end", "", "\ufeffwith a mark\n")
 
 
@@ -86,7 +90,9 @@ def test_over_files_of_the_person_everything_of_theirs_stays_and_comes_back_byte
 
 
 @pytest.mark.parametrize(("name", "scope"), WITH_FILES)
-def test_a_file_of_theirs_at_a_path_of_ours_is_named_and_nothing_is_written(home: Path, name: str, scope: Scope) -> None:
+def test_a_file_of_theirs_at_a_path_of_ours_is_named_and_nothing_is_written(
+    home: Path, name: str, scope: Scope
+) -> None:
     where = place(home, scope)
     own = [Path(action.path) for action in actions(name, where) if isinstance(action, Own)]
     own[-1].parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +105,9 @@ def test_a_file_of_theirs_at_a_path_of_ours_is_named_and_nothing_is_written(home
 
 
 @pytest.mark.parametrize(("name", "scope"), EVERYWHERE)
-def test_what_was_changed_since_keeps_the_change_and_loses_only_our_part(home: Path, name: str, scope: Scope) -> None:
+def test_what_was_changed_since_keeps_the_change_and_loses_only_our_part(
+    home: Path, name: str, scope: Scope
+) -> None:
     where = place(home, scope)
     installer(home).install(name, where, KIT)
     for action in actions(name, where):
@@ -123,7 +131,9 @@ def test_what_was_changed_since_keeps_the_change_and_loses_only_our_part(home: P
 
 
 @pytest.mark.parametrize(("name", "scope"), EVERYWHERE)
-def test_an_update_replaces_what_is_ours_and_an_uninstall_still_gives_the_first_bytes_back(home: Path, name: str, scope: Scope) -> None:
+def test_an_update_replaces_what_is_ours_and_an_uninstall_still_gives_the_first_bytes_back(
+    home: Path, name: str, scope: Scope
+) -> None:
     where = place(home, scope)
     for action in actions(name, where):
         if isinstance(action, Block):
@@ -174,7 +184,11 @@ def test_an_update_that_fails_leaves_the_install_of_before(home: Path) -> None:
 def test_an_update_that_was_killed_half_way_can_still_be_taken_back(home: Path) -> None:
     before = snapshot(home)
     installer(home).install("codex", place(home), KIT)
-    first = {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and ".skillopt-sleep" not in path.parts}
+    first = {
+        path: path.read_bytes()
+        for path in home.rglob("*")
+        if path.is_file() and ".skillopt-sleep" not in path.parts
+    }
     installer(home).install("codex", place(home), replace(KIT, version="10.0.0"))
     for path in list(first)[::2]:  # as if these had not been reached
         path.write_bytes(first[path])
@@ -185,11 +199,19 @@ def test_an_update_that_was_killed_half_way_can_still_be_taken_back(home: Path) 
 @pytest.mark.skipif(os.name == "nt", reason="permissions are those of Unix")
 def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left() -> None:
     open_to_all = next(
-        (one for one in ("/tmp", "/var/tmp", "/dev/shm") if Path(one).is_dir() and Path(one).stat().st_mode & 0o003 == 3), None
+        (
+            one
+            for one in ("/tmp", "/var/tmp", "/dev/shm")
+            if Path(one).is_dir() and Path(one).stat().st_mode & 0o003 == 3
+        ),
+        None,
     )
     if open_to_all is None:
         pytest.skip("there is no folder for everybody here")
-    with tempfile.TemporaryDirectory(prefix="skillopt-plugins-", dir=open_to_all) as name, _without_privileges(Path(name)):
+    with (
+        tempfile.TemporaryDirectory(prefix="skillopt-plugins-", dir=open_to_all) as name,
+        _without_privileges(Path(name)),
+    ):
         home = Path(name)
         (home / ".agents").mkdir()
         (home / ".agents").chmod(0o500)
@@ -382,7 +404,12 @@ def test_all_agents_together_leave_nothing_behind_in_any_order(home: Path) -> No
 def test_no_two_agents_write_the_same_file(home: Path) -> None:
     for scope in ("user", "project"):
         where = place(home, scope)  # type: ignore[arg-type]
-        paths = [action.path for name in agent_names() if scope in agent(name).scopes for action in actions(name, where)]
+        paths = [
+            action.path
+            for name in agent_names()
+            if scope in agent(name).scopes
+            for action in actions(name, where)
+        ]
         assert len(set(paths)) == len(paths)
 
 
@@ -434,7 +461,13 @@ def test_a_receipt_that_cannot_be_read_is_never_taken_for_none(home: Path) -> No
 def test_variables_of_the_agents_say_where_their_folders_are(home: Path) -> None:
     named = {"CLAUDE_CONFIG_DIR": "c", "CODEX_HOME": "x", "COPILOT_HOME": "p", "XDG_CONFIG_HOME": "g"}
     where = replace(place(home), env={name: str(home / folder) for name, folder in named.items()})
-    for name, folder in (("claude-code", "c"), ("codex", "x"), ("copilot", "p"), ("opencode", "g"), ("devin", "g")):
+    for name, folder in (
+        ("claude-code", "c"),
+        ("codex", "x"),
+        ("copilot", "p"),
+        ("opencode", "g"),
+        ("devin", "g"),
+    ):
         assert any(Path(action.path).is_relative_to(home / folder) for action in actions(name, where))
 
 

@@ -9,13 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillopt.plugins._json_text import MISSING, NotPlainJson, value_at, with_item, with_member, without_item, without_member
+from skillopt.plugins._json_text import (
+    MISSING,
+    NotPlainJson,
+    value_at,
+    with_item,
+    with_member,
+    without_item,
+    without_member,
+)
 
 SERVER = {"command": "/opt/my tools/skillopt", "args": ["mcp"]}
 PATH = ("mcpServers", "skillopt")
 KEYS = st.sampled_from(["a", "b", "mcpServers", "hooks", 'ü"\\'])
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=12,
 )
@@ -24,8 +36,9 @@ VALUES = st.recursive(
 def test_the_entry_stands_in_the_indentation_and_newlines_of_the_file() -> None:
     text = '{\r\n\t"model": "x",\r\n\t"mcpServers": {\r\n\t\t"mine": {"url": "http://x"}\r\n\t}\r\n}\r\n'
     wanted = (
-        '{\r\n\t"model": "x",\r\n\t"mcpServers": {\r\n\t\t"mine": {"url": "http://x"},\r\n\t\t"skillopt": {\r\n'
-        '\t\t\t"command": "/opt/my tools/skillopt",\r\n\t\t\t"args": [\r\n\t\t\t\t"mcp"\r\n\t\t\t]\r\n\t\t}\r\n\t}\r\n}\r\n'
+        '{\r\n\t"model": "x",\r\n\t"mcpServers": {\r\n\t\t"mine": {"url": "http://x"},\r\n\t\t"skillopt":'
+        ' {\r\n\t\t\t"command": "/opt/my tools/skillopt",\r\n\t\t\t"args":'
+        ' [\r\n\t\t\t\t"mcp"\r\n\t\t\t]\r\n\t\t}\r\n\t}\r\n}\r\n'
     )
     assert with_member(text, PATH, SERVER) == wanted
     assert without_member(wanted, PATH) == text
@@ -53,7 +66,9 @@ def test_what_was_there_is_there_as_it_was_written(text: str) -> None:
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from([None, 1, 2, "\t"]))
-def test_any_object_keeps_its_values_and_comes_back_equal(document: dict[str, Any], indent: int | str | None) -> None:
+def test_any_object_keeps_its_values_and_comes_back_equal(
+    document: dict[str, Any], indent: int | str | None
+) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=False)
     there = document.get("mcpServers", {})
     if not isinstance(there, dict):
@@ -67,7 +82,9 @@ def test_any_object_keeps_its_values_and_comes_back_equal(document: dict[str, An
 
 
 @given(st.lists(VALUES, max_size=3), st.sampled_from([None, 2]))
-def test_an_item_goes_to_the_end_of_a_list_and_only_it_comes_out(items: list[Any], indent: int | None) -> None:
+def test_an_item_goes_to_the_end_of_a_list_and_only_it_comes_out(
+    items: list[Any], indent: int | None
+) -> None:
     mine = {"hooks": ["ours"]}
     text = json.dumps({"SessionEnd": items, "z": 1}, indent=indent)
     after = with_item(text, ("SessionEnd",), mine)
@@ -99,6 +116,9 @@ def test_what_cannot_be_edited_safely_is_refused(text: str, complaint: str) -> N
 
 
 def test_comments_are_read_over_where_nothing_is_written() -> None:
-    text = '{\n  // http://x "quoted"\n  "url": "http://y // no comment, }",\n  "mcpServers": {"skillopt": 1, /* , */ },\n}'
+    text = (
+        '{\n  // http://x "quoted"\n  "url": "http://y // no comment, }",\n  "mcpServers": {"skillopt": 1, /*'
+        " , */ },\n}"
+    )
     assert value_at(text, PATH) == 1
     assert value_at(text, ("url",)) == "http://y // no comment, }"

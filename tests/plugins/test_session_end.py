@@ -28,7 +28,13 @@ def test_a_line_says_when_who_and_where(tmp_path: Path) -> None:
 
 
 def test_anything_on_stdin_is_survived(tmp_path: Path) -> None:
-    for told in (b"\xff\xfe", b"[1]", b"null", b"[" * 100_000, b'{"session_id": {"a": 1}, "cwd": "' + b"x" * 10_000 + b'"}'):
+    for told in (
+        b"\xff\xfe",
+        b"[1]",
+        b"null",
+        b"[" * 100_000,
+        b'{"session_id": {"a": 1}, "cwd": "' + b"x" * 10_000 + b'"}',
+    ):
         assert note(tmp_path, "a", told, noon())
     assert len((tmp_path / LOG).read_text().splitlines()) == 5
 
@@ -51,7 +57,9 @@ def test_the_command_is_quick_ends_with_0_and_waits_for_nobody(tmp_path: Path) -
     env = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(SRC)}
     command = [sys.executable, "-m", "skillopt", "plugin", "session-end", "claude-code"]
     started = time.monotonic()
-    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as program:
         assert program.stdin is not None and program.stdout is not None
         program.stdin.write(b'{"session_id": "s9"}')
         program.stdin.flush()  # and never closed

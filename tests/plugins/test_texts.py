@@ -50,7 +50,9 @@ def test_every_command_line_is_one_that_the_program_takes(page: Path) -> None:
 
 
 def test_command_lines_are_found_and_a_wrong_one_is_named() -> None:
-    lines = command_lines("`{{skillopt}} sleep diff`\n\n```\nskillopt train a --budget '$2'\nother\n```\n`skillopt trian`")
+    lines = command_lines(
+        "`{{skillopt}} sleep diff`\n\n```\nskillopt train a --budget '$2'\nother\n```\n`skillopt trian`"
+    )
     assert lines == ["skillopt sleep diff", "skillopt train a --budget '$2'", "skillopt trian"]
     assert complaint("skillopt trian")
     assert complaint("skillopt sleep adopt --edits 2")
@@ -63,19 +65,35 @@ def test_every_option_and_key_that_is_named_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     homes = ("train NAME", "sleep adopt", "sleep run", "plugin install AGENT", "eval")
     # An option is named with its value or without.
-    tries = {one: [f"skillopt {home} {one}{value}" for home in homes for value in ("", " 1")] for one in options_alone(text)}
+    tries = {
+        one: [f"skillopt {home} {one}{value}" for home in homes for value in ("", " 1")]
+        for one in options_alone(text)
+    }
     assert [one for one, lines in tries.items() if all(map(complaint, lines))] == []
-    keys = set(re.findall(r"\b((?:env|gate|evaluation|cache|train|model)\.[a-z_]+)\b", text)) - {"train.yaml", "train.md"}
-    known = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") + (ROOT / "docs" / "benchmarks" / "own.md").read_text(
-        encoding="utf-8"
-    )
-    assert [key for key in sorted(keys) if f"`{key}`" not in known and f"`{key.removeprefix('env.')}`" not in known] == []
+    keys = set(re.findall(r"\b((?:env|gate|evaluation|cache|train|model)\.[a-z_]+)\b", text)) - {
+        "train.yaml",
+        "train.md",
+    }
+    known = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") + (
+        ROOT / "docs" / "benchmarks" / "own.md"
+    ).read_text(encoding="utf-8")
+    assert [
+        key
+        for key in sorted(keys)
+        if f"`{key}`" not in known and f"`{key.removeprefix('env.')}`" not in known
+    ] == []
 
 
 @pytest.mark.parametrize(("name", "scope"), EVERYWHERE)
-def test_every_file_is_filled_in_and_of_this_version(kit: Kit, tmp_path: Path, name: str, scope: Scope) -> None:
+def test_every_file_is_filled_in_and_of_this_version(
+    kit: Kit, tmp_path: Path, name: str, scope: Scope
+) -> None:
     made = actions(name, place(tmp_path, scope), kit)
-    texts = {action.path: action.text if isinstance(action, Own) else action.content for action in made if isinstance(action, (Own, Block))}
+    texts = {
+        action.path: action.text if isinstance(action, Own) else action.content
+        for action in made
+        if isinstance(action, (Own, Block))
+    }
     assert [path for path, text in texts.items() if "{{" in text] == []
     versions = [json.loads(text)["version"] for path, text in texts.items() if path.endswith("plugin.json")]
     assert all(version == skillopt.__version__ for version in versions)
@@ -90,7 +108,12 @@ def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) 
     commands = kit.text("skill/references/commands.md")
     names = re.findall(r"^## skillopt (.+)$", commands, re.MULTILINE)
     tree = {name: get_command(app(name)).commands[name] for name in get_command(app()).commands}  # type: ignore[attr-defined]
-    inner = [f"{name} {word}" for name, one in tree.items() for word, leaf in getattr(one, "commands", {}).items() if not leaf.hidden]
+    inner = [
+        f"{name} {word}"
+        for name, one in tree.items()
+        for word, leaf in getattr(one, "commands", {}).items()
+        if not leaf.hidden
+    ]
     assert sorted(names) == sorted([*tree, *inner])
     assert "- `--edit`: Only the edit of this number; may be repeated." in commands
     assert "session-end" not in commands
@@ -99,18 +122,31 @@ def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) 
 
 
 def test_the_skill_tells_an_agent_that_the_person_decides(kit: Kit) -> None:
-    for name in ("skill/SKILL.md", "skill/references/sleep.md", "commands/skillopt-sleep.md", "commands/skillopt-sleep-handoff.md"):
+    for name in (
+        "skill/SKILL.md",
+        "skill/references/sleep.md",
+        "commands/skillopt-sleep.md",
+        "commands/skillopt-sleep-handoff.md",
+    ):
         text = TEXTS.joinpath(name).read_text(encoding="utf-8")
-        assert re.search(r"person'?s? (pays and decides|decides)|person's decision|never adopt on your own|clear yes", text, re.IGNORECASE)
+        assert re.search(
+            r"person'?s? (pays and decides|decides)|person's decision|never adopt on your own|clear yes",
+            text,
+            re.IGNORECASE,
+        )
     for name in ("skillopt-sleep", "skillopt-sleep-handoff", "skillopt-train"):
-        head = yaml.safe_load(TEXTS.joinpath("commands", f"{name}.md").read_text(encoding="utf-8").split("---\n")[1])
+        head = yaml.safe_load(
+            TEXTS.joinpath("commands", f"{name}.md").read_text(encoding="utf-8").split("---\n")[1]
+        )
         assert head["disable-model-invocation"] is True
         assert "allowed-tools" not in head  # the agent asks before it runs anything
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell script")
 @pytest.mark.parametrize("there", ["skillopt", "uv", "pipx", "nothing", "no checkout"])
-def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_lets_it_do_the_rest(tmp_path: Path, there: str) -> None:
+def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_lets_it_do_the_rest(
+    tmp_path: Path, there: str
+) -> None:
     checkout = tmp_path / "a checkout"
     texts = checkout / "src" / "skillopt" / "plugins" / "texts" / "codex"
     texts.mkdir(parents=True)
@@ -147,5 +183,9 @@ def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_
 
 def test_both_install_scripts_do_the_same() -> None:
     scripts = [(TEXTS / "codex" / f"install.{kind}").read_text(encoding="utf-8") for kind in ("sh", "ps1")]
-    for line in ('uv tool install "${checkout}[mcp]"', 'pipx install "${checkout}[mcp]"', "skillopt plugin install codex"):
+    for line in (
+        'uv tool install "${checkout}[mcp]"',
+        'pipx install "${checkout}[mcp]"',
+        "skillopt plugin install codex",
+    ):
         assert all(line in script for script in scripts)

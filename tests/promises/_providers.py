@@ -1,4 +1,6 @@
-"""Providers that fall ill on purpose: which calls go wrong, how, and for how long; and small runs against them."""
+"""Providers that fall ill on purpose: which calls go wrong, how, and for how long; and small runs against
+them.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,13 @@ CAPS = ("model.target.max_tokens=64", "model.optimizer.max_tokens=1000")
 QUIET = WorldRules(noise=0.0, seed=6)
 """A world without noise: an answer depends on the skill and the case, not on the number of the attempt.
 
-The seed is one with which both steps are accepted and the slow update is rejected; the tests' undisturbed runs check that it still is.
+The seed is one with which both steps are accepted and the slow update is rejected; the tests' undisturbed
+runs check that it still is.
 """
 SEED_TEXT = f"## Skill\n\n{SEED_SKILL.strip()}\n\nAnswer with the code"
-"""How the prompt of a rollout with the seed reads, and of no other: a trained skill may begin with the whole seed."""
+"""How the prompt of a rollout with the seed reads, and of no other: a trained skill may begin with the whole
+seed.
+"""
 STAGES = ("baseline", "rollout", "analyst_failure", "merge", "gate", "slow_update", "test")
 _CASE = re.compile(r"\bW00(\d)\d{3}\b")
 
@@ -100,7 +105,10 @@ async def train(
 
 
 def provider_of(
-    behave: Callable[[Call], Misbehaviour | None] | None = None, *, answer: Callable[[Call], Any] | None = None, **more: Any
+    behave: Callable[[Call], Misbehaviour | None] | None = None,
+    *,
+    answer: Callable[[Call], Any] | None = None,
+    **more: Any,
 ) -> LoopbackProvider:
     """The quiet world behind a provider."""
     return LoopbackProvider(answer or world_answers(QUIET), behave=behave, **more)
@@ -124,5 +132,7 @@ def quiet_run(folder: Path) -> Path:
             await train(provider, folder)
 
     asyncio.run(go())
-    assert [verdict["action"] for verdict in verdicts(folder)] == ["accept", "accept", "reject"], "choose another seed for QUIET"
+    assert [verdict["action"] for verdict in verdicts(folder)] == ["accept", "accept", "reject"], (
+        "choose another seed for QUIET"
+    )
     return folder

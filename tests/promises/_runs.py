@@ -1,4 +1,6 @@
-"""Small simulated training runs for the promise tests: how one is started, and what makes two of them equal."""
+"""Small simulated training runs for the promise tests: how one is started, and what makes two
+of them equal.
+"""
 
 from __future__ import annotations
 
@@ -74,11 +76,17 @@ def summary(folder: Path) -> dict[str, Any]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file of a folder by its relative name."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def assert_same_run(folder: Path, undisturbed: Path) -> None:
-    """Both folders hold the same run: skill byte for byte, verdicts, history, and every decided fact once and in order."""
+    """Both folders hold the same run: skill byte for byte, verdicts, history, and every decided fact once and
+    in order.
+    """
     told, expected = facts(folder), facts(undisturbed)
     assert _verdicts(told) == _verdicts(expected)
     for one, other in zip(told, expected, strict=False):
@@ -90,7 +98,9 @@ def assert_same_run(folder: Path, undisturbed: Path) -> None:
 
 @contextmanager
 def database_of(folder: Path) -> Iterator[sqlite3.Connection]:
-    """A copy of a run's database as it lies on the disk; the original is not opened, so nothing of a crash is mended by looking."""
+    """A copy of a run's database as it lies on the disk; the original is not opened, so nothing of a crash is
+    mended by looking.
+    """
     with tempfile.TemporaryDirectory() as aside:
         for path in folder.glob(f"{DATABASE}*"):
             if not path.name.endswith("-shm"):  # an index of the write-ahead log that SQLite rebuilds
@@ -114,7 +124,9 @@ def committed(folder: Path) -> set[tuple[str, int]]:
 
 @contextmanager
 def quick_folder() -> Iterator[Path]:
-    """A folder for many short runs, in memory where the system has such a disk: waiting for a real one is not what they test."""
+    """A folder for many short runs, in memory where the system has such a disk: waiting for a real one is not
+    what they test.
+    """
     with tempfile.TemporaryDirectory(dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None) as folder:
         yield Path(folder)
 
@@ -127,9 +139,18 @@ _NOT_PUBLIC = ("summary.json", "config.json", ".lock", EVENTS, DATABASE)
 
 
 def public_files(folder: Path) -> dict[str, Any]:
-    """What a run exports, by relative name; JSON without its durations. `summary.json` tells of money really paid, so it stays out."""
-    files = {name: data for name, data in contents(folder).items() if not name.startswith(_NOT_PUBLIC) and not name.endswith(".tmp")}
-    return {name: _without_times(json.loads(data)) if name.endswith(".json") else data for name, data in files.items()}
+    """What a run exports, by relative name; JSON without its durations. `summary.json` tells of money really
+    paid, so it stays out.
+    """
+    files = {
+        name: data
+        for name, data in contents(folder).items()
+        if not name.startswith(_NOT_PUBLIC) and not name.endswith(".tmp")
+    }
+    return {
+        name: _without_times(json.loads(data)) if name.endswith(".json") else data
+        for name, data in files.items()
+    }
 
 
 def _without_times(value: Any) -> Any:

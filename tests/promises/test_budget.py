@@ -1,4 +1,6 @@
-"""Promise 4: the budget holds as the provider counts it, through everything; and a larger one goes on where it ended."""
+"""Promise 4: the budget holds as the provider counts it, through everything; and a larger one goes on where
+it ended.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,20 @@ from typing import Any
 
 import pytest
 
-from promises._providers import QUIET, SEED_TEXT, Outage, asked, at, hash_of, options, provider_of, quiet_run, repeated, stage_of, train
+from promises._providers import (
+    QUIET,
+    SEED_TEXT,
+    Outage,
+    asked,
+    at,
+    hash_of,
+    options,
+    provider_of,
+    quiet_run,
+    repeated,
+    stage_of,
+    train,
+)
 from promises._runs import committed, database_of, events_of, facts, summary, verdicts
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.events import Checkpoint, Event, Notice, StageOpened, TestMeasured
@@ -24,7 +39,9 @@ from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, seede
 PRICES = {"target": (3, 7), "optimizer": (11, 23)}
 """Dollars per million tokens, input and output."""
 PRICED = tuple(
-    f"model.{role}.price.{way}={price}" for role, prices in PRICES.items() for way, price in zip(("input", "output"), prices, strict=True)
+    f"model.{role}.price.{way}={price}"
+    for role, prices in PRICES.items()
+    for way, price in zip(("input", "output"), prices, strict=True)
 )
 IN_FLIGHT = ("env.workers=24", "gradient.analyst_workers=24")
 SLOW = seeded_latency(1, 0.0, 0.02)
@@ -90,14 +107,29 @@ async def test_a_budget_in_dollars_holds_as_the_provider_counts(limit: str, tmp_
 
 @pytest.mark.parametrize(
     "ill",
-    [Misbehaviour.status(429), Misbehaviour.status(500), Misbehaviour.half(), Misbehaviour.reset(), Misbehaviour.odd()],
+    [
+        Misbehaviour.status(429),
+        Misbehaviour.status(500),
+        Misbehaviour.half(),
+        Misbehaviour.reset(),
+        Misbehaviour.odd(),
+    ],
     ids=lambda ill: f"{ill.kind}-{ill.code}",
 )
-async def test_the_budget_holds_while_attempts_fail_and_are_repeated(ill: Misbehaviour, tmp_path: Path) -> None:
+async def test_the_budget_holds_while_attempts_fail_and_are_repeated(
+    ill: Misbehaviour, tmp_path: Path
+) -> None:
     outage = Outage(ill, lambda call: call.attempt == 0 and hash_of(call) % 3 == 0)
     limits = (70, 16_000, Fraction("0.08"))
     async with provider_of(outage, latency=SLOW) as provider:
-        spending = await spend(provider, tmp_path, f"budget.calls={limits[0]}", f"budget.tokens={limits[1]}", "budget.usd=0.08", *PRICED)
+        spending = await spend(
+            provider,
+            tmp_path,
+            f"budget.calls={limits[0]}",
+            f"budget.tokens={limits[1]}",
+            "budget.usd=0.08",
+            *PRICED,
+        )
         assert spending is not None
         assert provider.calls <= limits[0]
         assert provider.tokens <= limits[1]
@@ -113,18 +145,29 @@ async def test_the_budget_holds_while_attempts_fail_and_are_repeated(ill: Misbeh
 
 
 async def test_a_timeout_stays_charged(tmp_path: Path) -> None:
-    outage = Outage(Misbehaviour.hang(), lambda call: call.attempt == 0 and stage_of(call) == "baseline" and hash_of(call) % 4 == 0)
+    outage = Outage(
+        Misbehaviour.hang(),
+        lambda call: call.attempt == 0 and stage_of(call) == "baseline" and hash_of(call) % 4 == 0,
+    )
     async with provider_of(outage) as provider:
-        _, spending = await train(provider, tmp_path, "train.num_epochs=1", "model.target.timeout=0.3", "budget.calls=400")
+        _, spending = await train(
+            provider, tmp_path, "train.num_epochs=1", "model.target.timeout=0.3", "budget.calls=400"
+        )
         assert spending["attempts"]["unreported"] == outage.hits > 0
         assert spending["tokens"] >= provider.tokens
 
 
 @pytest.mark.parametrize("unit", ["calls", "tokens", "usd"])
-async def test_raising_the_budget_step_by_step_ends_where_the_larger_one_would_have(unit: str, tmp_path: Path, ample: Path) -> None:
+async def test_raising_the_budget_step_by_step_ends_where_the_larger_one_would_have(
+    unit: str, tmp_path: Path, ample: Path
+) -> None:
     ladder: dict[str, tuple[Any, ...]] = {"calls": CALLS, "tokens": TOKENS, "usd": DOLLARS}
     async with provider_of(latency=SLOW) as provider:
-        counted = {"calls": lambda: provider.calls, "tokens": lambda: provider.tokens, "usd": lambda: dollars(provider)}
+        counted = {
+            "calls": lambda: provider.calls,
+            "tokens": lambda: provider.tokens,
+            "usd": lambda: dollars(provider),
+        }
         for limit in ladder[unit][2:]:
             kept, sent = committed(tmp_path), provider.calls
             await spend(provider, tmp_path, f"budget.{unit}={limit}", *PRICED)
@@ -136,7 +179,9 @@ async def test_raising_the_budget_step_by_step_ends_where_the_larger_one_would_h
 
 
 @pytest.mark.parametrize("limit", [60, 90])
-async def test_one_rise_gives_the_result_of_the_larger_budget_from_the_start(limit: int, tmp_path: Path, ample: Path) -> None:
+async def test_one_rise_gives_the_result_of_the_larger_budget_from_the_start(
+    limit: int, tmp_path: Path, ample: Path
+) -> None:
     async with provider_of(latency=SLOW) as provider:
         await spend(provider, tmp_path, f"budget.calls={limit}")
         assert summary(tmp_path)["status"] == "budget"
@@ -157,7 +202,9 @@ async def test_reservations_that_a_dead_process_left_open_stay_charged(tmp_path:
         await spend(provider, tmp_path, "budget.calls=40")
         database = Database(tmp_path / "run.db")
         for number in range(10):
-            database.open("target", "rollout", f"lost/{number}", Amount(calls=1, tokens=500, usd=Fraction(1, 100)))
+            database.open(
+                "target", "rollout", f"lost/{number}", Amount(calls=1, tokens=500, usd=Fraction(1, 100))
+            )
         database.shut()
         before = provider.calls
         spending = await spend(provider, tmp_path, "budget.calls=60")
@@ -196,7 +243,14 @@ def test_the_budget_holds_through_kill_9(tmp_path: Path, ample: Path) -> None:
 
         def start(*budget: str) -> subprocess.Popen[bytes]:
             return subprocess.Popen(
-                [sys.executable, "-c", DRIVER, str(tmp_path / "run"), *options(provider, *IN_FLIGHT, *PRICED, *budget)], env=environment
+                [
+                    sys.executable,
+                    "-c",
+                    DRIVER,
+                    str(tmp_path / "run"),
+                    *options(provider, *IN_FLIGHT, *PRICED, *budget),
+                ],
+                env=environment,
             )
 
         limited = (f"budget.calls={limits[0]}", f"budget.tokens={limits[1]}", f"budget.usd={limits[2]}")
@@ -222,7 +276,9 @@ def test_the_budget_holds_through_kill_9(tmp_path: Path, ample: Path) -> None:
 # The test's share
 
 
-async def test_what_the_test_needs_is_set_aside_at_baseline_and_pays_for_it_when_the_budget_ends_training(tmp_path: Path) -> None:
+async def test_what_the_test_needs_is_set_aside_at_baseline_and_pays_for_it_when_the_budget_ends_training(
+    tmp_path: Path,
+) -> None:
     async with provider_of() as provider:
         result, spending = await train(provider, tmp_path, *IN_FLIGHT, "budget.calls=70")
         assert provider.calls <= 70
@@ -230,22 +286,34 @@ async def test_what_the_test_needs_is_set_aside_at_baseline_and_pays_for_it_when
     assert result.test is not None
     assert result.test.n == 12
     assert result.summary["baseline_test_hard"] is not None
-    (baseline,) = [event for event in events_of(tmp_path) if isinstance(event, Checkpoint) and event.kind == "baseline"]
+    (baseline,) = [
+        event for event in events_of(tmp_path) if isinstance(event, Checkpoint) and event.kind == "baseline"
+    ]
     assert baseline.state["set_aside"]["calls"] == 33  # 24 rollouts, 30 % on top, one more
     assert spending["stages"]["test"]["calls"] >= 12
     later = [event.state["set_aside"] for event in events_of(tmp_path) if isinstance(event, Checkpoint)]
     assert set(map(str, later)) == {str(baseline.state["set_aside"])}
 
 
-@pytest.mark.parametrize(("budget", "named"), [("calls=60", "66 calls"), ("tokens=3500", "tokens"), ("usd=0.015", "$0.0")])
+@pytest.mark.parametrize(
+    ("budget", "named"), [("calls=60", "66 calls"), ("tokens=3500", "tokens"), ("usd=0.015", "$0.0")]
+)
 async def test_a_test_that_would_take_more_than_half_is_declared_not_measured_before_training(
     budget: str, named: str, tmp_path: Path
 ) -> None:
     events: list[Event] = []
     async with provider_of() as provider:
-        result, spending = await train(provider, tmp_path, *IN_FLIGHT, *PRICED, f"budget.{budget}", sinks=[events.append])
-    said = next(at for at, event in enumerate(events) if isinstance(event, Notice) and "Test will not be measured" in event.text)
-    trained = next(at for at, event in enumerate(events) if isinstance(event, StageOpened) and event.stage == "rollout")
+        result, spending = await train(
+            provider, tmp_path, *IN_FLIGHT, *PRICED, f"budget.{budget}", sinks=[events.append]
+        )
+    said = next(
+        at
+        for at, event in enumerate(events)
+        if isinstance(event, Notice) and "Test will not be measured" in event.text
+    )
+    trained = next(
+        at for at, event in enumerate(events) if isinstance(event, StageOpened) and event.stage == "rollout"
+    )
     assert said < trained
     notice = events[said]
     assert isinstance(notice, Notice)
@@ -266,10 +334,16 @@ async def test_the_declared_budget_would_have_paid_for_the_test(tmp_path: Path) 
     assert paid.test is not None
 
 
-async def test_a_test_that_the_budget_cannot_complete_is_not_measured_as_a_whole_and_its_rows_are_kept(tmp_path: Path, ample: Path) -> None:
-    """Answers are lost on their way, so testing the best skill costs more than was set aside, and training left nothing else."""
+async def test_a_test_that_the_budget_cannot_complete_is_not_measured_as_a_whole_and_its_rows_are_kept(
+    tmp_path: Path, ample: Path
+) -> None:
+    """Answers are lost on their way, so testing the best skill costs more than was set aside, and training
+    left nothing else.
+    """
     lossy = Outage(
-        Misbehaviour.half(), lambda call: stage_of(call) == "test" and SEED_TEXT not in call.text and call.attempt < 2, over=True
+        Misbehaviour.half(),
+        lambda call: stage_of(call) == "test" and SEED_TEXT not in call.text and call.attempt < 2,
+        over=True,
     )
     async with provider_of(lossy) as provider:
         plain, spending = await train(provider, tmp_path / "free")
@@ -296,7 +370,9 @@ async def test_a_test_that_the_budget_cannot_complete_is_not_measured_as_a_whole
 
 
 @pytest.mark.parametrize("role", ["target", "optimizer"])
-async def test_dollars_without_a_price_are_refused_before_the_first_call_naming_the_key(role: str, tmp_path: Path) -> None:
+async def test_dollars_without_a_price_are_refused_before_the_first_call_naming_the_key(
+    role: str, tmp_path: Path
+) -> None:
     priced = [option for option in PRICED if f"model.{role}." not in option]
     async with provider_of() as provider:
         with pytest.raises(ConfigError, match=rf"model\.{role}\.price"):
@@ -312,7 +388,13 @@ async def test_more_than_reserved_is_counted_in_full_and_named_also_after_a_resu
 
     async with provider_of(answer=greedy) as provider:
         for limit in (90_000, 200_000):
-            _, spending = await train(provider, tmp_path, "train.num_epochs=1", "evaluation.eval_test=false", f"budget.tokens={limit}")
+            _, spending = await train(
+                provider,
+                tmp_path,
+                "train.num_epochs=1",
+                "evaluation.eval_test=false",
+                f"budget.tokens={limit}",
+            )
             (named,) = summary(tmp_path)["spending"]["more_than_reserved"]
             assert named.startswith("rollout/")
             assert "used 500" in named
@@ -320,7 +402,9 @@ async def test_more_than_reserved_is_counted_in_full_and_named_also_after_a_resu
 
 
 async def test_unknown_usage_stays_charged_at_its_reservation_and_is_no_zero(tmp_path: Path) -> None:
-    async with provider_of(answer=lambda call: Answer(text=world_answers(QUIET)(call), reports_usage=False)) as provider:
+    async with provider_of(
+        answer=lambda call: Answer(text=world_answers(QUIET)(call), reports_usage=False)
+    ) as provider:
         _, spending = await train(provider, tmp_path, "train.num_epochs=1", "budget.tokens=200000")
         assert spending["attempts"] == {"unreported": provider.calls}
         assert spending["tokens"] > provider.tokens
@@ -328,13 +412,17 @@ async def test_unknown_usage_stays_charged_at_its_reservation_and_is_no_zero(tmp
 
 
 async def test_with_unknown_usage_the_budget_holds_too(tmp_path: Path) -> None:
-    async with provider_of(answer=lambda call: Answer(text=world_answers(QUIET)(call), reports_usage=False), latency=SLOW) as provider:
+    async with provider_of(
+        answer=lambda call: Answer(text=world_answers(QUIET)(call), reports_usage=False), latency=SLOW
+    ) as provider:
         await spend(provider, tmp_path, "budget.tokens=12000")
         assert 0 < provider.tokens <= 12_000
 
 
 async def test_the_spending_by_stage_adds_up_to_the_whole(tmp_path: Path) -> None:
-    async with provider_of(Outage(Misbehaviour.half(), lambda call: call.attempt == 0 and at("rollout")(call))) as provider:
+    async with provider_of(
+        Outage(Misbehaviour.half(), lambda call: call.attempt == 0 and at("rollout")(call))
+    ) as provider:
         _, spending = await train(provider, tmp_path, "train.num_epochs=1", *PRICED)
     stages = dict(spending["stages"])
     total = stages.pop("_total")

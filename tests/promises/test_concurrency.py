@@ -10,7 +10,15 @@ import pytest
 from promises._runs import assert_same_run, events_of, in_world, make_job, public_files, run, verdicts
 from skillopt.events import StageClosed, TestMeasured
 from skillopt.models._world_rules import WorldRules, chance
-from skillopt.testing import Answer, Call, Logged, LoopbackProvider, Misbehaviour, seeded_latency, world_answers
+from skillopt.testing import (
+    Answer,
+    Call,
+    Logged,
+    LoopbackProvider,
+    Misbehaviour,
+    seeded_latency,
+    world_answers,
+)
 
 OPTIONS = (
     "env.train_cases=40",
@@ -28,7 +36,9 @@ CAP = 16384
 
 
 def is_lost(call: Call, how: str, share: float) -> bool:
-    """Some attempts at a rollout are lost for good, always the same ones; a later attempt at the same rollout may do better."""
+    """Some attempts at a rollout are lost for good, always the same ones; a later attempt at the same rollout
+    may do better.
+    """
     return call.place is not None and call.place.startswith("rollout/") and chance(how, call.place) < share
 
 
@@ -42,13 +52,17 @@ def lost_in(folder: Path) -> set[str]:
     for event in events_of(folder):
         if isinstance(event, StageClosed) and any(row.invalid for row in event.rows):
             lost.add("baseline" if event.place == "baseline" else event.stage)
-        elif isinstance(event, TestMeasured) and any(row.invalid for rows in event.rows.values() for row in rows):
+        elif isinstance(event, TestMeasured) and any(
+            row.invalid for rows in event.rows.values() for row in rows
+        ):
             lost.add("test")
     return lost
 
 
 async def train_with(runs: Mapping[int, Path], *, loses: bool) -> dict[int, list[Logged]]:
-    """Train in a folder per number of calls in flight, on one endpoint with other latencies for each; returns what it was asked."""
+    """Train in a folder per number of calls in flight, on one endpoint with other latencies for each; returns
+    what it was asked.
+    """
     answers = world_answers(WorldRules(seed=SEED))
     in_flight = 1
 
@@ -82,8 +96,12 @@ async def test_a_run_is_the_same_with_1_8_and_200_calls_in_flight(loses: bool, t
     assert ("inconclusive" in seen) == loses
     assert lost_in(folders[1]) == ({"baseline", "rollout", "selection", "test"} if loses else set())
 
-    # The runs were as different as they could be: one call of each role at a time, many at once, and other orders of arrival.
+    # The runs were as different as they could be: one call of each role at a time, many at once, and other
+    # orders of arrival.
     one, some, many = (max(entry.in_flight for entry in log) for log in asked.values())
     assert one <= 2 < some <= 16 < many
-    orders = {tuple(entry.place for entry in sorted(log, key=lambda entry: entry.ended or 0.0)) for log in asked.values()}
+    orders = {
+        tuple(entry.place for entry in sorted(log, key=lambda entry: entry.ended or 0.0))
+        for log in asked.values()
+    }
     assert len(orders) == len(IN_FLIGHT)

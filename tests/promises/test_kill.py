@@ -1,4 +1,6 @@
-"""`kill -9` at random moments, the same command again: the same run, and no answer that was kept is asked for twice."""
+"""`kill -9` at random moments, the same command again: the same run, and no answer that was kept is asked for
+twice.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ LONGEST = 60.0
 
 
 class Trap:
-    """The provider's side: answers as the simulated world, loses a few rollouts for good, and says when a chosen request is there."""
+    """The provider's side: answers as the simulated world, loses a few rollouts for good, and says when a
+    chosen request is there.
+    """
 
     def __init__(self, seed: int) -> None:
         self._answers = world_answers(WorldRules(seed=seed))
@@ -88,14 +92,27 @@ def is_lost(call: Call, how: str) -> bool:
 
 
 def stages_of(folder: Path) -> dict[str, str]:
-    """Where in a run each place was first used, in the order of use: the places any run of this identity must ask."""
+    """Where in a run each place was first used, in the order of use: the places any run of this identity must
+    ask.
+    """
     used: dict[str, str] = {}
     with database_of(folder) as database:
-        asked = [place for (place,) in database.execute("SELECT place FROM replies WHERE role = 'optimizer' ORDER BY rowid")]
+        asked = [
+            place
+            for (place,) in database.execute(
+                "SELECT place FROM replies WHERE role = 'optimizer' ORDER BY rowid"
+            )
+        ]
     for event in events_of(folder):
         if isinstance(event, StageClosed):
             steps = {"rollout": "rollout", "selection": "gate"}
-            stage = "baseline" if event.place == "baseline" else "epoch end" if "/end" in event.place else steps[event.stage]
+            stage = (
+                "baseline"
+                if event.place == "baseline"
+                else "epoch end"
+                if "/end" in event.place
+                else steps[event.stage]
+            )
             rows = event.rows
         elif isinstance(event, TestMeasured):
             stage, rows = "test", event.rows["best"]
@@ -113,15 +130,21 @@ def stages_of(folder: Path) -> dict[str, str]:
 
 
 def choose(left: dict[str, str], landed: Counter[str], dice: random.Random) -> str:
-    """One of the next requests, in the stage that was met least so far: the long stages would take all kills else."""
+    """One of the next requests, in the stage that was met least so far: the long stages would take all kills
+    else.
+    """
     soon = dict(list(left.items())[:WINDOW])
     stage = min(dict.fromkeys(soon.values()), key=lambda one: landed[one])
     places = [place for place, where in soon.items() if where == stage]
-    return dice.choice(places if landed[stage] else places[: (len(places) + 1) // 2])  # early at first, so as not to slip out of it
+    return dice.choice(
+        places if landed[stage] else places[: (len(places) + 1) // 2]
+    )  # early at first, so as not to slip out of it
 
 
 def landed_in(folder: Path, reservations: int, stages: dict[str, str]) -> tuple[str, int]:
-    """The stage whose request was reserved last when the process died, and how many reservations there are now."""
+    """The stage whose request was reserved last when the process died, and how many reservations there are
+    now.
+    """
     if not (folder / DATABASE).exists():
         return "start", 0
     with database_of(folder) as database:
@@ -133,22 +156,38 @@ def landed_in(folder: Path, reservations: int, stages: dict[str, str]) -> tuple[
 
 
 def kill_again_and_again(
-    folder: Path, options: tuple[str, ...], stages: dict[str, str], provider: LoopbackProvider, trap: Trap, dice: random.Random
+    folder: Path,
+    options: tuple[str, ...],
+    stages: dict[str, str],
+    provider: LoopbackProvider,
+    trap: Trap,
+    dice: random.Random,
 ) -> Counter[str]:
-    """Start, kill, start again until the run ends by itself; after every start, nothing that was kept may have been asked again."""
+    """Start, kill, start again until the run ends by itself; after every start, nothing that was kept may
+    have been asked again.
+    """
     landed: Counter[str] = Counter()
     kept: set[tuple[str, int]] = set()
     reservations = 0
     while True:
-        left = {place: stage for place, stage in stages.items() if (place, 0) not in kept and landed[stage] < ENOUGH}
-        # Some moments are chosen by the clock instead: importing, opening, reading back, between two requests.
+        left = {
+            place: stage
+            for place, stage in stages.items()
+            if (place, 0) not in kept and landed[stage] < ENOUGH
+        }
+        # Some moments are chosen by the clock instead: importing, opening, reading back, between two
+        # requests.
         blind = bool(left) and sum(landed.values()) > 2 and dice.random() < 0.15
         place = choose(left, landed, dice) if left and not blind else None
         trap.set(place)
         mark = provider.calls
         process = start_process(folder, options)
         if not ends_before_the_moment(process, trap, dice.uniform(0.0, 1.0) if blind else LONGEST):
-            time.sleep(dice.uniform(0.0, dice.choice(LATENCY) if place is None or landed[stages[place]] else LATENCY[0]))
+            time.sleep(
+                dice.uniform(
+                    0.0, dice.choice(LATENCY) if place is None or landed[stages[place]] else LATENCY[0]
+                )
+            )
             process.kill()
         _, told = process.communicate(timeout=LONGEST)
         again = [entry.place for entry in provider.log[mark:] if (entry.place, entry.draw) in kept]
@@ -173,22 +212,33 @@ def ends_before_the_moment(process: subprocess.Popen[str], trap: Trap, seconds: 
 @pytest.mark.timeout(300)  # some thirty processes are started; on a busy machine that takes its time
 @pytest.mark.real  # a minute each
 @pytest.mark.parametrize("seed", [10, 8])
-def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trap = Trap(seed)
     landed: Counter[str] = Counter()
-    with LoopbackProvider.in_thread(trap.answer, behave=trap.behave, latency=seeded_latency(seed, *LATENCY)) as provider:
+    with LoopbackProvider.in_thread(
+        trap.answer, behave=trap.behave, latency=seeded_latency(seed, *LATENCY)
+    ) as provider:
         options = in_world(f"compatible:m@{provider.base_url}", *OPTIONS)
         asyncio.run(run(make_job(options), tmp_path / "undisturbed"))
         stages = stages_of(tmp_path / "undisturbed")
         undisturbed = provider.calls
-        for again in range(3):  # a kill may slip into the next stage on a busy machine: then another run is killed as well
+        for again in range(
+            3
+        ):  # a kill may slip into the next stage on a busy machine: then another run is killed as well
             folder = tmp_path / f"killed{again}"
             before = provider.calls
-            landed += kill_again_and_again(folder, options, stages, provider, trap, random.Random(seed + again))
+            landed += kill_again_and_again(
+                folder, options, stages, provider, trap, random.Random(seed + again)
+            )
             with capsys.disabled():
                 shown = ", ".join(f"{stage} {count}" for stage, count in sorted(landed.items()))
                 asked = provider.calls - before
-                print(f"\n{sum(landed.values())} kills landed in: {shown}; {asked} requests instead of {undisturbed}")
+                print(
+                    f"\n{sum(landed.values())} kills landed in: {shown}; {asked} requests instead of"
+                    f" {undisturbed}"
+                )
             assert_equal(folder, tmp_path / "undisturbed")
             if sum(landed.values()) >= 20 and set(STAGES) <= set(landed):
                 break
@@ -202,5 +252,9 @@ def assert_equal(killed: Path, undisturbed: Path) -> None:
     assert public_files(killed) == public_files(undisturbed)
     told, expected = summary(killed), summary(undisturbed)
     assert told["status"] == "finished"
-    assert {name: told[name] for name in ("claim", "test")} == {name: expected[name] for name in ("claim", "test")}
-    assert any(row["invalid"] for fact in facts(killed) for row in fact.get("rows", ()) if isinstance(row, dict))
+    assert {name: told[name] for name in ("claim", "test")} == {
+        name: expected[name] for name in ("claim", "test")
+    }
+    assert any(
+        row["invalid"] for fact in facts(killed) for row in fact.get("rows", ()) if isinstance(row, dict)
+    )

@@ -1,4 +1,6 @@
-"""Promise 1 and 2 under outages: never a score, never a burnt step, nothing paid lost, and the undisturbed result in the end."""
+"""Promise 1 and 2 under outages: never a score, never a burnt step, nothing paid lost, and the undisturbed
+result in the end.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,17 @@ from promises._providers import (
     stage_of,
     train,
 )
-from promises._runs import QUICK, assert_same_run, committed, events_of, facts, history, make_job, summary, verdicts
+from promises._runs import (
+    QUICK,
+    assert_same_run,
+    committed,
+    events_of,
+    facts,
+    history,
+    make_job,
+    summary,
+    verdicts,
+)
 from skillopt import api
 from skillopt.errors import ProviderDown, SkillOptError, UnusableReplies
 from skillopt.events import Checkpoint, Event, Notice, Reflected, StageClosed
@@ -35,7 +47,13 @@ from skillopt.skill.document import Document
 from skillopt.testing import Answer, Call, Misbehaviour, world_answers
 
 IMPATIENT = ("model.target.timeout=0.3", "model.optimizer.timeout=0.3")
-QUOTA = {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}}
+QUOTA = {
+    "error": {
+        "message": "You exceeded your current quota",
+        "type": "insufficient_quota",
+        "code": "insufficient_quota",
+    }
+}
 LOGIN = {
     "401": (Misbehaviour.status(401), "HTTP 401"),
     "403": (Misbehaviour.status(403), "HTTP 403"),
@@ -54,7 +72,10 @@ PASSING = {
 }
 ILLS = {**LOGIN, **PASSING}
 # Every ill at a stage of its own, and one of them at every stage.
-FOREVER = sorted({(ill, STAGES[(3 * n) % len(STAGES)]) for n, ill in enumerate(ILLS)} | {("500", stage) for stage in STAGES})
+FOREVER = sorted(
+    {(ill, STAGES[(3 * n) % len(STAGES)]) for n, ill in enumerate(ILLS)}
+    | {("500", stage) for stage in STAGES}
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +96,9 @@ async def test_an_outage_is_never_a_score_and_the_same_command_goes_on_to_the_un
         assert outage.hits
         assert down.value.exit_code == 3
         assert cause in str(down.value)
-        assert facts(tmp_path) == facts(undisturbed)[: len(facts(tmp_path))]  # no zero, no extra step, nothing made up
+        assert (
+            facts(tmp_path) == facts(undisturbed)[: len(facts(tmp_path))]
+        )  # no zero, no extra step, nothing made up
         kept, sent = committed(tmp_path), provider.calls
         assert outage.spared <= kept  # every answer that was given is there
         outage.over = True
@@ -85,7 +108,9 @@ async def test_an_outage_is_never_a_score_and_the_same_command_goes_on_to_the_un
 
 
 @pytest.mark.parametrize("ill", PASSING)
-async def test_what_passes_is_survived_with_the_undisturbed_result(ill: str, tmp_path: Path, undisturbed: Path) -> None:
+async def test_what_passes_is_survived_with_the_undisturbed_result(
+    ill: str, tmp_path: Path, undisturbed: Path
+) -> None:
     share = 8 if ill == "hang" else 2  # of the questions meet it, the first time they are asked
     outage = Outage(PASSING[ill][0], lambda call: call.attempt == 0 and hash_of(call) % share == 0)
     async with provider_of(outage) as provider:
@@ -96,7 +121,9 @@ async def test_what_passes_is_survived_with_the_undisturbed_result(ill: str, tmp
 
 
 @pytest.mark.parametrize("retry_after", [None, 0.05])
-async def test_a_storm_of_429_that_passes_is_survived(retry_after: float | None, tmp_path: Path, undisturbed: Path) -> None:
+async def test_a_storm_of_429_that_passes_is_survived(
+    retry_after: float | None, tmp_path: Path, undisturbed: Path
+) -> None:
     since: list[float] = []
 
     def storms(call: Call) -> bool:
@@ -107,7 +134,9 @@ async def test_a_storm_of_429_that_passes_is_survived(retry_after: float | None,
 
     outage = Outage(Misbehaviour.status(429, retry_after=retry_after), storms)
     async with provider_of(outage) as provider:
-        await train(provider, tmp_path, retry=Retry(attempts=12, seconds=20, first_delay=0.02, longest_delay=0.2))
+        await train(
+            provider, tmp_path, retry=Retry(attempts=12, seconds=20, first_delay=0.02, longest_delay=0.2)
+        )
     assert len(since) == 2
     assert outage.hits > 10
     assert_same_run(tmp_path, undisturbed)
@@ -120,8 +149,12 @@ async def test_every_cause_is_named(tmp_path: Path) -> None:
         # one at a time, so that the causes are those of the rows read first
         with pytest.raises(ProviderDown, match="Stage 'rollout'") as down:
             await train(provider, tmp_path, "env.workers=24", retry=Retry(attempts=1))
-    named = [cause for cause in ("HTTP 500", "connection failed", "not well-formed") if cause in str(down.value)]
-    assert len(named) == 2  # two rows of sixteen are more than a tenth: the stage is given up with both causes
+    named = [
+        cause for cause in ("HTTP 500", "connection failed", "not well-formed") if cause in str(down.value)
+    ]
+    assert (
+        len(named) == 2
+    )  # two rows of sixteen are more than a tenth: the stage is given up with both causes
 
 
 async def test_a_dead_login_stops_at_once(tmp_path: Path) -> None:
@@ -146,7 +179,9 @@ async def test_a_run_outlives_one_outage_after_another(tmp_path: Path, undisturb
     assert_same_run(tmp_path, undisturbed)
 
 
-async def test_when_one_test_arm_is_lost_the_other_stops_too_and_keeps_what_it_paid(tmp_path: Path, undisturbed: Path) -> None:
+async def test_when_one_test_arm_is_lost_the_other_stops_too_and_keeps_what_it_paid(
+    tmp_path: Path, undisturbed: Path
+) -> None:
     best = (undisturbed / "best_skill.md").read_text(encoding="utf-8").strip()
     outage = Outage(Misbehaviour.status(500), lambda call: stage_of(call) == "test" and best in call.text)
     async with provider_of(outage, latency=lambda call: 0.02) as provider:
@@ -161,7 +196,9 @@ async def test_when_one_test_arm_is_lost_the_other_stops_too_and_keeps_what_it_p
     assert_same_run(tmp_path, undisturbed)
 
 
-async def test_when_one_evaluation_is_lost_the_others_stop_too_and_keep_what_they_paid(tmp_path: Path) -> None:
+async def test_when_one_evaluation_is_lost_the_others_stop_too_and_keep_what_they_paid(
+    tmp_path: Path,
+) -> None:
     skills = {"good": Document("# Good\n"), "bad": Document("# Bad\n")}
     outage = Outage(Misbehaviour.status(500), lambda call: "# Bad" in call.text)
     async with provider_of(outage, latency=lambda call: 0.02) as provider:
@@ -176,7 +213,9 @@ async def test_when_one_evaluation_is_lost_the_others_stop_too_and_keep_what_the
         outage.over = True
         results = await api.evaluate(job, skills, ["train", "val", "test"], tmp_path, retry=QUICK)
         assert not repeated(asked(provider, since=calls), kept)
-    assert {(one.skill, one.n, one.invalid) for one in results} == {(name, n, 0) for name in skills for n in (16, 12)}
+    assert {(one.skill, one.n, one.invalid) for one in results} == {
+        (name, n, 0) for name in skills for n in (16, 12)
+    }
 
 
 async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -192,7 +231,9 @@ async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_pair_with_a_lost_arm_is_left_out_of_the_test_by_name_and_stays_so(tmp_path: Path) -> None:
-    outage = Outage(Misbehaviour.status(500), lambda call: case_of(call) == "W006002" and SEED_TEXT not in call.text)
+    outage = Outage(
+        Misbehaviour.status(500), lambda call: case_of(call) == "W006002" and SEED_TEXT not in call.text
+    )
     async with provider_of(outage) as provider:
         result, _ = await train(provider, tmp_path)
         assert result.test is not None
@@ -220,16 +261,30 @@ async def test_a_few_lost_train_rows_are_left_out_of_reflection_and_counted(tmp_
     for step in history(tmp_path):
         assert step["rollout_invalid"] == {"unavailable": 1}
         assert step["rollout_n"] == 15
-    rows = [row for event in events_of(tmp_path) if isinstance(event, StageClosed) for row in event.rows if row.task == "W000003"]
+    rows = [
+        row
+        for event in events_of(tmp_path)
+        if isinstance(event, StageClosed)
+        for row in event.rows
+        if row.task == "W000003"
+    ]
     assert rows
     assert all(row.hard is None and row.invalid == "unavailable" and "HTTP 500" in row.detail for row in rows)
-    seen = {task for event in events_of(tmp_path) if isinstance(event, Reflected) for patch in event.patches for task in patch.tasks}
+    seen = {
+        task
+        for event in events_of(tmp_path)
+        if isinstance(event, Reflected)
+        for patch in event.patches
+        for task in patch.tasks
+    }
     assert len(seen) == 15
     assert "W000003" not in seen
 
 
 @pytest.mark.parametrize("stage", ["merge", "gate"])
-async def test_a_row_that_was_decided_to_be_lost_stays_so_when_the_step_is_taken_up_again(stage: str, tmp_path: Path) -> None:
+async def test_a_row_that_was_decided_to_be_lost_stays_so_when_the_step_is_taken_up_again(
+    stage: str, tmp_path: Path
+) -> None:
     lost = Outage(Misbehaviour.status(500), on("W000003"))
     async with provider_of(lost) as provider:
         await train(provider, tmp_path / "plain", "train.num_epochs=1")
@@ -245,7 +300,8 @@ async def test_a_row_that_was_decided_to_be_lost_stays_so_when_the_step_is_taken
 
 
 @pytest.mark.parametrize(
-    ("stage", "cases"), [("rollout", ("W000003", "W000007")), ("gate", ("W003002", "W003004")), ("test", ("W006001", "W006005"))]
+    ("stage", "cases"),
+    [("rollout", ("W000003", "W000007")), ("gate", ("W003002", "W003004")), ("test", ("W006001", "W006005"))],
 )
 async def test_more_than_a_tenth_lost_to_an_outage_stops_the_stage(
     stage: str, cases: tuple[str, str], tmp_path: Path, undisturbed: Path
@@ -260,8 +316,12 @@ async def test_more_than_a_tenth_lost_to_an_outage_stops_the_stage(
     assert_same_run(tmp_path, undisturbed)
 
 
-async def test_a_gate_row_that_stays_lost_is_asked_once_more_and_leaves_the_verdict_open(tmp_path: Path) -> None:
-    outage = Outage(Misbehaviour.status(500), lambda call: stage_of(call) == "gate" and case_of(call) == "W003004")
+async def test_a_gate_row_that_stays_lost_is_asked_once_more_and_leaves_the_verdict_open(
+    tmp_path: Path,
+) -> None:
+    outage = Outage(
+        Misbehaviour.status(500), lambda call: stage_of(call) == "gate" and case_of(call) == "W003004"
+    )
     async with provider_of(outage) as provider:
         await train(provider, tmp_path, "train.num_epochs=1", retry=Retry(attempts=1))
         asked_for = [entry.place for entry in provider.log if entry.status == 500]
@@ -271,17 +331,23 @@ async def test_a_gate_row_that_stays_lost_is_asked_once_more_and_leaves_the_verd
     assert step["candidate_gate_score"] is None
     assert [place.rsplit("/", 1)[0].rsplit(".", 1)[1] for place in asked_for if place] == ["0", "1"]
     (closed,) = [
-        event for event in events_of(tmp_path) if isinstance(event, StageClosed) and event.place == "e1/s1" and event.stage != "rollout"
+        event
+        for event in events_of(tmp_path)
+        if isinstance(event, StageClosed) and event.place == "e1/s1" and event.stage != "rollout"
     ]
     (row,) = [row for row in closed.rows if row.invalid]
     assert (row.task, row.attempt, row.hard) == ("W003004", 1, None)
-    (checkpoint,) = [event for event in events_of(tmp_path) if isinstance(event, Checkpoint) and event.kind == "step"]
+    (checkpoint,) = [
+        event for event in events_of(tmp_path) if isinstance(event, Checkpoint) and event.kind == "step"
+    ]
     assert checkpoint.state["memory"] == []  # nothing was judged
     assert checkpoint.state["skill"] == checkpoint.state["seed"]
 
 
 async def test_a_lost_gate_row_that_cannot_decide_leaves_a_reject_a_reject(tmp_path: Path) -> None:
-    outage = Outage(Misbehaviour.status(500), lambda call: stage_of(call) == "gate" and case_of(call) == "W003004")
+    outage = Outage(
+        Misbehaviour.status(500), lambda call: stage_of(call) == "gate" and case_of(call) == "W003004"
+    )
 
     def worse(call: Call) -> str:
         said = world_answers(QUIET)(call)
@@ -292,7 +358,9 @@ async def test_a_lost_gate_row_that_cannot_decide_leaves_a_reject_a_reject(tmp_p
     assert [step["action"] for step in history(tmp_path)] == ["reject"]
 
 
-async def test_a_gate_row_that_comes_back_when_asked_once_more_counts(tmp_path: Path, undisturbed: Path) -> None:
+async def test_a_gate_row_that_comes_back_when_asked_once_more_counts(
+    tmp_path: Path, undisturbed: Path
+) -> None:
     outage = Outage(
         Misbehaviour.status(500),
         lambda call: stage_of(call) == "gate" and case_of(call) == "W003004" and ".0/" in (call.place or ""),
@@ -306,7 +374,9 @@ async def test_a_gate_row_that_comes_back_when_asked_once_more_counts(tmp_path: 
 
 async def test_a_val_task_lost_at_baseline_leaves_the_gate_by_name(tmp_path: Path) -> None:
     events: list[Event] = []
-    outage = Outage(Misbehaviour.status(500), lambda call: stage_of(call) == "baseline" and case_of(call) == "W003004")
+    outage = Outage(
+        Misbehaviour.status(500), lambda call: stage_of(call) == "baseline" and case_of(call) == "W003004"
+    )
     async with provider_of(outage) as provider:
         await train(provider, tmp_path, retry=Retry(attempts=1), sinks=[events.append])
     assert summary(tmp_path)["val_tasks_left_out"] == ["W003004"]
@@ -353,13 +423,26 @@ OWN_FAULTS = {
 
 @pytest.mark.parametrize("fault", OWN_FAULTS)
 async def test_what_the_target_does_wrong_is_a_zero_with_its_name(fault: str, tmp_path: Path) -> None:
-    cases = ("W000003", "W000004", "W000005", "W000006", "W000007")  # many: the target's own faults are no outage
-    async with provider_of(answer=lambda call: OWN_FAULTS[fault] if on(*cases)(call) else world_answers(QUIET)(call)) as provider:
+    cases = (
+        "W000003",
+        "W000004",
+        "W000005",
+        "W000006",
+        "W000007",
+    )  # many: the target's own faults are no outage
+    async with provider_of(
+        answer=lambda call: OWN_FAULTS[fault] if on(*cases)(call) else world_answers(QUIET)(call)
+    ) as provider:
         await train(provider, tmp_path, "train.num_epochs=1")
     (step,) = history(tmp_path)
     assert step["rollout_failures"] == {fault: 5}
     assert step["rollout_invalid"] == {}
-    rows = [row for event in events_of(tmp_path) if isinstance(event, StageClosed) and event.stage == "rollout" for row in event.rows]
+    rows = [
+        row
+        for event in events_of(tmp_path)
+        if isinstance(event, StageClosed) and event.stage == "rollout"
+        for row in event.rows
+    ]
     assert {(row.task, row.hard) for row in rows if row.failure == fault} == {(case, 0.0) for case in cases}
 
 
@@ -400,7 +483,9 @@ async def test_twice_unreadable_is_dropped_and_counted(tmp_path: Path) -> None:
     assert step["n_minibatches_dropped"] == 1
     assert step["action"] in ("accept_new_best", "reject")  # judged, on what the other analysts proposed
     (reflected,) = [event for event in events_of(tmp_path) if isinstance(event, Reflected)]
-    assert [patch.dropped is not None for patch in reflected.patches] == [True] + [False] * (len(reflected.patches) - 1)
+    assert [patch.dropped is not None for patch in reflected.patches] == [True] + [False] * (
+        len(reflected.patches) - 1
+    )
 
 
 async def test_more_than_half_dropped_makes_one_step_inconclusive_and_the_run_goes_on(tmp_path: Path) -> None:
@@ -417,7 +502,11 @@ async def test_more_than_half_dropped_makes_one_step_inconclusive_and_the_run_go
 
 @pytest.mark.parametrize(
     ("batch", "lost", "taken"),
-    [(16, (1, 2), {"e1/s1.1", "e2/s2.1"}), (8, (2, 3), {"e1/s2.1", "e2/s3.1"}), (8, (1, 2), {"e1/s1.1", "e1/s2.1"})],
+    [
+        (16, (1, 2), {"e1/s1.1", "e2/s2.1"}),
+        (8, (2, 3), {"e1/s2.1", "e2/s3.1"}),
+        (8, (1, 2), {"e1/s1.1", "e1/s2.1"}),
+    ],
 )
 async def test_two_lost_steps_in_a_row_stop_the_run_and_both_are_asked_again(
     batch: int, lost: tuple[int, int], taken: set[str], tmp_path: Path
@@ -440,7 +529,11 @@ async def test_two_lost_steps_in_a_row_stop_the_run_and_both_are_asked_again(
     assert not repeated(again, rollouts)
     assert [step["step"] for step in history(tmp_path)] == list(range(1, 2 * 16 // batch + 1))
     assert "inconclusive" not in {step["action"] for step in history(tmp_path)}
-    ends = [event.state["epoch"] for event in events_of(tmp_path) if isinstance(event, Checkpoint) and event.kind == "epoch"]
+    ends = [
+        event.state["epoch"]
+        for event in events_of(tmp_path)
+        if isinstance(event, Checkpoint) and event.kind == "epoch"
+    ]
     assert ends[-2:] == [1, 2]  # the end of an epoch that was opened again is closed again, in the log too
 
 
@@ -467,7 +560,9 @@ async def test_requests_that_are_refused_after_the_baseline_burn_no_step_and_the
     """Not an outage, but as bad: the run stops instead of closing empty steps."""
     async with provider_of() as provider:
         undisturbed, _ = await train(provider, tmp_path / "undisturbed")
-    async with provider_of(Outage(Misbehaviour.status(code), lambda call: stage_of(call) == "rollout")) as provider:
+    async with provider_of(
+        Outage(Misbehaviour.status(code), lambda call: stage_of(call) == "rollout")
+    ) as provider:
         with pytest.raises(ProviderDown, match=r"rows were lost"):
             await train(provider, tmp_path / "run")
     assert history(tmp_path / "run") == []

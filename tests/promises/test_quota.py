@@ -11,7 +11,13 @@ from skillopt.events import Event, StageClosed
 from skillopt.testing import LoopbackProvider, Quota, world_answers
 from skillopt.watch.status import Status
 
-SIZES = ("env.train_cases=40", "env.val_cases=60", "env.test_cases=60", "train.batch_size=20", "train.num_epochs=1")
+SIZES = (
+    "env.train_cases=40",
+    "env.val_cases=60",
+    "env.test_cases=60",
+    "train.batch_size=20",
+    "train.num_epochs=1",
+)
 
 
 async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: Path) -> None:
@@ -40,6 +46,8 @@ async def test_a_quota_changes_no_verdict(tmp_path: Path) -> None:
     for name, quota in (("free", None), ("limited", Quota(requests_per_second=60))):
         async with LoopbackProvider(world_answers(), quota=quota) as provider:
             model = f"compatible:m@{provider.base_url}"
-            result = await run(make_job([f"model.target={model}", f"model.optimizer={model}", *SIZES]), tmp_path / name)
+            result = await run(
+                make_job([f"model.target={model}", f"model.optimizer={model}", *SIZES]), tmp_path / name
+            )
             skills.append((result.best_skill, result.summary["best_step"]))
     assert skills[0] == skills[1]

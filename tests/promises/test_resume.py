@@ -1,4 +1,6 @@
-"""A run that was stopped goes on to the same facts, wherever it stopped; a folder that is another run's is left alone."""
+"""A run that was stopped goes on to the same facts, wherever it stopped; a folder that is another run's is
+left alone.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Halt(Exception):
 
 
 class PartlyBroken(WorldBenchmark):
-    """The simulated world with two tasks that cannot be opened and a scorer that breaks on some right answers."""
+    """The simulated world with two tasks that cannot be opened and a scorer that breaks on some right
+    answers.
+    """
 
     def open(self, task: Task) -> None:
         if task.id in ("W003001", "W000004"):
@@ -92,7 +96,9 @@ def rewriting() -> Job:
 def noting() -> Job:
     """Notes in the appendix, and bundles that are tried again as their halves."""
     aware = ("optimizer.use_skill_aware_reflection=true", "optimizer.skill_aware_consolidate_threshold=1")
-    return make_job((*in_world("world:seed=3,harm=0.9", *SMALL, *aware), "model.optimizer=world:seed=3,harm=0.9"))
+    return make_job(
+        (*in_world("world:seed=3,harm=0.9", *SMALL, *aware), "model.optimizer=world:seed=3,harm=0.9")
+    )
 
 
 MODES = pytest.mark.parametrize(
@@ -100,10 +106,15 @@ MODES = pytest.mark.parametrize(
     [
         (healthy, 3),
         (partly_broken, 3),
-        *(pytest.param(world, 1, marks=pytest.mark.real) for world in (healthy, partly_broken, rewriting, noting)),
+        *(
+            pytest.param(world, 1, marks=pytest.mark.real)
+            for world in (healthy, partly_broken, rewriting, noting)
+        ),
     ],
 )
-"""Every third place to stop here; every place, and the other modes, which take minutes, among the slower tests."""
+"""Every third place to stop here; every place, and the other modes, which take minutes, among the slower
+tests.
+"""
 WORLDS = pytest.mark.parametrize("world", [healthy, partly_broken])
 
 
@@ -145,11 +156,15 @@ def assert_nothing_half_written(folder: Path) -> None:
 def assert_paid_once(folder: Path) -> None:
     """The simulated world never fails, so a second reservation for one place would be work paid twice."""
     with database_of(folder) as database:
-        assert not database.execute("SELECT place, COUNT(*) FROM spending GROUP BY place HAVING COUNT(*) > 1").fetchall()
+        assert not database.execute(
+            "SELECT place, COUNT(*) FROM spending GROUP BY place HAVING COUNT(*) > 1"
+        ).fetchall()
 
 
 @MODES
-async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(world: Callable[[], Job], every: int, quick: Path) -> None:
+async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(
+    world: Callable[[], Job], every: int, quick: Path
+) -> None:
     job = world()
     await run(job, quick / "undisturbed")
     ids = [fact["id"] for fact in facts(quick / "undisturbed")]
@@ -169,7 +184,9 @@ async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(world: Cal
 
 
 @WORLDS
-async def test_a_run_stopped_again_and_again_goes_on_to_equal_logs(world: Callable[[], Job], quick: Path) -> None:
+async def test_a_run_stopped_again_and_again_goes_on_to_equal_logs(
+    world: Callable[[], Job], quick: Path
+) -> None:
     job = world()
     await run(job, quick / "undisturbed")
     sessions = 0
@@ -184,10 +201,14 @@ async def test_a_run_stopped_again_and_again_goes_on_to_equal_logs(world: Callab
 
 
 @MODES
-async def test_a_run_stopped_between_two_facts_goes_on_to_equal_logs(world: Callable[[], Job], every: int, quick: Path) -> None:
+async def test_a_run_stopped_between_two_facts_goes_on_to_equal_logs(
+    world: Callable[[], Job], every: int, quick: Path
+) -> None:
     live: list[Event] = []
     job = world()
-    await run(job, quick / "undisturbed", sinks=[lambda event: live.append(event) if event.id is None else None])
+    await run(
+        job, quick / "undisturbed", sinks=[lambda event: live.append(event) if event.id is None else None]
+    )
     for at in range(1, len(live), 19 * every):
         folder = quick / "stopped"
         await run_until(job, folder, at, live=True, rudely=False)
@@ -200,19 +221,40 @@ async def test_a_run_stopped_between_two_facts_goes_on_to_equal_logs(world: Call
 
 @WORLDS
 async def test_the_runs_that_are_stopped_here_have_every_stage(world: Callable[[], Job], quick: Path) -> None:
-    """If this fails after a change of prompts or world, the tests above still hold but see less: choose another seed."""
+    """If this fails after a change of prompts or world, the tests above still hold but see less: choose
+    another seed.
+    """
     await run(world(), quick / "run")
     with database_of(quick / "run") as database:
         asked = {stage for (stage,) in database.execute("SELECT stage FROM replies")}
-    assert asked >= {"selection", "rollout", "analyst_failure", "analyst_success", "merge", "ranking", "slow_update", "meta_skill", "test"}
-    lost = {event.place for event in events_of(quick / "run") if isinstance(event, StageClosed) for row in event.rows if row.invalid}
+    assert asked >= {
+        "selection",
+        "rollout",
+        "analyst_failure",
+        "analyst_success",
+        "merge",
+        "ranking",
+        "slow_update",
+        "meta_skill",
+        "test",
+    }
+    lost = {
+        event.place
+        for event in events_of(quick / "run")
+        if isinstance(event, StageClosed)
+        for row in event.rows
+        if row.invalid
+    }
     assert ("baseline" in lost, bool(lost - {"baseline"})) == (world is partly_broken, world is partly_broken)
 
 
 async def test_the_modes_that_are_stopped_here_have_their_stages(quick: Path) -> None:
     await run(rewriting(), quick / "rewriting")
     await run(noting(), quick / "noting")
-    for name, wanted in (("rewriting", {"rewrite", "lr_autonomous", "slow_update"}), ("noting", {"appendix_consolidate"})):
+    for name, wanted in (
+        ("rewriting", {"rewrite", "lr_autonomous", "slow_update"}),
+        ("noting", {"appendix_consolidate"}),
+    ):
         with database_of(quick / name) as database:
             assert wanted <= {stage for (stage,) in database.execute("SELECT stage FROM replies")}
     assert any("/half-" in (event.id or "") for event in events_of(quick / "noting"))
@@ -249,8 +291,20 @@ async def test_budget_workers_and_endpoint_may_differ_when_a_run_goes_on(tmp_pat
     answers = world_answers(WorldRules(seed=3))
     async with LoopbackProvider(answers) as first, LoopbackProvider(answers) as second:
         await run(make_job(in_world(f"compatible:m@{first.base_url}", *SMALL)), tmp_path / "undisturbed")
-        await run_until(make_job(in_world(f"compatible:m@{first.base_url}", *SMALL)), tmp_path / "moved", 25, live=False, rudely=False)
-        changes = ("env.workers=2", "gradient.analyst_workers=1", "budget.calls=5000", "env.exec_timeout=30", "output.predictions=true")
+        await run_until(
+            make_job(in_world(f"compatible:m@{first.base_url}", *SMALL)),
+            tmp_path / "moved",
+            25,
+            live=False,
+            rudely=False,
+        )
+        changes = (
+            "env.workers=2",
+            "gradient.analyst_workers=1",
+            "budget.calls=5000",
+            "env.exec_timeout=30",
+            "output.predictions=true",
+        )
         await run(make_job(in_world(f"compatible:m@{second.base_url}", *SMALL, *changes)), tmp_path / "moved")
         assert second.calls > 0
     assert_same_run(tmp_path / "moved", tmp_path / "undisturbed")
@@ -258,7 +312,11 @@ async def test_budget_workers_and_endpoint_may_differ_when_a_run_goes_on(tmp_pat
 
 def some_lost(call: Call) -> Misbehaviour | None:
     """Refuses every question of one train, one val and one test case."""
-    lost = call.place is not None and call.place.startswith("rollout/") and any(case in call.text for case in ("W000004", "W003001"))
+    lost = (
+        call.place is not None
+        and call.place.startswith("rollout/")
+        and any(case in call.text for case in ("W000004", "W003001"))
+    )
     return Misbehaviour.status(400, body="this case is refused") if lost else None
 
 
@@ -281,7 +339,10 @@ async def test_a_finished_run_sends_nothing_and_changes_no_file(tmp_path: Path) 
     after = contents(tmp_path / "run")
     assert {name for name in after if after[name] != before.get(name)} <= {"summary.json"}
     assert set(after) == set(before)
-    assert {name for name, value in summary(tmp_path / "run").items() if value != told[name]} <= {"total_wall_time_s", "wall_time_s"}
+    assert {name for name, value in summary(tmp_path / "run").items() if value != told[name]} <= {
+        "total_wall_time_s",
+        "wall_time_s",
+    }
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,13 @@ async def test_no_held_out_task_is_ever_in_a_prompt_of_the_optimizer_or_on_the_s
 
     async with LoopbackProvider(answer) as provider:
         model = f"compatible:m@{provider.base_url}"
-        options = ["env.name=world", f"model.target={model}", f"model.optimizer={model}", "env.train_cases=30", "env.val_cases=24"]
+        options = [
+            "env.name=world",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            "env.train_cases=30",
+            "env.val_cases=24",
+        ]
         options += ["env.test_cases=20", "train.batch_size=15", "train.num_epochs=3"]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with Engine(job, tmp_path / "run", sinks=[events.append]) as engine:

@@ -1,4 +1,6 @@
-"""Promise 7: a credential we loaded is in no file, event, error, prompt or log, wherever it came from and whoever says it."""
+"""Promise 7: a credential we loaded is in no file, event, error, prompt or log, wherever it came from and
+whoever says it.
+"""
 
 from __future__ import annotations
 
@@ -70,13 +72,24 @@ def logged() -> Iterator[list[str]]:
 
 
 def job_of(provider: LoopbackProvider, folder: Path, *more: str, **prepared: Any) -> Job:
-    """Three endpoints' worth of credentials: the target's in a file, the optimizer's in the environment or `.env`, one that nobody uses."""
+    """Three endpoints' worth of credentials: the target's in a file, the optimizer's in the environment or
+    `.env`, one that nobody uses.
+    """
     model = f"compatible:m@{provider.base_url}"
     config = folder / "config.yaml"
     (folder / "sums.md").write_text("# Sums\n\nAdd.\n")
-    config.write_text(f"model:\n  target:\n    name: {model}\n    api_key: {IN_FILE}\n  optimizer:\n    name: {model}\n")
+    config.write_text(
+        f"model:\n  target:\n    name: {model}\n    api_key: {IN_FILE}\n  optimizer:\n    name: {model}\n"
+    )
     environ = {"OPENAI_COMPATIBLE_API_KEY": IN_ENVIRONMENT, "ANTHROPIC_API_KEY": UNUSED}
-    options = ["env.name=world", *SIZES, "train.batch_size=16", "train.num_epochs=1", "output.predictions=true", *more]
+    options = [
+        "env.name=world",
+        *SIZES,
+        "train.batch_size=16",
+        "train.num_epochs=1",
+        "output.predictions=true",
+        *more,
+    ]
     return prepare(load(str(config), flags={}, options=options, environ=environ, cwd=folder), **prepared)
 
 
@@ -92,7 +105,9 @@ async def run(job: Job, folder: Path, ears: Ears) -> api.Result | None:
 def assert_silent(folder: Path, ears: Ears, logged: list[str]) -> None:
     """No secret anywhere; also not split by the database's pages, nor escaped."""
     forms = [
-        form for secret in SECRETS for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/"), secret.replace("/", "%2F")}
+        form
+        for secret in SECRETS
+        for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/"), secret.replace("/", "%2F")}
     ]
     heard = {
         "prompt": "\n".join(ears.prompts),
@@ -101,12 +116,16 @@ def assert_silent(folder: Path, ears: Ears, logged: list[str]) -> None:
         "error": "\n".join(ears.errors),
     }
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        heard[str(file.relative_to(folder))] = file.read_bytes().decode("utf-8", "replace") + str(file.relative_to(folder))
+        heard[str(file.relative_to(folder))] = file.read_bytes().decode("utf-8", "replace") + str(
+            file.relative_to(folder)
+        )
     leaks = [(where, form) for where, text in heard.items() for form in forms if form in text]
     assert not leaks
 
 
-async def test_keys_from_file_environment_and_dotenv_are_used_and_leave_no_trace(place: Path, logged: list[str]) -> None:
+async def test_keys_from_file_environment_and_dotenv_are_used_and_leave_no_trace(
+    place: Path, logged: list[str]
+) -> None:
     ears = Ears()
 
     def answer(call: Call) -> str:
@@ -131,7 +150,13 @@ async def test_a_key_from_dotenv_is_used_and_leaves_no_trace(place: Path, logged
 
     async with LoopbackProvider(answer) as provider:
         model = f"compatible:m@{provider.base_url}"
-        options = ["env.name=world", *SIZES, "train.num_epochs=1", f"model.target={model}", f"model.optimizer={model}"]
+        options = [
+            "env.name=world",
+            *SIZES,
+            "train.num_epochs=1",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+        ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=place))
         assert await run(job, place / "run", ears) is not None
     assert ears.keys == {IN_DOTENV}
@@ -158,19 +183,40 @@ async def test_a_model_that_says_our_keys_is_not_quoted(place: Path, logged: lis
 
 
 @pytest.mark.parametrize("ill", [401, 500])
-async def test_an_error_that_quotes_our_key_is_not_passed_on(ill: int, place: Path, logged: list[str]) -> None:
+async def test_an_error_that_quotes_our_key_is_not_passed_on(
+    ill: int, place: Path, logged: list[str]
+) -> None:
     ears = Ears()
-    body = {"error": {"message": f"Incorrect API key provided: {IN_FILE}, {IN_ENVIRONMENT}, {UNUSED}", "type": "invalid", "code": None}}
-    async with LoopbackProvider(world_answers(QUIET), behave=Outage(Misbehaviour.status(ill, body=body), at("rollout"))) as provider:
+    body = {
+        "error": {
+            "message": f"Incorrect API key provided: {IN_FILE}, {IN_ENVIRONMENT}, {UNUSED}",
+            "type": "invalid",
+            "code": None,
+        }
+    }
+    async with LoopbackProvider(
+        world_answers(QUIET), behave=Outage(Misbehaviour.status(ill, body=body), at("rollout"))
+    ) as provider:
         assert await run(job_of(provider, place), place / "run", ears) is None
     assert "Incorrect API key provided: [redacted]" in ears.errors[0]
     assert_silent(place / "run", ears, logged)
 
 
-async def test_a_few_lost_rows_with_a_key_in_their_cause_keep_it_quiet(place: Path, logged: list[str]) -> None:
+async def test_a_few_lost_rows_with_a_key_in_their_cause_keep_it_quiet(
+    place: Path, logged: list[str]
+) -> None:
     ears = Ears()
-    body = {"error": {"message": f"cannot serve {IN_ENVIRONMENT} and {UNUSED} now", "type": "invalid", "code": None}}
-    outage = Outage(Misbehaviour.status(500, body=body), lambda call: stage_of(call) == "rollout" and "W000003" in call.text)
+    body = {
+        "error": {
+            "message": f"cannot serve {IN_ENVIRONMENT} and {UNUSED} now",
+            "type": "invalid",
+            "code": None,
+        }
+    }
+    outage = Outage(
+        Misbehaviour.status(500, body=body),
+        lambda call: stage_of(call) == "rollout" and "W000003" in call.text,
+    )
     async with LoopbackProvider(world_answers(QUIET), behave=outage) as provider:
         assert await run(job_of(provider, place), place / "run", ears) is not None
     assert outage.hits
@@ -208,7 +254,9 @@ async def test_a_key_inside_a_task_is_not_sent_and_not_written(place: Path, logg
         stage = (call.place or "").rsplit("/", 3)[1]
         edits = [{"op": "append", "content": f"- Answer {len(call.text)}."}]
         patch = {"reasoning": "simulated", "edits": edits}
-        return json.dumps({"patch": patch} if stage.startswith("analyst") else {**patch, "selected_indices": [0]})
+        return json.dumps(
+            {"patch": patch} if stage.startswith("analyst") else {**patch, "selected_indices": [0]}
+        )
 
     async with LoopbackProvider(answer) as provider:
         job = job_of(provider, place, "env.skill_init=sums.md", benchmark=own())
@@ -224,7 +272,9 @@ async def test_a_key_inside_a_task_is_not_sent_and_not_written(place: Path, logg
 async def test_eval_keeps_keys_quiet_too(place: Path, logged: list[str]) -> None:
     ears = Ears()
     body = {"error": {"message": f"cannot serve {IN_FILE} and {UNUSED}", "type": "invalid", "code": None}}
-    outage = Outage(Misbehaviour.status(500, body=body), lambda call: call.place is not None and "val 3:" in call.text)
+    outage = Outage(
+        Misbehaviour.status(500, body=body), lambda call: call.place is not None and "val 3:" in call.text
+    )
 
     def answer(call: Call) -> str:
         ears.hear(call)
@@ -233,7 +283,9 @@ async def test_eval_keeps_keys_quiet_too(place: Path, logged: list[str]) -> None
     async with LoopbackProvider(answer, behave=outage) as provider:
         job = job_of(provider, place, "env.skill_init=sums.md", benchmark=own())
         skills = {"mine": Document("# Sums\n\nAdd.\n")}
-        results = await api.evaluate(job, skills, ["val"], place / "eval", sinks=[ears.events.append], retry=QUICK)
+        results = await api.evaluate(
+            job, skills, ["val"], place / "eval", sinks=[ears.events.append], retry=QUICK
+        )
     assert results[0].n == 9
     assert_silent(place / "eval", ears, logged)
 

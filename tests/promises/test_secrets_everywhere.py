@@ -1,4 +1,6 @@
-"""Promise 7 for every provider, program and command: a planted key reaches the endpoint it is for, and nothing else."""
+"""Promise 7 for every provider, program and command: a planted key reaches the endpoint it is for, and
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -44,26 +46,44 @@ PROVIDERS = {
 
 def leaks(texts: dict[str, str]) -> list[tuple[str, str]]:
     """Where a planted key can be read, in whichever spelling."""
-    forms = [form for key in PLANTED for form in {key, json.dumps(key)[1:-1], key.replace("/", "\\/"), key.replace("/", "%2F")}]
+    forms = [
+        form
+        for key in PLANTED
+        for form in {key, json.dumps(key)[1:-1], key.replace("/", "\\/"), key.replace("/", "%2F")}
+    ]
     return [(where, form) for where, text in texts.items() for form in forms if form in text]
 
 
 def files(folder: Path) -> dict[str, str]:
-    return {str(path): path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path): path.read_bytes().decode("utf-8", "replace")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("model", PROVIDERS)
 async def test_a_run_through_every_provider_leaves_no_trace_of_its_key(model: str, tmp_path: Path) -> None:
-    """The target's key stands in the config file, the optimizer's in the environment; the model quotes both, and so does an error."""
+    """The target's key stands in the config file, the optimizer's in the environment; the model quotes both,
+    and so does an error.
+    """
     variable, path = PROVIDERS[model]
     events: list[Event] = []
     prompts: list[str] = []
     keys: set[str] = set()
-    body = {"error": {"message": f"cannot serve {IN_FILE} and {IN_ENVIRONMENT} now", "type": "invalid", "code": None}}
+    body = {
+        "error": {
+            "message": f"cannot serve {IN_FILE} and {IN_ENVIRONMENT} now",
+            "type": "invalid",
+            "code": None,
+        }
+    }
 
     def answer(call: Call) -> str | Answer:
         prompts.append(json.dumps(call.body, ensure_ascii=False))
-        keys.add(call.headers.get("authorization", "").removeprefix("Bearer ") or call.headers.get("x-api-key", ""))
+        keys.add(
+            call.headers.get("authorization", "").removeprefix("Bearer ") or call.headers.get("x-api-key", "")
+        )
         keys.add(call.headers.get("api-key", ""))
         said = world_answers(QUIET)(call)
         if (call.place or "").startswith("rollout/"):
@@ -73,13 +93,27 @@ async def test_a_run_through_every_provider_leaves_no_trace_of_its_key(model: st
     def behave(call: Call) -> Misbehaviour | None:
         return Misbehaviour.status(500, body=body) if "W000003" in call.text else None
 
-    (tmp_path / ".env").write_text(f"OPENAI_API_KEY={IN_DOTENV}\n" if variable != "OPENAI_API_KEY" else f"ANTHROPIC_API_KEY={IN_DOTENV}\n")
+    (tmp_path / ".env").write_text(
+        f"OPENAI_API_KEY={IN_DOTENV}\n"
+        if variable != "OPENAI_API_KEY"
+        else f"ANTHROPIC_API_KEY={IN_DOTENV}\n"
+    )
     config = tmp_path / "config.yaml"
-    async with LoopbackProvider(answer, behave=behave, extensions=("reasoning_split", "thinking", "chat_template_kwargs")) as provider:
+    async with LoopbackProvider(
+        answer, behave=behave, extensions=("reasoning_split", "thinking", "chat_template_kwargs")
+    ) as provider:
         role = f"{{name: '{model}', base_url: '{provider.url}{path}'}}"
         config.write_text(f"model:\n  target: {role[:-1]}, api_key: {IN_FILE}}}\n  optimizer: {role}\n")
-        options = ["env.name=world", *SIZES, "train.batch_size=16", "train.num_epochs=1", "output.predictions=true"]
-        job = prepare(load(str(config), flags={}, options=options, environ={variable: IN_ENVIRONMENT}, cwd=tmp_path))
+        options = [
+            "env.name=world",
+            *SIZES,
+            "train.batch_size=16",
+            "train.num_epochs=1",
+            "output.predictions=true",
+        ]
+        job = prepare(
+            load(str(config), flags={}, options=options, environ={variable: IN_ENVIRONMENT}, cwd=tmp_path)
+        )
         async with Engine(job, tmp_path / "run", retry=QUICK, sinks=[events.append]) as engine:
             result = await api.train(engine)
     assert keys - {""} == {IN_FILE, IN_ENVIRONMENT}  # each role with its own
@@ -99,7 +133,9 @@ async def test_a_fetched_token_is_in_no_reply_and_no_error(tmp_path: Path) -> No
         return Token(value=token, expires_at=time.time() + 3600)
 
     spec = ModelSpec(provider="azure", name="d", options={"auth_mode": "azure_cli"})
-    request = Request(messages=(Message(role="user", content="?"),), max_tokens=64, role="target", stage="s", place="p")
+    request = Request(
+        messages=(Message(role="user", content="?"),), max_tokens=64, role="target", stage="s", place="p"
+    )
     quoted: list[str] = []
 
     def answer(call: Call) -> str:
@@ -130,13 +166,20 @@ exit 1
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
 @pytest.mark.parametrize("login", ["claude_cli", "codex_cli", "copilot_cli"])
-def test_an_agent_program_is_started_without_any_key_but_its_own(login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_program_is_started_without_any_key_but_its_own(
+    login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     driver = next(one for one in map(agent, ("claude_code", "codex", "copilot")) if one.login == login)
     program = tmp_path / "program"
     program.write_text(PROGRAM.format(flags=" ".join(driver.flags), folder=tmp_path))
     program.chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    for variable in ("OPENAI_COMPATIBLE_API_KEY", "AZURE_OPENAI_API_KEY", "QWEN_CHAT_API_KEY", "SOME_OTHER_TOKEN"):
+    for variable in (
+        "OPENAI_COMPATIBLE_API_KEY",
+        "AZURE_OPENAI_API_KEY",
+        "QWEN_CHAT_API_KEY",
+        "SOME_OTHER_TOKEN",
+    ):
         monkeypatch.setenv(variable, IN_ENVIRONMENT)
     monkeypatch.setenv(driver.credentials[0], "own-credential-1234")
     (tmp_path / ".env").write_text(f"MINIMAX_API_KEY={IN_DOTENV}\n")
@@ -150,14 +193,25 @@ def test_an_agent_program_is_started_without_any_key_but_its_own(login: str, tmp
     child = files(tmp_path)
     seen = child[str(tmp_path / "child.env")]
     assert "own-credential-1234" in seen  # it was started, and given what is its own
-    assert "own-credential-1234" not in child[str(tmp_path / "child.argv")] + child[str(tmp_path / "child.stdin")] + ran.out + ran.err
-    assert not leaks({"env": seen, "argv": child[str(tmp_path / "child.argv")], "stdin": child[str(tmp_path / "child.stdin")]})
+    assert (
+        "own-credential-1234"
+        not in child[str(tmp_path / "child.argv")] + child[str(tmp_path / "child.stdin")] + ran.out + ran.err
+    )
+    assert not leaks(
+        {
+            "env": seen,
+            "argv": child[str(tmp_path / "child.argv")],
+            "stdin": child[str(tmp_path / "child.stdin")],
+        }
+    )
     assert not leaks({"doctor": ran.out + ran.err})
 
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackProvider]:
-    """A working directory with a config and a `.env` that hold keys, an environment that holds one, and an endpoint that quotes them."""
+    """A working directory with a config and a `.env` that hold keys, an environment that holds one, and an
+    endpoint that quotes them.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", IN_ENVIRONMENT)
     (tmp_path / ".env").write_text(f"OPENAI_API_KEY={IN_DOTENV}\n")
@@ -168,12 +222,15 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopbac
     ) as provider:
         model = f"compatible:m@{provider.base_url}"
         (tmp_path / "c.yaml").write_text(
-            f"env: {{name: world}}\nmodel:\n  target: {{name: '{model}', api_key: {IN_FILE}}}\n  optimizer: {{name: '{model}'}}\n"
+            f"env: {{name: world}}\nmodel:\n  target: {{name: '{model}', api_key: {IN_FILE}}}\n  optimizer:"
+            f" {{name: '{model}'}}\n"
         )
         yield provider
 
 
-@pytest.mark.parametrize("words", [("doctor",), ("doctor", "--json"), ("estimate",), ("estimate", "--json"), ("config", "show")])
+@pytest.mark.parametrize(
+    "words", [("doctor",), ("doctor", "--json"), ("estimate",), ("estimate", "--json"), ("config", "show")]
+)
 def test_commands_that_only_look_show_no_key(words: tuple[str, ...], planted: LoopbackProvider) -> None:
     ran = command(*words, "--config", "c.yaml")
     assert ran.out
@@ -183,7 +240,9 @@ def test_commands_that_only_look_show_no_key(words: tuple[str, ...], planted: Lo
         assert "no such key: [redacted]" in ran.out
 
 
-def test_a_config_that_does_not_load_keeps_its_key_to_itself(planted: LoopbackProvider, tmp_path: Path) -> None:
+def test_a_config_that_does_not_load_keeps_its_key_to_itself(
+    planted: LoopbackProvider, tmp_path: Path
+) -> None:
     (tmp_path / "c.yaml").write_text(f"model:\n  target: {{name: world, api_kye: {IN_FILE}}}\n")
     ran = command("doctor", "--config", "c.yaml")
     assert ran.code == 2
@@ -193,6 +252,8 @@ def test_a_config_that_does_not_load_keeps_its_key_to_itself(planted: LoopbackPr
 
 def test_a_key_in_the_name_of_a_file_is_not_told_either(planted: LoopbackProvider, tmp_path: Path) -> None:
     (tmp_path / f"{IN_ENVIRONMENT}.md").write_bytes(b"\xff\xfe no text")
-    ran = command("doctor", "--no-calls", "--config", "c.yaml", "--cfg-options", f"env.skill_init={IN_ENVIRONMENT}.md")
+    ran = command(
+        "doctor", "--no-calls", "--config", "c.yaml", "--cfg-options", f"env.skill_init={IN_ENVIRONMENT}.md"
+    )
     assert "[redacted].md" in ran.out
     assert not leaks({"out": ran.out, "err": ran.err})

@@ -1,4 +1,6 @@
-"""Training on the simulated world: with the gate every seed gets better, without it harmful rules get through."""
+"""Training on the simulated world: with the gate every seed gets better, without it harmful rules get
+through.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,14 @@ def test_over_ten_seeds_the_gate_improves_each_and_beats_taking_everything(capsy
     with capsys.disabled():
         print(f"\nsimulated world, noise {NOISE:.0%}, {VAL_CASES} val tasks")
         for one, other in zip(gated, loose, strict=True):
-            print(f"  seed {one.seed}: test {one.test_seed:.3f} -> gated {one.test_end:.3f}, ungated {other.test_end:.3f}")
-        print(f"  harmful rules that got through: gated {share_through(gated):.0%}, ungated {share_through(loose):.0%}")
+            print(
+                f"  seed {one.seed}: test {one.test_seed:.3f} -> gated {one.test_end:.3f}, ungated"
+                f" {other.test_end:.3f}"
+            )
+        print(
+            f"  harmful rules that got through: gated {share_through(gated):.0%}, ungated"
+            f" {share_through(loose):.0%}"
+        )
     assert len(gated) == len(loose) == 10
     assert sum(row.harmful_proposals for row in gated) >= sum(row.proposals for row in gated) / 3
     assert all(row.test_end > row.test_seed for row in gated)

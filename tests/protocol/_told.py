@@ -1,4 +1,6 @@
-"""Small runs of the simulated world behind a provider, with some stages scripted, and everything that was asked, said and left behind."""
+"""Small runs of the simulated world behind a provider, with some stages scripted, and everything that was
+asked, said and left behind.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, World
 
 QUIET = WorldRules(noise=0.0, harm=0.0)
 """A simulated world in which an answer depends on skill and case alone, and no proposal does harm."""
-SIZES = {"env.train_cases": 16, "env.val_cases": 12, "env.test_cases": 5, "train.batch_size": 8, "train.num_epochs": 2}
+SIZES = {
+    "env.train_cases": 16,
+    "env.val_cases": 12,
+    "env.test_cases": 5,
+    "train.batch_size": 8,
+    "train.num_epochs": 2,
+}
 SIZES |= {"gradient.minibatch_size": 4, "evaluation.repeats": 1}
 QUICK = Retry(attempts=3, seconds=5.0, first_delay=0.01, longest_delay=0.05)
 GOOD = [rule for pair in FAMILIES.values() for rule in pair]
@@ -50,7 +58,12 @@ def root_of(call: Call) -> str:
 
 def edits(*proposed: Mapping[str, Any], notes: Any = None) -> str:
     """What an analyst answers."""
-    said = {"batch_size": 1, "failure_summary": [], "success_patterns": [], "patch": {"reasoning": "", "edits": list(proposed)}}
+    said = {
+        "batch_size": 1,
+        "failure_summary": [],
+        "success_patterns": [],
+        "patch": {"reasoning": "", "edits": list(proposed)},
+    }
     return json.dumps(said if notes is None else {**said, "appendix_notes": notes})
 
 
@@ -66,7 +79,11 @@ def next_rules(call: Call) -> str:
     return json.dumps({"edits": found}) if stage_of(call) == "merge" else edits(*found)
 
 
-LEARNING: Script = {"analyst_failure": next_rules, "analyst_success": lambda call: edits(), "merge": next_rules}
+LEARNING: Script = {
+    "analyst_failure": next_rules,
+    "analyst_success": lambda call: edits(),
+    "merge": next_rules,
+}
 """Every step adds two good rules: on a val set of some size every one of them is accepted."""
 
 
@@ -88,7 +105,9 @@ class Told:
         return world_answers(self.rules)(call) if scripted is None else scripted(call)
 
     def asked(self, stage: str, root: str = "") -> list[Call]:
-        return [call for call in self.calls if stage_of(call) == stage and (not root or root_of(call) == root)]
+        return [
+            call for call in self.calls if stage_of(call) == stage and (not root or root_of(call) == root)
+        ]
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -109,12 +128,19 @@ class Told:
         return dict(self.json("summary.json"))
 
 
-def job_of(provider: LoopbackProvider, settings: Mapping[str, Any] | None = None, *, benchmark: Benchmark | None = None) -> Job:
+def job_of(
+    provider: LoopbackProvider,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    benchmark: Benchmark | None = None,
+) -> Job:
     """A small job of both roles against a provider; dotted settings, `__` for the dot."""
     model = f"compatible:m@{provider.base_url}"
     given = {"env.name": "world", "model.target": model, "model.optimizer": model, **SIZES}
     given |= {name.replace("__", "."): value for name, value in (settings or {}).items()}
-    options = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
+    options = [
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()
+    ]
     return prepare(load(None, flags={}, options=options, environ={}, cwd=Path.cwd()), benchmark=benchmark)
 
 
@@ -128,12 +154,16 @@ async def run(
     until: Callable[[Event], bool] = lambda event: False,
     **settings: Any,
 ) -> Told:
-    """Train against the simulated world, some stages scripted, to the end or `until` an event at which the run is asked to stop."""
+    """Train against the simulated world, some stages scripted, to the end or `until` an event at which the
+    run is asked to stop.
+    """
     told = Told(folder, rules=rules, script=script or {})
     async with LoopbackProvider(told.answer, behave=behave) as provider:
         job = job_of(provider, settings, benchmark=benchmark)
         async with Engine(job, folder, sinks=[told.events.append], retry=QUICK) as engine:
-            engine.run.watch(lambda event: engine.stop(Interrupted("stopped by the test")) if until(event) else None)
+            engine.run.watch(
+                lambda event: engine.stop(Interrupted("stopped by the test")) if until(event) else None
+            )
             with contextlib.suppress(Interrupted):
                 told.result = await api.train(engine)
     return told

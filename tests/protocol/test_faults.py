@@ -1,8 +1,9 @@
-"""Faults of the public system that must not occur here (section 8.A), one by one under the number they have there.
+"""Faults of the public system that must not occur here (section 8.A), one by one under the number they have
+there.
 
-Tested with the benchmark they are about: A10 to A12, and of A14 the DocVQA split. The SearchQA review turn of A14 does not exist here, and
-an agent's answer is read from its events, never from a raw trace. What is about configuration (of A8, A13, A14, and A16) is tested there;
-the list in README.md names every test of a fault.
+Tested with the benchmark they are about: A10 to A12, and of A14 the DocVQA split. The SearchQA review turn of
+A14 does not exist here, and an agent's answer is read from its events, never from a raw trace. What is about
+configuration (of A8, A13, A14, and A16) is tested there; the list in README.md names every test of a fault.
 """
 
 from __future__ import annotations
@@ -13,7 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from protocol._told import BAD, GOOD, LEARNING, QUICK, Told, case_of, edits, job_of, root_of, rule, run, stage_of
+from protocol._told import (
+    BAD,
+    GOOD,
+    LEARNING,
+    QUICK,
+    Told,
+    case_of,
+    edits,
+    job_of,
+    root_of,
+    rule,
+    run,
+    stage_of,
+)
 from skillopt import api
 from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
 from skillopt.build import Engine
@@ -33,7 +47,9 @@ NOTHING = {"analyst_failure": lambda call: edits(), "analyst_success": lambda ca
 
 
 def after_step(number: int):
-    return lambda event: isinstance(event, Checkpoint) and event.kind == "step" and event.record["step"] == number
+    return lambda event: (
+        isinstance(event, Checkpoint) and event.kind == "step" and event.record["step"] == number
+    )
 
 
 # A1: the rollout cache ignores the skill
@@ -51,12 +67,20 @@ async def test_a1_a_second_skill_in_the_same_folder_gets_its_own_score(folder):
 
 
 async def test_a1_a_longer_run_never_inherits_the_test_of_a_shorter_one(folder):
-    """Publicly more epochs in the same folder report the old test score for the new skill. Ours is another run: refused there, and
-    with the first run's rollouts as cache it pays for exactly the test rows of the skill that is new."""
+    """Publicly more epochs in the same folder report the old test score for the new skill. Ours is another
+    run: refused there, and with the first run's rollouts as cache it pays for exactly the test rows of the
+    skill that is new.
+    """
     first = await run(folder, LEARNING, train__num_epochs=1, env__val_cases=24)
     with pytest.raises(RunConflict, match=r"train\.num_epochs: 1 there, 2 now"):
         await run(folder, LEARNING, train__num_epochs=2, env__val_cases=24)
-    longer = await run(folder.parent / "longer", LEARNING, train__num_epochs=2, env__val_cases=24, cache__path=str(folder / "run.db"))
+    longer = await run(
+        folder.parent / "longer",
+        LEARNING,
+        train__num_epochs=2,
+        env__val_cases=24,
+        cache__path=str(folder / "run.db"),
+    )
     assert longer.result.best_skill != first.result.best_skill
     tested = [call for call in longer.asked("rollout") if case_of(call).startswith("W006")]
     assert len(tested) == 5 and all(longer.result.best_skill.strip() in call.text for call in tested)
@@ -68,7 +92,9 @@ async def test_a1_exactly_the_rows_that_are_asked_for_come_back(folder):
     async with LoopbackProvider(Told(folder).answer) as provider:
         for count in (4, 1):
             job = job_of(provider, {**shared, "evaluation__sel_env_num": count})
-            (found,) = await api.evaluate(job, {"skill": POOR}, ["val"], folder.parent / str(count), retry=QUICK)
+            (found,) = await api.evaluate(
+                job, {"skill": POOR}, ["val"], folder.parent / str(count), retry=QUICK
+            )
             assert [row.task for row in found.rows] == [f"W00300{number}" for number in range(count)]
         assert provider.calls == 4
 
@@ -80,7 +106,9 @@ async def test_a2_an_outage_during_the_gate_rejects_nothing_and_leaves_no_zero(f
     is_down = True
 
     def outage(call):
-        is_candidate = stage_of(call) == "rollout" and case_of(call).startswith("W003") and GOOD[0] in call.text
+        is_candidate = (
+            stage_of(call) == "rollout" and case_of(call).startswith("W003") and GOOD[0] in call.text
+        )
         return Misbehaviour.status(503) if is_down and is_candidate else None
 
     settings = {"env__val_cases": 24, "train__num_epochs": 1, "evaluation__eval_test": False}
@@ -91,7 +119,9 @@ async def test_a2_an_outage_during_the_gate_rejects_nothing_and_leaves_no_zero(f
     told = await run(folder, LEARNING, behave=outage, **settings)
     undisturbed = await run(folder.parent / "undisturbed", LEARNING, **settings)
     assert told.steps[0]["action"] == "accept_new_best"
-    assert [record["candidate_gate_score"] for record in told.steps] == [record["candidate_gate_score"] for record in undisturbed.steps]
+    assert [record["candidate_gate_score"] for record in told.steps] == [
+        record["candidate_gate_score"] for record in undisturbed.steps
+    ]
 
 
 def _log(folder: Path) -> list[dict]:
@@ -107,11 +137,16 @@ async def test_a3_an_optimizer_outage_stops_the_run_and_burns_no_step(folder):
     def down(call):
         return None if stage_of(call) == "rollout" else Misbehaviour.status(503)
 
-    async with LoopbackProvider(told.answer, behave=down) as provider, Engine(job_of(provider, settings), folder, retry=QUICK) as engine:
+    async with (
+        LoopbackProvider(told.answer, behave=down) as provider,
+        Engine(job_of(provider, settings), folder, retry=QUICK) as engine,
+    ):
         with pytest.raises(ProviderDown, match="The optimizer could not be asked"):
             await api.train(engine)
     assert json.loads((folder / "history.json").read_text()) == []
-    assert len([call for call in told.asked("rollout") if case_of(call) < "W003"]) <= 8, "no more than the first batch is paid"
+    assert len([call for call in told.asked("rollout") if case_of(call) < "W003"]) <= 8, (
+        "no more than the first batch is paid"
+    )
 
 
 # A4: a score of 0.0 breaks resuming
@@ -130,22 +165,35 @@ async def test_a4_a_run_whose_score_is_zero_goes_on_where_it_stopped(folder):
     first = await run(folder, script, until=after_step(1))
     assert (first.states("baseline")[0]["score"], first.steps[0]["action"]) == (0.0, "reject")
     second = await run(folder, script)
-    again = [call for call in second.asked("rollout") if case_of(call).startswith("W003") and not any(text in call.text for text in GOOD)]
+    again = [
+        call
+        for call in second.asked("rollout")
+        if case_of(call).startswith("W003") and not any(text in call.text for text in GOOD)
+    ]
     opened = [event.place for event in second.of(StageOpened) if event.stage != "test"]
     assert again == [] and opened[0] == "e1/s2", "neither the baseline nor the first step is taken up again"
     assert [record["step"] for record in second.steps] == [1, 2, 3, 4]
     assert (second.summary["baseline_selection_hard"], second.summary["baseline_gate_score"]) == (0.0, 0.0)
     told_of = second.asked("analyst_failure", "e1/s2")
-    assert told_of and all("Step 1: rejected" in call.text and BAD[0] in call.text for call in told_of), "the memory survives the stop"
+    assert told_of and all("Step 1: rejected" in call.text and BAD[0] in call.text for call in told_of), (
+        "the memory survives the stop"
+    )
 
 
 # A5: the incumbent's score is stale
 
 
 def test_a5_every_score_of_a_state_was_measured_on_exactly_its_text(folder):
-    """Guidance without a gate and notes in the appendix are the two ways by which untested text publicly gets the old text's score."""
-    settings = {"optimizer__slow_update_gate_with_selection": False, "optimizer__use_skill_aware_reflection": True}
-    told = train(folder, **settings, model__optimizer="world:harm=0.6", train__num_epochs=4, env__val_cases=24)
+    """Guidance without a gate and notes in the appendix are the two ways by which untested text publicly gets
+    the old text's score.
+    """
+    settings = {
+        "optimizer__slow_update_gate_with_selection": False,
+        "optimizer__use_skill_aware_reflection": True,
+    }
+    told = train(
+        folder, **settings, model__optimizer="world:harm=0.6", train__num_epochs=4, env__val_cases=24
+    )
     seed = told.of(Checkpoint)[0].state
     measured = {Document(seed["seed"]).digest: seed["baseline_score"]}
     for event in told.of(Judged):
@@ -163,11 +211,23 @@ def test_a5_every_score_of_a_state_was_measured_on_exactly_its_text(folder):
 
 
 async def test_a6_what_the_gate_saw_is_kept_row_by_row_and_can_be_tested_in_pairs(folder):
-    """Publicly only means are kept. With `paired` an accept is one that chance explains in fewer than `alpha` of the cases."""
+    """Publicly only means are kept. With `paired` an accept is one that chance explains in fewer than `alpha`
+    of the cases.
+    """
     told = await run(
-        folder, LEARNING, gate__policy="paired", gate__alpha=0.05, env__val_cases=60, train__num_epochs=2, evaluation__eval_test=False
+        folder,
+        LEARNING,
+        gate__policy="paired",
+        gate__alpha=0.05,
+        env__val_cases=60,
+        train__num_epochs=2,
+        evaluation__eval_test=False,
     )
-    rows = {event.place: {row.task: row.hard for row in event.rows} for event in told.of(StageClosed) if event.stage == "selection"}
+    rows = {
+        event.place: {row.task: row.hard for row in event.rows}
+        for event in told.of(StageClosed)
+        if event.stage == "selection"
+    }
     incumbent, seen = rows["baseline"], set()
     for verdict in told.of(Judged):
         candidate = rows[verdict.place] if verdict.rows_used else {}
@@ -179,9 +239,9 @@ async def test_a6_what_the_gate_saw_is_kept_row_by_row_and_can_be_tested_in_pair
         if verdict.action == "accept":
             incumbent = candidate
     assert "accept" in seen
-    assert any(verdict.action == "reject" and verdict.bound > verdict.incumbent for verdict in told.of(Judged)), (
-        "something better that may be chance should have been rejected"
-    )
+    assert any(
+        verdict.action == "reject" and verdict.bound > verdict.incumbent for verdict in told.of(Judged)
+    ), "something better that may be chance should have been rejected"
 
 
 # A7: candidates that change nothing are measured again and accepted on noise
@@ -206,14 +266,20 @@ async def test_a7_a_candidate_that_changes_nothing_is_neither_measured_nor_accep
 async def test_a8_a_decision_of_zero_applies_nothing_and_spends_no_ranking_call(folder):
     script = {**LEARNING, "lr_autonomous": lambda call: '{"learning_rate": 0}'}
     told = await run(folder, script, optimizer__lr_control_mode="autonomous", train__num_epochs=1)
-    assert [(record["action"], record["edit_budget"], record["edit_states"].get("applied", 0)) for record in told.steps] == [
-        ("unchanged", 0, 0)
-    ] * 2
+    assert [
+        (record["action"], record["edit_budget"], record["edit_states"].get("applied", 0))
+        for record in told.steps
+    ] == [("unchanged", 0, 0)] * 2
     assert not told.asked("ranking") and len(told.asked("lr_autonomous")) == 2
 
 
 async def test_a8_skipped_steps_do_not_shift_the_schedule_stopped_or_not(folder):
-    plan = {"train__batch_size": 1, "env__train_cases": 4, "train__num_epochs": 2, "evaluation__eval_test": False}
+    plan = {
+        "train__batch_size": 1,
+        "env__train_cases": 4,
+        "train__num_epochs": 2,
+        "evaluation__eval_test": False,
+    }
     whole = await run(folder.parent / "whole", NOTHING, **plan)
     await run(folder, NOTHING, until=after_step(3), **plan)
     stopped = await run(folder, NOTHING, **plan)
@@ -230,7 +296,16 @@ GUARDED = Document("# A\n\n- one\n<!-- SLOW_UPDATE_START -->\nkeep\n<!-- SLOW_UP
     ("patch", "states"),
     [
         ([{"op": "delete", "target": "- one\n<!-- SLOW_UPDATE_START -->\nkeep"}], ["protected"]),
-        ([{"op": "replace", "target": "- one\n<!-- SLOW_UPDATE_START -->\nkeep\n<!-- SLOW", "content": "x"}], ["protected"]),
+        (
+            [
+                {
+                    "op": "replace",
+                    "target": "- one\n<!-- SLOW_UPDATE_START -->\nkeep\n<!-- SLOW",
+                    "content": "x",
+                }
+            ],
+            ["protected"],
+        ),
         ([{"op": "insert_after", "target": "- three", "content": "- new"}], ["unmatched"]),
         ([{"op": "replace", "target": "- two", "content": "- new"}], ["ambiguous"]),
         ([{"op": "append", "content": "a\n<!-- SLOW_UPDATE_END -->\nb"}], ["invalid"]),
@@ -239,34 +314,53 @@ GUARDED = Document("# A\n\n- one\n<!-- SLOW_UPDATE_START -->\nkeep\n<!-- SLOW_UP
 )
 def test_a9_an_edit_that_cannot_be_placed_changes_nothing_and_says_why(patch, states):
     applied = apply([parse_edit(edit, f"e{n}") for n, edit in enumerate(patch)], GUARDED)
-    assert [outcome.state for outcome in applied.outcomes] == states and all(outcome.reason for outcome in applied.outcomes)
+    assert [outcome.state for outcome in applied.outcomes] == states and all(
+        outcome.reason for outcome in applied.outcomes
+    )
     assert applied.document.text == GUARDED.text
 
 
 def test_a9_a_later_edit_cannot_aim_at_what_an_earlier_one_wrote():
-    chain = [{"op": "replace", "target": "- one", "content": "- 1"}, {"op": "replace", "target": "- 1", "content": "- 2"}]
+    chain = [
+        {"op": "replace", "target": "- one", "content": "- 1"},
+        {"op": "replace", "target": "- 1", "content": "- 2"},
+    ]
     applied = apply([parse_edit(edit, f"e{n}") for n, edit in enumerate(chain)], GUARDED)
-    assert [outcome.state for outcome in applied.outcomes] == ["applied", "unmatched"] and "- 1\n" in applied.document.text
+    assert [outcome.state for outcome in applied.outcomes] == [
+        "applied",
+        "unmatched",
+    ] and "- 1\n" in applied.document.text
 
 
 # A13: holes in the routing of backends
 
 
 async def test_a13_each_role_asks_its_own_model_under_its_own_cap(folder):
-    """Publicly some backends cut what the optimizer may write to 8,000 tokens, and one sends its calls to the target's model."""
+    """Publicly some backends cut what the optimizer may write to 8,000 tokens, and one sends its calls to the
+    target's model.
+    """
     told = Told(folder)
     async with LoopbackProvider(told.answer) as provider:
         models = {role: f"compatible:the-{role}@{provider.base_url}" for role in ("target", "optimizer")}
-        settings = {f"model__{role}": name for role, name in models.items()} | {"model__target__max_tokens": 99}
+        settings = {f"model__{role}": name for role, name in models.items()} | {
+            "model__target__max_tokens": 99
+        }
         settings |= {"optimizer__skill_update_mode": "rewrite_from_suggestions", "train__num_epochs": 1}
         async with Engine(job_of(provider, settings), folder, retry=QUICK) as engine:
             await api.train(engine)
     sent = {
-        (stage_of(call), call.body["model"], call.body.get("max_tokens") or call.body.get("max_completion_tokens")) for call in told.calls
+        (
+            stage_of(call),
+            call.body["model"],
+            call.body.get("max_tokens") or call.body.get("max_completion_tokens"),
+        )
+        for call in told.calls
     }
     assert ("rollout", "the-target", 99) in sent and ("rewrite", "the-optimizer", 64_000) in sent
     assert {model for stage, model, _ in sent if stage == "rollout"} == {"the-target"}
-    assert {(model, cap) for stage, model, cap in sent if stage.startswith("analyst")} == {("the-optimizer", 16_384)}
+    assert {(model, cap) for stage, model, cap in sent if stage.startswith("analyst")} == {
+        ("the-optimizer", 16_384)
+    }
 
 
 # A14: what is missing or misspelled means something else
@@ -294,12 +388,26 @@ class Graded(WorldBenchmark):
 async def test_a15_hard_is_hard_whatever_the_gate_reads(folder):
     """Publicly best_selection_hard is the gate's number."""
     cases = WorldSettings(train_cases=16, val_cases=24, test_cases=8)
-    told = await run(folder, LEARNING, benchmark=Graded(cases), evaluation__gate_metric="mixed", evaluation__gate_mixed_weight=0.5)
+    told = await run(
+        folder,
+        LEARNING,
+        benchmark=Graded(cases),
+        evaluation__gate_metric="mixed",
+        evaluation__gate_mixed_weight=0.5,
+    )
     accepted = [event for event in told.of(Judged) if event.action == "accept"]
-    rows = next(event.rows for event in told.of(StageClosed) if event.stage == "selection" and event.place == accepted[-1].place)
-    hard, soft = (Fraction(str(sum(getattr(row, name) for row in rows))) / len(rows) for name in ("hard", "soft"))
+    rows = next(
+        event.rows
+        for event in told.of(StageClosed)
+        if event.stage == "selection" and event.place == accepted[-1].place
+    )
+    hard, soft = (
+        Fraction(str(sum(getattr(row, name) for row in rows))) / len(rows) for name in ("hard", "soft")
+    )
     summary = told.summary
-    assert summary["best_selection_hard"] == float(hard) < summary["best_gate_score"] == float((hard + soft) / 2)
+    assert (
+        summary["best_selection_hard"] == float(hard) < summary["best_gate_score"] == float((hard + soft) / 2)
+    )
     assert summary["best_selection_soft"] == pytest.approx(float(soft))
 
 
@@ -322,13 +430,24 @@ async def test_a15_time_and_tokens_are_those_of_all_sessions(folder):
 
 
 async def test_a15_a_failure_pattern_is_told_in_the_words_of_the_analyst_who_saw_it(folder):
-    """Publicly the n-th pattern of all analysts is pinned to the n-th group of failures, whatever they have to do with each other."""
+    """Publicly the n-th pattern of all analysts is pinned to the n-th group of failures, whatever they have
+    to do with each other.
+    """
 
     def analyst(call):
         said = json.loads(edits(rule(BAD[0])))
-        return json.dumps({**said, "failure_summary": [{"failure_type": "unit", "count": 2, "description": f"seen at {call.place}"}]})
+        return json.dumps(
+            {
+                **said,
+                "failure_summary": [
+                    {"failure_type": "unit", "count": 2, "description": f"seen at {call.place}"}
+                ],
+            }
+        )
 
-    told = await run(folder, {"analyst_failure": analyst, "analyst_success": lambda call: edits()}, train__num_epochs=1)
+    told = await run(
+        folder, {"analyst_failure": analyst, "analyst_success": lambda call: edits()}, train__num_epochs=1
+    )
     (entry,) = [entry for entry in told.states("step")[0]["memory"] if entry["action"] == "rejected"]
     places = sorted(call.place for call in told.asked("analyst_failure", "e1/s1"))
     assert entry["patterns"] == [f"unit: seen at {place}" for place in places]

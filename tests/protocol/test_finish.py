@@ -1,4 +1,6 @@
-"""The end of a run as the protocol documents it (section 1.6): what is validated, what is tested, what is said."""
+"""The end of a run as the protocol documents it (section 1.6): what is validated, what is tested, what is
+said.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from skillopt.skill.document import Document
 
 
 async def test_with_the_gate_on_the_current_skill_is_the_best_and_nothing_is_validated_again(folder):
-    """Publicly the last skill may be better than the best one without anybody knowing, so it is measured on val once more."""
+    """Publicly the last skill may be better than the best one without anybody knowing, so it is measured on
+    val once more.
+    """
     told = await run(folder)
     assert any(record["action"].startswith("accept") for record in told.steps)
     for kind in ("baseline", "step", "epoch", "finish"):
@@ -24,7 +28,9 @@ async def test_with_the_gate_on_the_current_skill_is_the_best_and_nothing_is_val
 
 
 async def test_seed_and_best_are_tested_on_the_same_tasks_and_compared_in_pairs(folder):
-    """Publicly two means stand side by side; a difference without an interval says little on a hundred tasks."""
+    """Publicly two means stand side by side; a difference without an interval says little on a
+    hundred tasks.
+    """
     told = await run(folder, LEARNING, env__val_cases=24, env__test_cases=24)
     (opened,) = told.of(TestMeasured)
     assert set(opened.rows) == {"seed", "best"}
@@ -42,7 +48,12 @@ async def test_seed_and_best_are_tested_on_the_same_tasks_and_compared_in_pairs(
 
 async def test_a_last_ungated_slow_update_competes_for_best_also_without_a_test(folder):
     """Publicly it does so only in the validation that comes with the test."""
-    script = {**LEARNING, "slow_update": lambda call: json.dumps({"slow_update_content": "\n".join(f"- {text}" for text in GOOD[4:])})}
+    script = {
+        **LEARNING,
+        "slow_update": lambda call: json.dumps(
+            {"slow_update_content": "\n".join(f"- {text}" for text in GOOD[4:])}
+        ),
+    }
     told = await run(
         folder,
         script,

@@ -17,7 +17,9 @@ def names_in(path: Path) -> frozenset[str]:
     """The test functions of a file."""
     found = ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else []
     return frozenset(
-        node.name for node in found if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_")
+        node.name
+        for node in found
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_")
     )
 
 

@@ -1,4 +1,6 @@
-"""Skill-aware reflection as the protocol documents it (section 1.4): defects change the body, lapses become notes."""
+"""Skill-aware reflection as the protocol documents it (section 1.4): defects change the body, lapses become
+notes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.skill.document import Document
 
-AWARE = {"optimizer__use_skill_aware_reflection": True, "train__num_epochs": 1, "evaluation__eval_test": False}
+AWARE = {
+    "optimizer__use_skill_aware_reflection": True,
+    "train__num_epochs": 1,
+    "evaluation__eval_test": False,
+}
 
 
 async def test_the_failure_analyst_tells_defects_from_lapses_and_only_where_it_is_asked_to():
@@ -28,7 +34,14 @@ async def test_the_failure_analyst_tells_defects_from_lapses_and_only_where_it_i
 
 
 @pytest.mark.parametrize(
-    "said", ["Check it.", ["Check it."], {"note": "Check it."}, [{"content": "Check it."}], [" ", {"note": "Check it."}, {"other": 1}]]
+    "said",
+    [
+        "Check it.",
+        ["Check it."],
+        {"note": "Check it."},
+        [{"content": "Check it."}],
+        [" ", {"note": "Check it."}, {"other": 1}],
+    ],
 )
 async def test_notes_are_read_as_a_text_a_list_or_objects(said):
     reply = json.loads(noting()) | {"appendix_notes": said}
@@ -45,26 +58,44 @@ async def test_the_label_of_an_edit_is_kept_as_evidence():
 
 
 async def test_no_empty_appendix_is_put_into_a_skill(folder):
-    """Publicly an empty block is put into the current skill at the start, which makes it another skill than the best one."""
-    told = await run(folder, {stage: lambda call: edits(notes=[]) for stage in ("analyst_failure", "analyst_success")}, **AWARE)
-    assert not any("APPENDIX" in state["skill"] for kind in ("baseline", "step", "finish") for state in told.states(kind))
+    """Publicly an empty block is put into the current skill at the start, which makes it another skill than
+    the best one.
+    """
+    told = await run(
+        folder,
+        {stage: lambda call: edits(notes=[]) for stage in ("analyst_failure", "analyst_success")},
+        **AWARE,
+    )
+    assert not any(
+        "APPENDIX" in state["skill"] for kind in ("baseline", "step", "finish") for state in told.states(kind)
+    )
     assert {record["action"] for record in told.steps} == {"skip_no_patches"}
 
 
 async def test_a_step_of_lapses_alone_is_measured_like_any_other(folder):
-    """Publicly notes enter the current skill behind the gate's back, also from a step without edits; here they are its candidate."""
-    script = {"analyst_failure": lambda call: edits(notes=GOOD), "analyst_success": lambda call: edits(notes=[])}
+    """Publicly notes enter the current skill behind the gate's back, also from a step without edits; here
+    they are its candidate.
+    """
+    script = {
+        "analyst_failure": lambda call: edits(notes=GOOD),
+        "analyst_success": lambda call: edits(notes=[]),
+    }
     told = await run(folder, script, **AWARE)
     first = told.steps[0]
     assert first["action"] == "accept_new_best" and first["edit_apply_summary"]["total"] == 0
     assert first["n_execution_lapse_notes"] > first["n_appendix_notes_added"] == len(GOOD)
     assert first["current_score"] == first["candidate_gate_score"] > told.summary["baseline_gate_score"]
-    (rows,) = [event.rows for event in told.of(StageClosed) if event.place == "e1/s1" and event.stage == "selection"]
+    (rows,) = [
+        event.rows for event in told.of(StageClosed) if event.place == "e1/s1" and event.stage == "selection"
+    ]
     assert len(rows) == 12
 
 
 async def test_notes_that_make_it_worse_do_not_stay(folder):
-    script = {"analyst_failure": lambda call: edits(notes=BAD), "analyst_success": lambda call: edits(notes=[])}
+    script = {
+        "analyst_failure": lambda call: edits(notes=BAD),
+        "analyst_success": lambda call: edits(notes=[]),
+    }
     told = await run(folder, script, **AWARE)
     assert [record["action"] for record in told.steps] == ["reject", "reject"]
     assert told.states("finish")[0]["skill"] == told.states("baseline")[0]["skill"]
@@ -73,12 +104,23 @@ async def test_notes_that_make_it_worse_do_not_stay(folder):
 async def test_a_harmful_note_does_not_take_a_good_edit_down_with_it(folder):
     """The bundle is rejected; of its halves the first, without the note, is good."""
     good = [rule(text) for text in GOOD[:4]]
-    script = {"analyst_failure": lambda call: edits(*good, notes=BAD), "analyst_success": lambda call: edits(notes=[])}
-    script |= {"merge": lambda call: json.dumps({"edits": good}), "ranking": lambda call: '{"selected_indices": [0, 1, 2]}'}
+    script = {
+        "analyst_failure": lambda call: edits(*good, notes=BAD),
+        "analyst_success": lambda call: edits(notes=[]),
+    }
+    script |= {
+        "merge": lambda call: json.dumps({"edits": good}),
+        "ranking": lambda call: '{"selected_indices": [0, 1, 2]}',
+    }
     told = await run(folder, script, **AWARE)
     first = told.steps[0]
     assert [half["action"] for half in first["salvage"]["halves"]] == ["accept"]
-    assert first["n_execution_lapse_notes"] > 0 == first["n_appendix_notes_added"] == first["n_appendix_notes_total"]
+    assert (
+        first["n_execution_lapse_notes"]
+        > 0
+        == first["n_appendix_notes_added"]
+        == first["n_appendix_notes_total"]
+    )
     skill = Document(told.states("step")[0]["skill"])
     assert GOOD[0] in skill.rendered and skill.region("appendix") is None
 
@@ -96,18 +138,31 @@ async def test_notes_the_skill_already_has_are_no_change(folder):
 
 
 async def test_notes_go_along_with_a_rewrite():
-    asked, _ = optimizer(lambda request: json.dumps({"new_skill": "# New\n"}), mode="rewrite_from_suggestions", skill_aware=SkillAware())
+    asked, _ = optimizer(
+        lambda request: json.dumps({"new_skill": "# New\n"}),
+        mode="rewrite_from_suggestions",
+        skill_aware=SkillAware(),
+    )
     selection, _ = await chosen(asked, "rewrite_from_suggestions", suggestion())
-    noted = Reflection(rollouts=(), minibatches=(Minibatch(kind="failure", index=0, tasks=(), notes=("Check.",)),))
+    noted = Reflection(
+        rollouts=(), minibatches=(Minibatch(kind="failure", index=0, tasks=(), notes=("Check.",)),)
+    )
     update = await asked.update(Lesson(), at("p"), noted, selection)
-    assert update.document.rendered.startswith("# New\n") and update.document.region("appendix").endswith("- Check.")
+    assert update.document.rendered.startswith("# New\n") and update.document.region("appendix").endswith(
+        "- Check."
+    )
     assert (await asked.update(Lesson(), at("p"), reflected(), selection)).document.region("appendix") is None
 
 
 async def test_the_target_reads_the_notes_and_not_their_markers(folder):
-    script = {"analyst_failure": lambda call: edits(notes=GOOD), "analyst_success": lambda call: edits(notes=[])}
+    script = {
+        "analyst_failure": lambda call: edits(notes=GOOD),
+        "analyst_success": lambda call: edits(notes=[]),
+    }
     told = await run(folder, script, **AWARE)
     assert "APPENDIX_START" in told.of(Updated)[0].skill
     shown = [call.text for call in told.asked("rollout") if GOOD[0] in call.text]
-    assert shown and all("## Execution Notes Appendix" in text and "APPENDIX_START" not in text for text in shown)
+    assert shown and all(
+        "## Execution Notes Appendix" in text and "APPENDIX_START" not in text for text in shown
+    )
     assert (folder / "best_skill.md").read_text() == Document(told.states("finish")[0]["best"]).rendered

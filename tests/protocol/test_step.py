@@ -1,4 +1,6 @@
-"""One step as the protocol documents it (sections 1.2 and 1.3): the order of the data, six stages, what is remembered."""
+"""One step as the protocol documents it (sections 1.2 and 1.3): the order of the data, six stages, what is
+remembered.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,14 @@ from train._world import train
 
 
 def test_accumulation_is_a_larger_batch_in_which_no_task_is_seen_twice(folder):
-    """The public plan rolls out and reflects batch after batch and refills an empty last one; ours is one larger batch, which waits for
-    nothing and repeats nothing."""
+    """The public plan rolls out and reflects batch after batch and refills an empty last one; ours is one
+    larger batch, which waits for nothing and repeats nothing.
+    """
     told = train(folder, train__batch_size=5, train__accumulation=3, train__num_epochs=2)
     assert told.of(RunStarted)[0].steps == 2 * 3
-    batches = [event for event in told.of(StageClosed) if event.stage == "rollout" and "/end" not in event.place]
+    batches = [
+        event for event in told.of(StageClosed) if event.stage == "rollout" and "/end" not in event.place
+    ]
     assert [len(event.rows) for event in batches] == [15, 15, 10] * 2
     for epoch in ("e1/", "e2/"):
         seen = [row.task for event in batches if event.place.startswith(epoch) for row in event.rows]
@@ -49,7 +54,9 @@ def test_accumulation_is_a_larger_batch_in_which_no_task_is_seen_twice(folder):
 def test_limits_on_val_and_test_take_the_first_tasks_in_file_order(folder):
     told = train(folder, evaluation__sel_env_num=7, evaluation__test_env_num=5, train__num_epochs=1)
     (baseline,) = [event for event in told.of(StageClosed) if event.place == "baseline"]
-    assert list(dict.fromkeys(row.task for row in baseline.rows)) == [f"W00300{number}" for number in range(7)]
+    assert list(dict.fromkeys(row.task for row in baseline.rows)) == [
+        f"W00300{number}" for number in range(7)
+    ]
     assert told.json("summary.json")["test"]["comparison"]["n"] == 5
 
 
@@ -64,9 +71,14 @@ async def test_a_train_size_that_does_not_match_is_refused_before_a_call():
 
 async def test_a_batch_is_rolled_out_with_the_current_skill_and_scored_by_the_plain_mean(folder):
     told = await run(folder)
-    states = {f"e{1 + step // 2}/s{step + 1}": state for step, state in enumerate([*told.states("baseline"), *told.states("step")][:-1])}
+    states = {
+        f"e{1 + step // 2}/s{step + 1}": state
+        for step, state in enumerate([*told.states("baseline"), *told.states("step")][:-1])
+    }
     closed = {event.place: event.rows for event in told.of(StageClosed) if event.stage == "rollout"}
-    assert any(record["action"].startswith("accept") for record in told.steps), "the skill should change at least once"
+    assert any(record["action"].startswith("accept") for record in told.steps), (
+        "the skill should change at least once"
+    )
     for record in told.steps:
         rows = closed[f"e{record['epoch']}/s{record['step']}"]
         assert record["rollout_hard"] == sum(row.hard for row in rows) / len(rows)
@@ -82,7 +94,14 @@ async def test_a_batch_is_rolled_out_with_the_current_skill_and_scored_by_the_pl
 
 
 def optimizer_of(model: Model, **changes) -> Optimizer:
-    settings = {"prompts": {}, "max_tokens": 1000, "context_window": 32_000, "minibatch_size": 3, "merge_batch_size": 2, "limit": 2}
+    settings = {
+        "prompts": {},
+        "max_tokens": 1000,
+        "context_window": 32_000,
+        "minibatch_size": 3,
+        "merge_batch_size": 2,
+        "limit": 2,
+    }
     return Optimizer(model, **{**settings, "failure_only": False, "emit": lambda event: None, **changes})
 
 
@@ -118,7 +137,9 @@ async def test_with_failure_only_nobody_studies_successes():
 
 
 async def test_proposals_keep_their_planned_order_however_late_an_analyst_answers():
-    """The public order is that in which analysts finish, so that the same answers may merge differently; ours is planned."""
+    """The public order is that in which analysts finish, so that the same answers may merge differently; ours
+    is planned.
+    """
 
     class Late(FunctionModel):
         async def complete(self, request: Request) -> Reply:
@@ -128,22 +149,32 @@ async def test_proposals_keep_their_planned_order_however_late_an_analyst_answer
             return await super().complete(request)
 
     order: list[int] = []
-    asked = optimizer_of(Late(lambda request: analysis(add(f"- {request.place.split('/')[-2]}"))), failure_only=True)
+    asked = optimizer_of(
+        Late(lambda request: analysis(add(f"- {request.place.split('/')[-2]}"))), failure_only=True
+    )
     reflection = await asked.reflect(Lesson(), at("p"), evaluation(set(range(9)), set(), 9))
     assert order == [2, 1, 0]
     assert [edit.content for patch in reflection.edits("failure") for edit in patch] == ["- 0", "- 1", "- 2"]
 
 
 async def test_one_analyst_may_propose_the_largest_limit_whatever_the_schedule_says():
-    asked, model = optimizer(lambda request: analysis(*[add(f"- {n}") for n in range(5)]), limit=3, failure_only=True)
+    asked, model = optimizer(
+        lambda request: analysis(*[add(f"- {n}") for n in range(5)]), limit=3, failure_only=True
+    )
     reflection = await asked.reflect(Lesson(), at("p", limit=1), evaluation({0}, set(), 1))
-    assert len(reflection.minibatches[0].edits) == 3 and "at most 3 edits" in model.requests[0].messages[1].content
+    assert (
+        len(reflection.minibatches[0].edits) == 3
+        and "at most 3 edits" in model.requests[0].messages[1].content
+    )
 
 
 async def test_an_edit_is_backed_by_the_rollouts_its_analyst_was_shown():
     """The public default is the batch size that the model reports of itself; ours is counted."""
     own = {**add("- own"), "support_count": 2}
-    asked, _ = optimizer(lambda request: analysis(add("- plain"), own).replace('"batch_size": 1', '"batch_size": 99'), failure_only=True)
+    asked, _ = optimizer(
+        lambda request: analysis(add("- plain"), own).replace('"batch_size": 1', '"batch_size": 99'),
+        failure_only=True,
+    )
     reflection = await asked.reflect(Lesson(), at("p"), evaluation({0, 1, 2}, set(), 3))
     plain, said = reflection.minibatches[0].edits
     assert (plain.evidence["support_count"], plain.evidence["source_type"]) == (3, "failure")
@@ -151,8 +182,12 @@ async def test_an_edit_is_backed_by_the_rollouts_its_analyst_was_shown():
 
 
 async def test_a_step_without_proposals_is_skipped_and_asks_for_nothing_more(folder):
-    told = await run(folder, {"analyst_failure": lambda call: edits(), "analyst_success": lambda call: edits()})
-    assert {record["action"] for record in told.steps} == {"skip_no_patches"} and told.summary["total_skips"] == 4
+    told = await run(
+        folder, {"analyst_failure": lambda call: edits(), "analyst_success": lambda call: edits()}
+    )
+    assert {record["action"] for record in told.steps} == {"skip_no_patches"} and told.summary[
+        "total_skips"
+    ] == 4
     assert {stage_of(call) for call in told.calls} == {"rollout", "analyst_failure", "analyst_success"}
     assert [event for event in told.of(StageClosed) if event.stage == "selection"][1:] == []
     assert told.states("finish")[0]["memory"] == []
@@ -185,12 +220,17 @@ async def test_failure_and_success_merges_are_under_way_at_the_same_time():
 
 
 async def test_the_memory_of_earlier_steps_is_told_to_all_who_choose_and_not_to_the_merge():
-    """Publicly the ranking is not told of it; it is where a change that was just rejected is left out most cheaply."""
+    """Publicly the ranking is not told of it; it is where a change that was just rejected is left out most
+    cheaply.
+    """
     told: dict[str, str] = {}
 
     def answer(request: Request) -> str:
         told[request.stage] = request.messages[1].content
-        said = {"merge": '{"edits": [{"op": "append", "content": "- m"}]}', "ranking": '{"selected_indices": [0]}'}
+        said = {
+            "merge": '{"edits": [{"op": "append", "content": "- m"}]}',
+            "ranking": '{"selected_indices": [0]}',
+        }
         said |= {"lr_autonomous": '{"learning_rate": 1}', "rewrite": '{"new_skill": "# New"}'}
         return said.get(request.stage) or analysis(add("- a"))
 
@@ -214,18 +254,28 @@ async def test_the_memory_of_earlier_steps_is_told_to_all_who_choose_and_not_to_
 def test_the_limit_of_a_step_depends_on_its_number_alone():
     """Publicly a skipped step does not advance the schedule, but a resumed run counts it."""
     tasks = [Task(id=str(n), prompt=str(n)) for n in range(8)]
-    plan = Plan(train=tasks, epochs=1, batch_size=1, seed=1, schedule=cosine, largest_limit=4, smallest_limit=2)
+    plan = Plan(
+        train=tasks, epochs=1, batch_size=1, seed=1, schedule=cosine, largest_limit=4, smallest_limit=2
+    )
     whole = [batch.limit for batch in plan.batches_left(1, SimpleNamespace(step=0, epoch=0, takes={}))]
     assert whole == [4, 4, 3, 3, 3, 2, 2, 2]
-    assert [batch.limit for batch in plan.batches_left(1, SimpleNamespace(step=5, epoch=0, takes={6: 1}))] == whole[5:]
+    assert [
+        batch.limit for batch in plan.batches_left(1, SimpleNamespace(step=5, epoch=0, takes={6: 1}))
+    ] == whole[5:]
 
 
 # stages 5 and 6, update and gate
 
 
 async def test_a_candidate_is_named_by_the_text_that_the_target_gets(folder):
-    """Publicly the hash is of the file with its markers, so that an empty region makes another skill of it."""
-    told = await run(folder, {"slow_update": lambda call: '{"slow_update_content": "## Long run\\n\\n- Stay."}'}, train__num_epochs=3)
+    """Publicly the hash is of the file with its markers, so that an empty region makes another
+    skill of it.
+    """
+    told = await run(
+        folder,
+        {"slow_update": lambda call: '{"slow_update_content": "## Long run\\n\\n- Stay."}'},
+        train__num_epochs=3,
+    )
     updates = {event.place: Document(event.skill) for event in told.of(Updated)}
     for record in told.steps:
         candidate = updates[f"e{record['epoch']}/s{record['step']}"]
@@ -251,15 +301,29 @@ async def test_the_same_candidate_again_is_decided_from_stored_rows_and_pays_not
 )
 def test_an_accept_is_a_new_best_only_when_it_is_strictly_better_than_the_best(score, action, best):
     state = State.begin(Document("seed\n"), 0.2, metric="hard")
-    state = State.from_json({**state.as_json(), "skill": "current\n", "score": 0.5, "best": "best\n", "best_score": 0.8})
+    state = State.from_json(
+        {**state.as_json(), "skill": "current\n", "score": 0.5, "best": "best\n", "best_score": 0.8}
+    )
     measured = Measured(skill="candidate\n", values={("t", 0): Fraction(score)}, hard=score, soft=score)
-    verdict = Verdict(action="accept", why="", incumbent=0.5, candidate=measured, bound=None, rows=(), rows_total=1, verified=True)
+    verdict = Verdict(
+        action="accept",
+        why="",
+        incumbent=0.5,
+        candidate=measured,
+        bound=None,
+        rows=(),
+        rows_total=1,
+        verified=True,
+    )
     after, word = state.adopt(Document("candidate\n"), verdict, step=3, origin="step_0003")
     assert (word, after.skill.text, after.best.text) == (action, "candidate\n", best)
 
 
 async def test_with_the_gate_off_the_whole_candidate_is_taken_and_no_half_of_it_is_tried(folder):
-    both = {stage: lambda call: edits(rule(GOOD[0]), rule(BAD[0])) for stage in ("analyst_failure", "analyst_success")}
+    both = {
+        stage: lambda call: edits(rule(GOOD[0]), rule(BAD[0]))
+        for stage in ("analyst_failure", "analyst_success")
+    }
     both["merge"] = lambda call: json.dumps({"edits": [rule(GOOD[0]), rule(BAD[0])]})
     told = await run(folder, both, evaluation__use_gate=False, train__num_epochs=1)
     assert told.steps[0]["action"] == "force_accept" and "salvage" not in told.steps[0]
@@ -269,17 +333,27 @@ async def test_with_the_gate_off_the_whole_candidate_is_taken_and_no_half_of_it_
 
 async def test_patience_counts_steps_without_a_new_best_and_says_so(folder):
     """With the gate off every step is taken, and still brings nothing."""
-    harmful = {stage: lambda call: edits(rule(BAD[int(root_of(call)[-1])])) for stage in ("analyst_failure", "analyst_success")}
-    told = await run(folder, harmful, evaluation__use_gate=False, train__patience=2, optimizer__use_slow_update=False)
+    harmful = {
+        stage: lambda call: edits(rule(BAD[int(root_of(call)[-1])]))
+        for stage in ("analyst_failure", "analyst_success")
+    }
+    told = await run(
+        folder, harmful, evaluation__use_gate=False, train__patience=2, optimizer__use_slow_update=False
+    )
     assert [record["action"] for record in told.steps] == ["force_accept"] * 2
-    assert told.summary["stopped_because"] == "2 steps brought nothing better than the best skill (train.patience)"
+    assert (
+        told.summary["stopped_because"]
+        == "2 steps brought nothing better than the best skill (train.patience)"
+    )
 
 
 # what is remembered
 
 
 async def test_a_rejected_edit_is_told_to_later_analysts_also_in_the_next_epoch(folder):
-    """The public memory lives in RAM and is emptied every epoch; ours is part of the state and holds the last twelve steps."""
+    """The public memory lives in RAM and is emptied every epoch; ours is part of the state and holds the last
+    twelve steps.
+    """
 
     def analyst(call):
         return edits(rule(BAD[0] if root_of(call) == "e1/s1" else GOOD[1]))
@@ -287,7 +361,9 @@ async def test_a_rejected_edit_is_told_to_later_analysts_also_in_the_next_epoch(
     told = await run(folder, {"analyst_failure": analyst, "analyst_success": lambda call: edits()})
     assert told.steps[0]["action"] == "reject"
     later = told.asked("analyst_failure", "e2/s3")
-    assert later and all(f'"content": "- {BAD[0]}"' in call.text and "Step 1: rejected. " in call.text for call in later)
+    assert later and all(
+        f'"content": "- {BAD[0]}"' in call.text and "Step 1: rejected. " in call.text for call in later
+    )
     assert not any("Step 1" in call.text for call in told.asked("analyst_failure", "e1/s1"))
 
 
@@ -296,11 +372,15 @@ async def test_a_candidate_that_could_not_be_judged_is_not_remembered_as_rejecte
     world = world_answers(QUIET)
 
     def rollout(call):
-        is_lost = any(case in call.text for case in ("W003003", "W003004")) and any(rule in call.text for rule in GOOD)
+        is_lost = any(case in call.text for case in ("W003003", "W003004")) and any(
+            rule in call.text for rule in GOOD
+        )
         return Answer(text="x" * 100_000) if is_lost else world(call)
 
     told = await run(folder, {"rollout": rollout}, train__num_epochs=1)
     actions = [record["action"] for record in told.steps]
     assert "inconclusive" in actions
-    assert not any(entry["action"] == "rejected" for state in told.states("step") for entry in state["memory"])
+    assert not any(
+        entry["action"] == "rejected" for state in told.states("step") for entry in state["memory"]
+    )
     assert len(told.states("step")[-1]["memory"]) == sum(action.startswith("accept") for action in actions)

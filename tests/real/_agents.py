@@ -36,7 +36,11 @@ class RealAgent:
         program = cli(self.package, self.version, self.binary, env=env)
         url = provider.url if self.provider == "anthropic" else provider.base_url
         key = ["model.target.api_key=sk-loopback-target-key"]
-        return [f"model.target={self.harness}/{self.provider}:m1@{url}", f"model.target.agent.path={program}", *key]
+        return [
+            f"model.target={self.harness}/{self.provider}:m1@{url}",
+            f"model.target.agent.path={program}",
+            *key,
+        ]
 
     def call(self, command: str) -> ToolCall:
         """A call of its shell."""
@@ -54,7 +58,13 @@ CLAUDE = RealAgent(
     argument="command",
 )
 CODEX = RealAgent(
-    harness="codex", package="@openai/codex", version="0.166.0", binary="codex", provider="compatible", shell="exec_command", argument="cmd"
+    harness="codex",
+    package="@openai/codex",
+    version="0.166.0",
+    binary="codex",
+    provider="compatible",
+    shell="exec_command",
+    argument="cmd",
 )
 COPILOT = RealAgent(
     harness="copilot",
@@ -93,7 +103,9 @@ def scripted(agent: RealAgent, *commands: str, answer: str) -> Callable[[Call], 
 
 
 def agent_world(agent: RealAgent) -> Callable[[Call], str | Answer]:
-    """The simulated world with an agent as its target: it looks around once, then solves the case if the rules it needs are before it."""
+    """The simulated world with an agent as its target: it looks around once, then solves the case if the
+    rules it needs are before it.
+    """
     optimizer = world_answers()
 
     def say(call: Call) -> str | Answer:

@@ -16,9 +16,11 @@ SECONDS = 100
 
 
 def cli(package: str, version: str, binary: str, *, env: Mapping[str, str] | None = None) -> Path:
-    """The path of a package's program, installed where it is missing; skips with the reason where it cannot be had.
+    """The path of a package's program, installed where it is missing; skips with the reason where it cannot
+    be had.
 
-    `env` is the environment npm runs in (the fixture `machine_env`): tests have a home of their own, npm needs its user's.
+    `env` is the environment npm runs in (the fixture `machine_env`): tests have a home of their own, npm
+    needs its user's.
     """
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
@@ -32,7 +34,9 @@ def cli(package: str, version: str, binary: str, *, env: Mapping[str, str] | Non
 
 
 def _cache(env: Mapping[str, str]) -> Path:
-    given = env.get("XDG_CACHE_HOME") or (Path(env["HOME"]) / ".cache" if env.get("HOME") else tempfile.gettempdir())
+    given = env.get("XDG_CACHE_HOME") or (
+        Path(env["HOME"]) / ".cache" if env.get("HOME") else tempfile.gettempdir()
+    )
     folder = Path(given) / "skillopt-tests" / "npm"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -42,9 +46,20 @@ def _install(npm: str, wanted: str, home: Path, env: Mapping[str, str]) -> None:
     """Install beside the place and move it there whole: two test runs at once do not see half a package."""
     aside = Path(tempfile.mkdtemp(dir=home.parent))
     try:
-        command = [npm, "install", "--prefix", str(aside), "--no-audit", "--no-fund", "--loglevel=error", wanted]
+        command = [
+            npm,
+            "install",
+            "--prefix",
+            str(aside),
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+            wanted,
+        ]
         try:
-            ran = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=SECONDS, check=False)
+            ran = subprocess.run(
+                command, env=dict(env), capture_output=True, text=True, timeout=SECONDS, check=False
+            )
         except subprocess.TimeoutExpired:
             pytest.skip(f"npm could not install {wanted} within {SECONDS} s")
         if ran.returncode != 0:

@@ -1,4 +1,6 @@
-"""A provider that writes down what it is sent and says one word: just enough of two streaming wires for an agent to finish a turn."""
+"""A provider that writes down what it is sent and says one word: just enough of two streaming wires for an
+agent to finish a turn.
+"""
 
 from __future__ import annotations
 
@@ -52,18 +54,38 @@ def recording() -> Iterator[tuple[str, list[str]]]:
 
 
 _USAGE = {"input_tokens": 1, "output_tokens": 1}
-_STARTED = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None, "usage": _USAGE}
+_STARTED = {
+    "id": "m",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [],
+    "stop_reason": None,
+    "usage": _USAGE,
+}
 _MESSAGES: list[dict[str, Any]] = [
     {"type": "message_start", "message": _STARTED},
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "done"}},
     {"type": "content_block_stop", "index": 0},
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 1}},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 1},
+    },
     {"type": "message_stop"},
 ]
-_ITEM = {"type": "message", "id": "i", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}
+_ITEM = {
+    "type": "message",
+    "id": "i",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "done"}],
+}
 _RESPONSES: list[dict[str, Any]] = [
     {"type": "response.created", "response": {"id": "r"}},
     {"type": "response.output_item.done", "output_index": 0, "item": _ITEM},
-    {"type": "response.completed", "response": {"id": "r", "output": [_ITEM], "usage": {**_USAGE, "total_tokens": 2}}},
+    {
+        "type": "response.completed",
+        "response": {"id": "r", "output": [_ITEM], "usage": {**_USAGE, "total_tokens": 2}},
+    },
 ]

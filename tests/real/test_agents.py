@@ -1,4 +1,6 @@
-"""Real agent CLIs as targets, their model simulated by the loopback provider: rollouts, edited files, whole training runs."""
+"""Real agent CLIs as targets, their model simulated by the loopback provider: rollouts, edited files, whole
+training runs.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,14 @@ class Ledgers:
         self._file.write_text("item,amount\na,2\nb,3\n")
 
     def tasks(self, split: Split) -> Sequence[Task]:
-        return [Task(id=f"{split}-1", prompt=f"Add a line `total` to table.csv ({split}).", files=(self._file,), reference="total,5")]
+        return [
+            Task(
+                id=f"{split}-1",
+                prompt=f"Add a line `total` to table.csv ({split}).",
+                files=(self._file,),
+                reference="total,5",
+            )
+        ]
 
     def open(self, task: Task) -> None:
         return None
@@ -72,24 +81,43 @@ class Ledgers:
 def searchqa(folder: Path) -> list[str]:
     """The options of a SearchQA of six questions."""
     rows = [
-        {"id": f"q{n}", "question": f"Question {n}: this city lies on the Seine", "context": f"[DOC] page {n}", "answers": ["Paris"]}
+        {
+            "id": f"q{n}",
+            "question": f"Question {n}: this city lies on the Seine",
+            "context": f"[DOC] page {n}",
+            "answers": ["Paris"],
+        }
         for n in range(6)
     ]
     (folder / "qa.json").write_text(json.dumps(rows))
     (folder / "skillopt-target").mkdir()
     (folder / "skillopt-target" / "SKILL.md").write_text(SKILL)
     skill = f"env.skill_init={folder / 'skillopt-target'}"
-    return ["env.name=searchqa", f"env.data_path={folder / 'qa.json'}", "env.split_ratio=2:2:2", skill, "env.exec_timeout=60"]
+    return [
+        "env.name=searchqa",
+        f"env.data_path={folder / 'qa.json'}",
+        "env.split_ratio=2:2:2",
+        skill,
+        "env.exec_timeout=60",
+    ]
 
 
 @pytest.mark.parametrize("agent", ALL)
-async def test_a_searchqa_rollout_inside_the_agent(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+async def test_a_searchqa_rollout_inside_the_agent(
+    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
+) -> None:
     seen = Seen(scripted(agent, "echo looked-around", answer="It is here: <answer>Paris</answer>"))
     async with LoopbackProvider(seen, lenient=True) as provider:
-        options = [*searchqa(tmp_path), *agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+        options = [
+            *searchqa(tmp_path),
+            *agent.options(provider, machine_env),
+            f"model.optimizer=compatible:o@{provider.base_url}",
+        ]
         job = prepare(resolved(tmp_path, *options))
         async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+            outcome = await lab.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+            )
     assert isinstance(outcome, Scored), outcome
     assert outcome.score.hard == 1.0
     assert "SKILL.md" in outcome.trajectory.loaded
@@ -97,37 +125,59 @@ async def test_a_searchqa_rollout_inside_the_agent(agent: RealAgent, tmp_path: P
     asked = [call for message in outcome.trajectory.messages for call in message.tool_calls]
     answered = [message.content for message in outcome.trajectory.messages if message.role == "tool"]
     assert any("echo looked-around" in call.arguments for call in asked)
-    assert any("looked-around" in text for text in answered), "\n".join(map(repr, outcome.trajectory.messages))
+    assert any("looked-around" in text for text in answered), "\n".join(
+        map(repr, outcome.trajectory.messages)
+    )
     assert outcome.trajectory.usage is not None
     assert "skillopt-agent-" not in repr(outcome.trajectory)
 
 
 @pytest.mark.parametrize("agent", ALL)
-async def test_a_task_whose_result_is_an_edited_file(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+async def test_a_task_whose_result_is_an_edited_file(
+    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
+) -> None:
     say = scripted(agent, "echo total,5 >> table.csv", answer="Done.")
     async with LoopbackProvider(say, lenient=True) as provider:
-        options = [*agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}", "env.exec_timeout=60"]
+        options = [
+            *agent.options(provider, machine_env),
+            f"model.optimizer=compatible:o@{provider.base_url}",
+            "env.exec_timeout=60",
+        ]
         job = prepare(resolved(tmp_path, *options), benchmark=Ledgers(tmp_path))
         async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+            outcome = await lab.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+            )
             again = lab.evaluator.stored(job.skill.rendered, Row(task=job.splits.train[0]))
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["table.csv"])
     assert again == outcome
-    assert job.splits.train[0].files[0].read_text() == "item,amount\na,2\nb,3\n", "the user's own file stays as it was"
+    assert job.splits.train[0].files[0].read_text() == "item,amount\na,2\nb,3\n", (
+        "the user's own file stays as it was"
+    )
 
 
-@pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)")
+@pytest.mark.skipif(
+    not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
+)
 @pytest.mark.parametrize("agent", ALL)
-async def test_a_spreadsheet_task_solved_with_a_file(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+async def test_a_spreadsheet_task_solved_with_a_file(
+    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
+) -> None:
     data = make_data(tmp_path / "data")
     write = f"ls; cat > solution.py <<'END'\n{DOUBLE}END"
     say = scripted(agent, write, f"ls -R {data}; ls {Path.home()}", answer="The program is in solution.py.")
     async with LoopbackProvider(say, lenient=True) as provider:
-        options = [*agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}", "env.exec_timeout=60"]
+        options = [
+            *agent.options(provider, machine_env),
+            f"model.optimizer=compatible:o@{provider.base_url}",
+            "env.exec_timeout=60",
+        ]
         job = prepare(resolved(tmp_path, *options), benchmark=bench(data))
         async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+            outcome = await lab.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+            )
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["solution.py"]), outcome.score
     listed = [message.content for message in outcome.trajectory.messages if message.role == "tool"]
@@ -136,14 +186,23 @@ async def test_a_spreadsheet_task_solved_with_a_file(agent: RealAgent, tmp_path:
 
 
 @pytest.mark.parametrize("agent", ALL)
-async def test_a_training_run_of_two_steps(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+async def test_a_training_run_of_two_steps(
+    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
+) -> None:
     # The other two take ten times as long for a rollout.
     sizes = ["env.train_cases=4", "env.val_cases=3", "env.test_cases=2", "train.batch_size=2"]
     if agent in QUICK:
         sizes = ["env.train_cases=8", "env.val_cases=6", "env.test_cases=4", "train.batch_size=4"]
     async with LoopbackProvider(agent_world(agent), lenient=True) as provider:
         options = [
-            *("env.name=world", *sizes, "env.workers=4", "evaluation.repeats=1", "train.num_epochs=1", "env.exec_timeout=120"),
+            *(
+                "env.name=world",
+                *sizes,
+                "env.workers=4",
+                "evaluation.repeats=1",
+                "train.num_epochs=1",
+                "env.exec_timeout=120",
+            ),
             *agent.options(provider, machine_env),
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]

@@ -1,4 +1,6 @@
-"""Real agent CLIs read the documents of an OfficeQA question and the page of a DocVQA one; both are self-made, the model is simulated."""
+"""Real agent CLIs read the documents of an OfficeQA question and the page of a DocVQA one; both are
+self-made, the model is simulated.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(240),
     pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
-    pytest.mark.skipif(not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"),
+    pytest.mark.skipif(
+        not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
+    ),
 ]
 QUESTION = QUESTIONS[0]
 BULLETIN = """# Treasury Bulletin (a made one)
@@ -47,13 +51,25 @@ def officeqa(folder: Path) -> list[str]:
     (folder / "docs" / "treasury_bulletin_1950_01.txt").write_text("ANOTHER-BULLETIN")
     for split in ("train", "val", "test"):
         (folder / "splits" / split).mkdir(parents=True)
-        row = {"uid": split, "question": f"{QUESTION.text} ({split})", "answer": "$3,200 million", "source_files": QUESTION.file}
+        row = {
+            "uid": split,
+            "question": f"{QUESTION.text} ({split})",
+            "answer": "$3,200 million",
+            "source_files": QUESTION.file,
+        }
         (folder / "splits" / split / "rows.json").write_text(json.dumps([row]))
-    return ["env.name=officeqa", f"env.split_dir={folder / 'splits'}", f"env.data_dirs=[{folder / 'docs'}]", "env.exec_timeout=60"]
+    return [
+        "env.name=officeqa",
+        f"env.split_dir={folder / 'splits'}",
+        f"env.data_dirs=[{folder / 'docs'}]",
+        "env.exec_timeout=60",
+    ]
 
 
 def reader(agent: RealAgent, outside: Path) -> Callable[[Call], str | Answer]:
-    """A simulated model that reads the document, tries to change it and to look around it, and works out what it was shown."""
+    """A simulated model that reads the document, tries to change it and to look around it, and works out what
+    it was shown.
+    """
     file = f"documents/{QUESTION.file}"
 
     def say(call: Call) -> str | Answer:
@@ -61,18 +77,33 @@ def reader(agent: RealAgent, outside: Path) -> Callable[[Call], str | Answer]:
             return "A title"
         if agent is CLAUDE:
             home = re.search(r"/\S*?skillopt-agent-\w+/workspace", call.text)
-            read = ToolCall(id="call_read", name="Read", arguments=json.dumps({"file_path": f"{home[0]}/{file}" if home else file}))
+            read = ToolCall(
+                id="call_read",
+                name="Read",
+                arguments=json.dumps({"file_path": f"{home[0]}/{file}" if home else file}),
+            )
         else:
             read = agent.call(f"cat {file}")
-        spoil = agent.call(f"echo '| Total receipts | 0 | 0 | 0 | 0 | 0 | 0 |' > {file} || echo it-stays; ls -a documents")
+        spoil = agent.call(
+            f"echo '| Total receipts | 0 | 0 | 0 | 0 | 0 | 0 |' > {file} || echo it-stays; ls -a documents"
+        )
         look = agent.call(f"cat {outside}/docs/* {outside}/splits/*/rows.json; echo looked-around")
-        steps = [read, spoil, agent.call(f"cat {file}"), *([] if agent in (COPILOT, OPENCODE) else [look])]  # these two refuse to look
+        steps = [
+            read,
+            spoil,
+            agent.call(f"cat {file}"),
+            *([] if agent in (COPILOT, OPENCODE) else [look]),
+        ]  # these two refuse to look
         if agent.skill_tool is not None:
             steps.insert(0, ToolCall(id="call_skill", name="skill", arguments=json.dumps(agent.skill_tool)))
         if len(call.results) < len(steps):
             return Answer(tool_calls=(steps[len(call.results)],))
         lines = [line for result in call.results for line in result.splitlines()]
-        shown = [match[0] for line in lines if (match := re.search(r"\| Total (?:receipts|expenditures) \|.*\|", line))]
+        shown = [
+            match[0]
+            for line in lines
+            if (match := re.search(r"\| Total (?:receipts|expenditures) \|.*\|", line))
+        ]
         return f"<answer>{QUESTION.work_out(figures(QUESTION, shown))}</answer>"
 
     return say
@@ -84,14 +115,24 @@ async def test_an_agent_answers_from_documents_that_it_can_read_and_not_change(
 ) -> None:
     seen = Seen(reader(agent, tmp_path))
     async with LoopbackProvider(seen, lenient=True) as provider:
-        options = [*officeqa(tmp_path), *agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+        options = [
+            *officeqa(tmp_path),
+            *agent.options(provider, machine_env),
+            f"model.optimizer=compatible:o@{provider.base_url}",
+        ]
         job = prepare(resolved(tmp_path, *options))
         async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+            outcome = await lab.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+            )
     assert isinstance(outcome, Scored), outcome
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
     assert (outcome.score.hard, outcome.trajectory.failure) == (1.0, None), results
-    read = next(message for message in outcome.trajectory.messages if message.role == "tool" and "Total receipts" in message.content)
+    read = next(
+        message
+        for message in outcome.trajectory.messages
+        if message.role == "tool" and "Total receipts" in message.content
+    )
     assert "2,100.0" in read.content
     assert agent is not CLAUDE or read.tool_call_id == "call_read", "Claude Code has a tool of its own for it"
     assert "it-stays" in results, results
@@ -105,7 +146,9 @@ async def test_an_agent_answers_from_documents_that_it_can_read_and_not_change(
 
 
 def looker(agent: RealAgent) -> Callable[[Call], str | Answer]:
-    """A simulated model that reads digits from the pixels of the image before it; inside Claude Code it must open the file first."""
+    """A simulated model that reads digits from the pixels of the image before it; inside Claude Code it must
+    open the file first.
+    """
 
     def say(call: Call) -> str | Answer:
         if agent.shell not in call.tools:
@@ -113,7 +156,9 @@ def looker(agent: RealAgent) -> Callable[[Call], str | Answer]:
         home = re.search(r"/\S*?skillopt-agent-\w+/workspace", call.text)
         path = json.dumps({"file_path": f"{home[0] if home else '.'}/attachments/image-1.png"})
         steps = [ToolCall(id="call_read", name="Read", arguments=path)] if agent is CLAUDE else []
-        loads = {"name": "skillopt-target"} if agent is OPENCODE else agent.skill_tool  # beside images it is asked in words as well
+        loads = (
+            {"name": "skillopt-target"} if agent is OPENCODE else agent.skill_tool
+        )  # beside images it is asked in words as well
         if loads is not None:
             steps.insert(0, ToolCall(id="call_skill", name="skill", arguments=json.dumps(loads)))
         if len(call.results) < len(steps):
@@ -125,18 +170,33 @@ def looker(agent: RealAgent) -> Callable[[Call], str | Answer]:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_an_agent_sees_the_page_that_it_is_asked_about(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+async def test_an_agent_sees_the_page_that_it_is_asked_about(
+    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
+) -> None:
     for split, digits in (("train", "4711"), ("val", "1234"), ("test", "9876")):
         folder = tmp_path / "splits" / split
         folder.mkdir(parents=True)
         (folder / "page.png").write_bytes(draw(digits))
-        rows = [{"questionId": split, "question": "Which number is on it?", "answer": [digits], "image_path": "page.png"}]
+        rows = [
+            {
+                "questionId": split,
+                "question": "Which number is on it?",
+                "answer": [digits],
+                "image_path": "page.png",
+            }
+        ]
         (folder / "rows.json").write_text(json.dumps(rows))
     async with LoopbackProvider(looker(agent), lenient=True) as provider:
         data = ["env.name=docvqa", f"env.split_dir={tmp_path / 'splits'}", "env.exec_timeout=60"]
-        options = [*data, *agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+        options = [
+            *data,
+            *agent.options(provider, machine_env),
+            f"model.optimizer=compatible:o@{provider.base_url}",
+        ]
         job = prepare(resolved(tmp_path, *options))
         async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+            outcome = await lab.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+            )
     assert isinstance(outcome, Scored), outcome
     assert (outcome.trajectory.answer, outcome.score.hard) == ("<answer>4711</answer>", 1.0)

@@ -1,4 +1,6 @@
-"""Real agent CLIs where something is unusual: long tasks, odd paths, skills with names that the agent or its user has taken."""
+"""Real agent CLIs where something is unusual: long tasks, odd paths, skills with names that the agent or its
+user has taken.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +30,39 @@ ALL = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILO
 
 
 async def rollout(
-    agent: RealAgent, folder: Path, env: Mapping[str, str], *more: str, skill: str = "skillopt-target", question: str = "Which city?"
+    agent: RealAgent,
+    folder: Path,
+    env: Mapping[str, str],
+    *more: str,
+    skill: str = "skillopt-target",
+    question: str = "Which city?",
 ) -> tuple[Rollout, Seen]:
     """One SearchQA rollout with a skill of that name."""
     if agent.skill_tool is not None:
         agent = replace(agent, skill_tool={"skill": skill})
-    rows = [{"id": f"q{n}", "question": f"{n} {question}", "context": "[DOC] page", "answers": ["Paris"]} for n in range(6)]
+    rows = [
+        {"id": f"q{n}", "question": f"{n} {question}", "context": "[DOC] page", "answers": ["Paris"]}
+        for n in range(6)
+    ]
     (folder / "qa.json").write_text(json.dumps(rows))
     (folder / skill).mkdir()
-    (folder / skill / "SKILL.md").write_text(f"---\nname: {skill}\ndescription: House rules.\n---\n\nHOUSE-RULE-7: name the city only.\n")
+    (folder / skill / "SKILL.md").write_text(
+        f"---\nname: {skill}\ndescription: House rules.\n---\n\nHOUSE-RULE-7: name the city only.\n"
+    )
     seen = Seen(scripted(agent, "echo looked-around", answer="<answer>Paris</answer>"))
-    data = ["env.name=searchqa", f"env.data_path={folder / 'qa.json'}", "env.split_ratio=2:2:2", "env.exec_timeout=60"]
+    data = [
+        "env.name=searchqa",
+        f"env.data_path={folder / 'qa.json'}",
+        "env.split_ratio=2:2:2",
+        "env.exec_timeout=60",
+    ]
     async with LoopbackProvider(seen, lenient=True) as provider:
         models = [*agent.options(provider, env), f"model.optimizer=compatible:o@{provider.base_url}"]
         job = prepare(resolved(folder, *data, f"env.skill_init={folder / skill}", *models, *more))
         async with Lab(job, folder / "run", {}) as lab:
-            return await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"), seen
+            return await lab.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+            ), seen
 
 
 @pytest.mark.parametrize("agent", ALL)
@@ -53,7 +72,9 @@ async def test_a_long_task_in_a_workspace_whose_path_has_blanks_and_letters_beyo
     odd = tmp_path / "ein Ort für 日本"
     odd.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(odd))
-    outcome, seen = await rollout(agent, tmp_path, machine_env, question=f"{'two words ' * 20_000} THE-END-OF-IT?")
+    outcome, seen = await rollout(
+        agent, tmp_path, machine_env, question=f"{'two words ' * 20_000} THE-END-OF-IT?"
+    )
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, outcome.trajectory.loaded) == (1.0, ("SKILL.md",))
     asked = [call.text for call in seen.calls if "THE-END-OF-IT?" in call.text]
@@ -62,7 +83,9 @@ async def test_a_long_task_in_a_workspace_whose_path_has_blanks_and_letters_beyo
     assert not list(odd.iterdir())
 
 
-@pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT)])
+@pytest.mark.parametrize(
+    "agent", [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT)]
+)
 async def test_a_skill_named_like_a_command_of_the_agent_is_still_the_skill(
     agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
 ) -> None:

@@ -1,4 +1,6 @@
-"""Real agent CLIs see nothing of the user's: a planted skill, memory file, hook and MCP server stay out, and so does the environment."""
+"""Real agent CLIs see nothing of the user's: a planted skill, memory file, hook and MCP server stay out, and
+so does the environment.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ PLANTED = "PLANTED-BY-THE-USER"
 CANARY = "canary-5f1e-of-the-parent"
 ALL = [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)]
 QUESTION = Request(
-    messages=(Message(role="system", content="You are SYSTEM-MARK."), Message(role="user", content="Say hello, QUESTION-MARK.")),
+    messages=(
+        Message(role="system", content="You are SYSTEM-MARK."),
+        Message(role="user", content="Say hello, QUESTION-MARK."),
+    ),
     max_tokens=500,
     role="optimizer",
     stage="analyst",
@@ -50,14 +55,25 @@ def plant(home: Path) -> Path:
     server = {"command": command[0], "args": command[1:]}
     hook = {"hooks": [{"type": "command", "command": f"echo {PLANTED} hook; echo ran >> {told}"}]}
     files = {
-        **{f"{folder}/skills/planted/SKILL.md": skill for folder in (".claude", ".codex", ".agents", ".copilot", ".config/opencode")},
-        **dict.fromkeys((".claude/CLAUDE.md", ".codex/AGENTS.md", ".config/opencode/AGENTS.md"), f"{PLANTED} memory"),
+        **{
+            f"{folder}/skills/planted/SKILL.md": skill
+            for folder in (".claude", ".codex", ".agents", ".copilot", ".config/opencode")
+        },
+        **dict.fromkeys(
+            (".claude/CLAUDE.md", ".codex/AGENTS.md", ".config/opencode/AGENTS.md"), f"{PLANTED} memory"
+        ),
         ".copilot/copilot-instructions.md": f"{PLANTED} memory",
         ".claude/settings.json": json.dumps({"hooks": {"UserPromptSubmit": [hook], "SessionStart": [hook]}}),
         ".claude.json": json.dumps({"mcpServers": {"planted": server}}),
-        ".codex/config.toml": f"[mcp_servers.planted]\ncommand = {json.dumps(command[0])}\nargs = {json.dumps(command[1:])}\n",
-        ".copilot/mcp-config.json": json.dumps({"mcpServers": {"planted": {"type": "local", "tools": ["*"], **server}}}),
-        ".config/opencode/opencode.json": json.dumps({"mcp": {"planted": {"type": "local", "command": command}}}),
+        ".codex/config.toml": (
+            f"[mcp_servers.planted]\ncommand = {json.dumps(command[0])}\nargs = {json.dumps(command[1:])}\n"
+        ),
+        ".copilot/mcp-config.json": json.dumps(
+            {"mcpServers": {"planted": {"type": "local", "tools": ["*"], **server}}}
+        ),
+        ".config/opencode/opencode.json": json.dumps(
+            {"mcp": {"planted": {"type": "local", "command": command}}}
+        ),
     }
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -75,40 +91,74 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("agent", ALL)
 async def test_nothing_of_the_users_is_visible_to_a_rollout(
-    agent: RealAgent, home: Path, tmp_path: Path, machine_env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+    agent: RealAgent,
+    home: Path,
+    tmp_path: Path,
+    machine_env: Mapping[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = plant(home)
     monkeypatch.setenv("CANARY_SECRET", CANARY)
-    look = "env; echo seen-by-me" if agent is OPENCODE else "env; cat ~/.claude/CLAUDE.md ~/.codex/AGENTS.md; echo seen-by-me"
-    seen = Seen(scripted(agent, look, answer="<answer>Paris</answer>"))  # OpenCode refuses to look outside of its folder at all
+    look = (
+        "env; echo seen-by-me"
+        if agent is OPENCODE
+        else "env; cat ~/.claude/CLAUDE.md ~/.codex/AGENTS.md; echo seen-by-me"
+    )
+    seen = Seen(
+        scripted(agent, look, answer="<answer>Paris</answer>")
+    )  # OpenCode refuses to look outside of its folder at all
     async with LoopbackProvider(seen, lenient=True) as provider:
-        options = [*searchqa(tmp_path), *agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+        options = [
+            *searchqa(tmp_path),
+            *agent.options(provider, machine_env),
+            f"model.optimizer=compatible:o@{provider.base_url}",
+        ]
         job = prepare(resolved(tmp_path, *options))
         async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+            outcome = await lab.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+            )
     assert isinstance(outcome, Scored), outcome
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
     assert "seen-by-me" in results, "the command did not run"
     bodies = "\n".join(json.dumps(call.body) for call in seen.calls)
     for hidden in (PLANTED, CANARY, str(home)):
         assert hidden not in bodies, bodies[max(0, bodies.find(hidden) - 300) : bodies.find(hidden) + 100]
-    if agent in (CODEX, COPILOT):  # the other two cannot keep it from their programs here, as docs/agents.md says
+    if agent in (
+        CODEX,
+        COPILOT,
+    ):  # the other two cannot keep it from their programs here, as docs/agents.md says
         assert "sk-loopback-target-key" not in bodies, "the agent's own programs see its key"
     assert "sk-loopback-target-key" not in repr(outcome), "a credential of ours is kept"
     assert not told.exists(), "a hook or server of the user's ran"
 
 
-async def test_the_planted_things_are_seen_where_nothing_keeps_them_out(home: Path, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+async def test_the_planted_things_are_seen_where_nothing_keeps_them_out(
+    home: Path, tmp_path: Path, machine_env: Mapping[str, str]
+) -> None:
     """The control: without our isolation the same plant is in the request, so the test above can fail."""
     told = plant(home)
     seen = Seen(lambda call: "hello")
     async with LoopbackProvider(seen, lenient=True) as provider:
         program = cli(CLAUDE.package, CLAUDE.version, CLAUDE.binary, env=machine_env)
-        env = {"HOME": str(home), "PATH": os.environ["PATH"], "ANTHROPIC_BASE_URL": provider.url, "ANTHROPIC_API_KEY": "k"}
-        quiet = dict.fromkeys(("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"), "1")
-        await run_process([str(program), "-p"], input=b"hi", env={**env, **quiet}, cwd=tmp_path, timeout=60, guarded=True)
+        env = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "ANTHROPIC_BASE_URL": provider.url,
+            "ANTHROPIC_API_KEY": "k",
+        }
+        quiet = dict.fromkeys(
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"), "1"
+        )
+        await run_process(
+            [str(program), "-p"], input=b"hi", env={**env, **quiet}, cwd=tmp_path, timeout=60, guarded=True
+        )
     bodies = "\n".join(json.dumps(call.body) for call in seen.calls)
-    assert {what for what in ("skill", "memory", "hook") if f"{PLANTED} {what}" in bodies} == {"skill", "memory", "hook"}
+    assert {what for what in ("skill", "memory", "hook") if f"{PLANTED} {what}" in bodies} == {
+        "skill",
+        "memory",
+        "hook",
+    }
     assert told.exists()
 
 
@@ -121,32 +171,49 @@ async def test_what_the_provider_refuses_is_never_a_score(
         return Misbehaviour.status(status)
 
     async with LoopbackProvider(lambda call: "never", lenient=True, behave=refuse) as provider:
-        options = [*searchqa(tmp_path), *agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+        options = [
+            *searchqa(tmp_path),
+            *agent.options(provider, machine_env),
+            f"model.optimizer=compatible:o@{provider.base_url}",
+        ]
         job = prepare(resolved(tmp_path, *options))
         async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+            outcome = await lab.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+            )
     assert isinstance(outcome, Invalid)
     assert outcome.kind == kind, outcome
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 @pytest.mark.parametrize("agent", ALL)
-async def test_references_and_other_rollouts_are_out_of_reach(agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]) -> None:
+async def test_references_and_other_rollouts_are_out_of_reach(
+    agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
+) -> None:
     other = Path(tempfile.mkdtemp(prefix="skillopt-agent-other-"))
     (other / "note.txt").write_text("OTHER-ROLLOUT")
     command = f"cat {tmp_path}/qa.json {other}/note.txt; ls {tmp_path}/run /tmp; echo seen-by-me"
     seen = Seen(scripted(agent, command, answer="<answer>Paris</answer>"))
     try:
         async with LoopbackProvider(seen, lenient=True) as provider:
-            options = [*searchqa(tmp_path), *agent.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+            options = [
+                *searchqa(tmp_path),
+                *agent.options(provider, machine_env),
+                f"model.optimizer=compatible:o@{provider.base_url}",
+            ]
             job = prepare(resolved(tmp_path, *options))
             async with Lab(job, tmp_path / "run", {}) as lab:
-                outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+                outcome = await lab.evaluator.measure(
+                    job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+                )
     finally:
         shutil.rmtree(other)
     assert isinstance(outcome, Scored), outcome
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
-    assert "seen-by-me" in results or agent in (COPILOT, OPENCODE), "the command did not run"  # these two refuse it before it runs
+    assert "seen-by-me" in results or agent in (
+        COPILOT,
+        OPENCODE,
+    ), "the command did not run"  # these two refuse it before it runs
     for hidden in ('"answers"', "OTHER-ROLLOUT", "run.db"):
         assert hidden not in results, results
 
@@ -154,21 +221,31 @@ async def test_references_and_other_rollouts_are_out_of_reach(agent: RealAgent, 
 async def test_the_commands_of_codex_have_no_network(tmp_path: Path, machine_env: Mapping[str, str]) -> None:
     async with LoopbackProvider(lambda call: "never", lenient=True) as outside:
         reach = (
-            f"python3 -c \"import socket; socket.create_connection(('127.0.0.1', {outside.url.rpartition(':')[2]}), 3)\" && echo reached"
+            "python3 -c \"import socket; socket.create_connection(('127.0.0.1',"
+            f' {outside.url.rpartition(":")[2]}), 3)" && echo reached'
         )
         seen = Seen(scripted(CODEX, f"{reach} || echo no-network", answer="<answer>Paris</answer>"))
         async with LoopbackProvider(seen, lenient=True) as provider:
-            options = [*searchqa(tmp_path), *CODEX.options(provider, machine_env), f"model.optimizer=compatible:o@{provider.base_url}"]
+            options = [
+                *searchqa(tmp_path),
+                *CODEX.options(provider, machine_env),
+                f"model.optimizer=compatible:o@{provider.base_url}",
+            ]
             job = prepare(resolved(tmp_path, *options))
             async with Lab(job, tmp_path / "run", {}) as lab:
-                outcome = await lab.evaluator.measure(job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1")
+                outcome = await lab.evaluator.measure(
+                    job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
+                )
     assert isinstance(outcome, Scored), outcome
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
     assert "no-network" in results, results
     assert "reached" not in results, results
 
 
-CHATS = [pytest.param(name, agent, id=name) for name, agent in (("claude_cli", CLAUDE), ("codex_cli", CODEX), ("copilot_cli", COPILOT))]
+CHATS = [
+    pytest.param(name, agent, id=name)
+    for name, agent in (("claude_cli", CLAUDE), ("codex_cli", CODEX), ("copilot_cli", COPILOT))
+]
 
 
 @pytest.mark.parametrize(("name", "agent"), CHATS)
@@ -180,7 +257,14 @@ async def test_a_chat_through_the_cli_has_no_tools_and_nothing_of_the_users(
     program = cli(agent.package, agent.version, agent.binary, env=machine_env)
     async with LoopbackProvider(seen, lenient=True, api_key="sk-loopback-chat-key") as provider:
         url = provider.url if name == "claude_cli" else provider.base_url
-        spec = ModelSpec(provider=name, name="m1", base_url=url, api_key="sk-loopback-chat-key", options={"path": str(program)}, timeout=60)
+        spec = ModelSpec(
+            provider=name,
+            name="m1",
+            base_url=url,
+            api_key="sk-loopback-chat-key",
+            options={"path": str(program)},
+            timeout=60,
+        )
         reply = await providers.get(name)(spec).complete(QUESTION)
     assert (reply.text, reply.finish) == ("Hello there.", "stop")
     assert reply.usage is not None
@@ -199,20 +283,35 @@ async def test_an_image_in_a_chat_through_the_cli_reaches_the_model(
     seen = Seen(lambda call: "A dot.")
     program = cli(agent.package, agent.version, agent.binary, env=machine_env)
     dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    asked = Message(role="user", content="What is it, QUESTION-MARK?", images=(Image(media_type="image/png", data=dot),))
+    asked = Message(
+        role="user", content="What is it, QUESTION-MARK?", images=(Image(media_type="image/png", data=dot),)
+    )
     async with LoopbackProvider(seen, lenient=True, api_key="sk-loopback-chat-key") as provider:
         url = provider.url if name == "claude_cli" else provider.base_url
-        spec = ModelSpec(provider=name, name="m1", base_url=url, api_key="sk-loopback-chat-key", options={"path": str(program)}, timeout=60)
-        reply = await providers.get(name)(spec).complete(replace(QUESTION, messages=(QUESTION.messages[0], asked)))
+        spec = ModelSpec(
+            provider=name,
+            name="m1",
+            base_url=url,
+            api_key="sk-loopback-chat-key",
+            options={"path": str(program)},
+            timeout=60,
+        )
+        reply = await providers.get(name)(spec).complete(
+            replace(QUESTION, messages=(QUESTION.messages[0], asked))
+        )
     assert reply.text == "A dot."
     (call,) = [call for call in seen.calls if "QUESTION-MARK" in call.text]
     assert dot in json.dumps(call.body)
 
 
 @pytest.mark.parametrize(("name", "agent"), [CHATS[0], CHATS[2]])
-async def test_a_cli_that_nobody_logged_in_is_a_dead_login(name: str, agent: RealAgent, home: Path, machine_env: Mapping[str, str]) -> None:
+async def test_a_cli_that_nobody_logged_in_is_a_dead_login(
+    name: str, agent: RealAgent, home: Path, machine_env: Mapping[str, str]
+) -> None:
     program = cli(agent.package, agent.version, agent.binary, env=machine_env)
-    model = providers.get(name)(ModelSpec(provider=name, name="sonnet", options={"path": str(program)}, timeout=60))
+    model = providers.get(name)(
+        ModelSpec(provider=name, name="sonnet", options={"path": str(program)}, timeout=60)
+    )
     with pytest.raises(ModelError) as caught:
         await model.complete(QUESTION)
     assert caught.value.kind == "auth"

@@ -1,4 +1,6 @@
-"""An exported skill is found by the real agents: its description is in the request that the agent sends from that project."""
+"""An exported skill is found by the real agents: its description is in the request that the agent sends from
+that project.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from cli._commands import SMALL, run
 from real._npm import cli
 from real._recorder import recording
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
+]
 
 DESCRIPTION = "Answers the zebra cases with their code. Use it for cases."
 Ask = Callable[[Path, str], str]
@@ -25,8 +30,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     seed = folder / "cases" / "SKILL.md"
     seed.parent.mkdir()
-    seed.write_text(f"---\nname: cases\ndescription: {DESCRIPTION}\n---\n\n# Cases\n\nThe okapi rule comes first.\n")
-    words = ("train", "quickstart", "--quiet", "--out_root", str(folder / "run"), "--skill_init", str(seed.parent), "--num_epochs", "1")
+    seed.write_text(
+        f"---\nname: cases\ndescription: {DESCRIPTION}\n---\n\n# Cases\n\nThe okapi rule comes first.\n"
+    )
+    words = (
+        "train",
+        "quickstart",
+        "--quiet",
+        "--out_root",
+        str(folder / "run"),
+        "--skill_init",
+        str(seed.parent),
+        "--num_epochs",
+        "1",
+    )
     assert run(*words, "--cfg-options", *SMALL).code == 0
     return folder / "run"
 
@@ -35,7 +52,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def claude(tmp_path: Path, machine_env: Mapping[str, str]) -> Ask:
     """Claude Code, asked once in a folder: all that it sent."""
     program = cli("@anthropic-ai/claude-code", "2.1.197", "claude", env=machine_env)
-    quiet = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING")
+    quiet = (
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "DISABLE_AUTOUPDATER",
+        "DISABLE_TELEMETRY",
+        "DISABLE_ERROR_REPORTING",
+    )
 
     def ask(project: Path, prompt: str) -> str:
         with recording() as (url, bodies):
@@ -55,14 +77,27 @@ def codex(tmp_path: Path, machine_env: Mapping[str, str]) -> Ask:
         with recording() as (url, bodies):
             provider = f'{{name="s",base_url="{url}/v1",wire_api="responses",request_max_retries=0,stream_max_retries=0}}'
             settings = ("-c", 'model_provider="s"', "-c", f"model_providers.s={provider}")
-            words = ("exec", "--skip-git-repo-check", "-C", str(project), "-s", "read-only", "-m", "m", *settings, prompt)
+            words = (
+                "exec",
+                "--skip-git-repo-check",
+                "-C",
+                str(project),
+                "-s",
+                "read-only",
+                "-m",
+                "m",
+                *settings,
+                prompt,
+            )
             _run([str(program), *words], project, tmp_path, {})
             return "\n".join(bodies)
 
     return ask
 
 
-@pytest.mark.parametrize(("agent", "call"), [("claude-code", "/cases"), ("codex", "$cases"), ("agents", "$cases")])
+@pytest.mark.parametrize(
+    ("agent", "call"), [("claude-code", "/cases"), ("codex", "$cases"), ("agents", "$cases")]
+)
 def test_the_agent_offers_the_exported_skill_to_its_model_and_loads_it_when_called(
     agent: str, call: str, trained: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -88,5 +123,14 @@ def _run(command: list[str], project: Path, aside: Path, env: Mapping[str, str])
     home = aside / "home"
     home.mkdir(exist_ok=True)
     whole = {"HOME": str(home), "PATH": os.environ["PATH"], **env}
-    ran = subprocess.run(command, cwd=project, env=whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(
+        command,
+        cwd=project,
+        env=whole,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr[-1000:] + ran.stdout[-1000:]

@@ -1,4 +1,6 @@
-"""Real small models in this process: reproducible, constrained, interruptible, and a whole training run on them."""
+"""Real small models in this process: reproducible, constrained, interruptible, and a whole training run on
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ from skillopt.models._shape import misfits
 pytestmark = pytest.mark.real
 EXAMPLE = Path(__file__).parents[2] / "examples" / "house-formats"
 ASK = Request(
-    messages=(Message(role="user", content="Name a town."),), max_tokens=24, role="target", stage="rollout", place="rollout/a.0/0"
+    messages=(Message(role="user", content="Name a town."),),
+    max_tokens=24,
+    role="target",
+    stage="rollout",
+    place="rollout/a.0/0",
 )
 
 
@@ -43,7 +49,10 @@ def tiny(test_models: Path) -> Path:
 
 
 async def test_greedy_answers_do_not_depend_on_what_was_asked_before(tiny: Path) -> None:
-    towns, sums, poems = (replace(ASK, messages=(Message(role="user", content=text),)) for text in ("Name a town.", "2 + 2?", "A poem."))
+    towns, sums, poems = (
+        replace(ASK, messages=(Message(role="user", content=text),))
+        for text in ("Name a town.", "2 + 2?", "A poem.")
+    )
     model = local(tiny)
     forward = [(await model.complete(request)).text for request in (towns, sums, poems)]
     backward = [(await model.complete(request)).text for request in (poems, sums, towns)]
@@ -80,12 +89,16 @@ async def test_a_reply_is_held_to_its_schema(tiny: Path) -> None:
 
 async def test_a_request_beyond_the_context_is_a_contract_error(tiny: Path) -> None:
     with pytest.raises(ModelError, match="larger n_ctx") as failed:
-        await local(tiny, options={"n_ctx": 256}).complete(replace(ASK, messages=(Message(role="user", content="word " * 600),)))
+        await local(tiny, options={"n_ctx": 256}).complete(
+            replace(ASK, messages=(Message(role="user", content="word " * 600),))
+        )
     assert (failed.value.kind, failed.value.refused) == ("contract", True)
 
 
 async def test_a_call_that_takes_too_long_makes_room_for_the_next(tiny: Path) -> None:
-    story = replace(ASK, messages=(Message(role="user", content="Write a long story about a fox."),), max_tokens=2000)
+    story = replace(
+        ASK, messages=(Message(role="user", content="Write a long story about a fox."),), max_tokens=2000
+    )
     before = time.monotonic()
     with pytest.raises(ModelError, match="timeout"):
         await local(tiny, timeout=1.0).complete(story)
@@ -94,16 +107,33 @@ async def test_a_call_that_takes_too_long_makes_room_for_the_next(tiny: Path) ->
 
 
 @pytest.mark.timeout(300)
-def test_a_whole_run_on_real_models_ends_costs_no_dollars_and_pays_nothing_twice(test_models: Path, tmp_path: Path) -> None:
+def test_a_whole_run_on_real_models_ends_costs_no_dollars_and_pays_nothing_twice(
+    test_models: Path, tmp_path: Path
+) -> None:
     """The machinery, not the lift: such a small model is not expected to get better."""
     model = f"local:{gguf(test_models, 'smollm2')}"
-    few = [part for option in ("env.limit=5", "train.num_epochs=1", "train.batch_size=3") for part in ("--cfg-options", option)]
-    command = [sys.executable, "-m", "skillopt", "train", "--config", str(EXAMPLE / "train.yaml"), "--out_root", str(tmp_path / "run")]
+    few = [
+        part
+        for option in ("env.limit=5", "train.num_epochs=1", "train.batch_size=3")
+        for part in ("--cfg-options", option)
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "skillopt",
+        "train",
+        "--config",
+        str(EXAMPLE / "train.yaml"),
+        "--out_root",
+        str(tmp_path / "run"),
+    ]
     command += ["--target_model", model, "--optimizer_model", model, "--budget", "$0.01", "--json", *few]
 
     def train() -> dict[str, Any]:
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+        done = subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False
+        )
         assert done.returncode == 0, done.stderr
         return dict(json.loads((tmp_path / "run" / "summary.json").read_text()))
 
@@ -111,7 +141,11 @@ def test_a_whole_run_on_real_models_ends_costs_no_dollars_and_pays_nothing_twice
     spent = first["spending"]
     assert spent["usd"] == 0.0
     assert spent["attempts"] == {"settled": spent["calls"]}
-    assert spent["tokens"] == spent["stages"]["_total"]["prompt_tokens"] + spent["stages"]["_total"]["completion_tokens"] > 0
+    assert (
+        spent["tokens"]
+        == spent["stages"]["_total"]["prompt_tokens"] + spent["stages"]["_total"]["completion_tokens"]
+        > 0
+    )
     assert spent["stages"]["analyst_failure"]["calls"] >= 1
     assert first["test"]["comparison"]["n"] == 5
     assert train()["spending"]["calls"] == spent["calls"]

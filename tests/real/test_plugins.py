@@ -1,6 +1,8 @@
-"""What our installer writes is found by the real agents, and taken back without a trace, over a person's own files.
+"""What our installer writes is found by the real agents, and taken back without a trace, over a person's own
+files.
 
-The programs come from npm and talk to a provider on this machine. The home folder has a blank and an umlaut in its name.
+The programs come from npm and talk to a provider on this machine. The home folder has a blank and an umlaut
+in its name.
 """
 
 from __future__ import annotations
@@ -21,11 +23,20 @@ from real._npm import cli
 from real._recorder import recording
 from skillopt.plugins import LOG
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300), pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(os.name == "nt", reason="the programs are started as on Unix"),
+]
 
 DESCRIPTION = "Trains, measures and compares agent skills"
 BODY = "The test split is looked at once."
-QUIET = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING")
+QUIET = (
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_TELEMETRY",
+    "DISABLE_ERROR_REPORTING",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +59,22 @@ class Person:
 
     def program(self, agent: RealAgent, *words: str, **env: str) -> str:
         """An agent's program: what it says."""
-        return self._run([str(cli(agent.package, agent.version, agent.binary, env=self.machine)), *words], **env)
+        return self._run(
+            [str(cli(agent.package, agent.version, agent.binary, env=self.machine)), *words], **env
+        )
 
     def claude(self, prompt: str) -> str:
         """Claude Code, asked once: all that it sent."""
         with recording() as (url, bodies):
-            self.program(CLAUDE, "-p", prompt, "--output-format", "json", ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY="loopback")
+            self.program(
+                CLAUDE,
+                "-p",
+                prompt,
+                "--output-format",
+                "json",
+                ANTHROPIC_BASE_URL=url,
+                ANTHROPIC_API_KEY="loopback",
+            )
             assert bodies, "the agent sent nothing"
             return "\n".join(bodies)
 
@@ -62,14 +83,23 @@ class Person:
         with recording() as (url, bodies):
             provider = f'{{name="s",base_url="{url}/v1",wire_api="responses",request_max_retries=0,stream_max_retries=0}}'
             settings = ("-c", 'model_provider="s"', "-c", f"model_providers.s={provider}")
-            self.program(CODEX, "exec", "--skip-git-repo-check", "-s", "read-only", "-m", "m", *settings, prompt)
+            self.program(
+                CODEX, "exec", "--skip-git-repo-check", "-s", "read-only", "-m", "m", *settings, prompt
+            )
             assert bodies, "the agent sent nothing"
             return "\n".join(bodies)
 
     def _run(self, command: list[str], **env: str) -> str:
         whole = {"HOME": str(self.home), "PATH": os.environ["PATH"], **dict.fromkeys(QUIET, "1"), **env}
         ran = subprocess.run(
-            command, cwd=self.project, env=whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False
+            command,
+            cwd=self.project,
+            env=whole,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
         )
         assert ran.returncode == 0, ran.stderr[-1500:] + ran.stdout[-1500:]
         return ran.stdout
@@ -85,7 +115,9 @@ def person(tmp_path: Path, machine_env: Mapping[str, str]) -> Person:
         ".claude/commands/mine.md": "Say hello.\n",
         ".claude/skills/okapi/SKILL.md": "---\nname: okapi\ndescription: Knows okapis.\n---\n\nOkapis.\n",
         ".agents/skills/okapi/SKILL.md": "---\nname: okapi\ndescription: Knows okapis.\n---\n\nOkapis.\n",
-        ".codex/config.toml": '# mine\nmodel_verbosity = "low"\n\n[mcp_servers.mine]\ncommand = "/bin/true"\nenabled = false\n',
+        ".codex/config.toml": (
+            '# mine\nmodel_verbosity = "low"\n\n[mcp_servers.mine]\ncommand = "/bin/true"\nenabled = false\n'
+        ),
         ".copilot/mcp-config.json": '{\n    "mcpServers": {}\n}',
         ".config/opencode/opencode.json": '{"$schema": "https://opencode.ai/config.json", "theme": "x"}',
     }
@@ -104,7 +136,11 @@ def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person:
     assert snapshot(person.home) == installed
 
     [plugin] = json.loads(person.program(CLAUDE, "plugin", "list", "--json"))
-    assert (plugin["id"], plugin["enabled"], list(plugin["mcpServers"])) == ("skillopt@skills-dir", True, ["skillopt"])
+    assert (plugin["id"], plugin["enabled"], list(plugin["mcpServers"])) == (
+        "skillopt@skills-dir",
+        True,
+        ["skillopt"],
+    )
     assert "/my tools/" in plugin["mcpServers"]["skillopt"]["command"]
     folder = person.home / ".claude" / "skills" / "skillopt"
     assert "Validation passed" in person.program(CLAUDE, "plugin", "validate", "--strict", str(folder))
@@ -128,7 +164,9 @@ def test_claude_code_finds_the_plugin_runs_its_hook_and_forgets_it_again(person:
     person.skillopt("plugin", "uninstall", "claude-code")
     after = snapshot(person.home)
     assert {path: after.get(path) for path in before} == before
-    assert sorted(path for path in set(installed) - set(before) if path in after) == [".skillopt-sleep"]  # the hook's log is in it
+    assert sorted(path for path in set(installed) - set(before) if path in after) == [
+        ".skillopt-sleep"
+    ]  # the hook's log is in it
     assert json.loads(person.program(CLAUDE, "plugin", "list", "--json")) == []
     sent = person.claude("hello")
     assert DESCRIPTION not in sent
@@ -140,7 +178,9 @@ def test_the_same_folder_is_a_marketplace_for_others(person: Person, tmp_path: P
     person.skillopt("plugin", "install", "claude-code")
     other = Person(home=tmp_path / "other", machine=person.machine)
     other.project.mkdir(parents=True)
-    other.program(CLAUDE, "plugin", "marketplace", "add", str(person.home / ".claude" / "skills" / "skillopt"))
+    other.program(
+        CLAUDE, "plugin", "marketplace", "add", str(person.home / ".claude" / "skills" / "skillopt")
+    )
     other.program(CLAUDE, "plugin", "install", "skillopt@skillopt")
     [plugin] = json.loads(other.program(CLAUDE, "plugin", "list", "--json"))
     assert (plugin["id"], plugin["enabled"]) == ("skillopt@skillopt", True)
@@ -186,8 +226,12 @@ def test_copilot_and_opencode_list_the_skill_and_the_server(person: Person) -> N
     person.skillopt("plugin", "uninstall", "copilot")
     person.skillopt("plugin", "install", "opencode")
     assert "skillopt" in person.program(OPENCODE, "mcp", "list")
-    skills = {skill["name"]: skill["location"] for skill in json.loads(person.program(OPENCODE, "debug", "skill"))}
-    assert skills["skillopt"] == str(person.home / ".config" / "opencode" / "skills" / "skillopt" / "SKILL.md")
+    skills = {
+        skill["name"]: skill["location"] for skill in json.loads(person.program(OPENCODE, "debug", "skill"))
+    }
+    assert skills["skillopt"] == str(
+        person.home / ".config" / "opencode" / "skills" / "skillopt" / "SKILL.md"
+    )
     person.skillopt("plugin", "uninstall", "opencode")
     after = snapshot(person.home)
     assert {path: after.get(path) for path in before} == before

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from skillopt.events import Checkpoint, Event, Judged, PatchFact, Reflected, RowFact, RunStarted, StageClosed, TestMeasured, Updated
+from skillopt.events import (
+    Checkpoint,
+    Event,
+    Judged,
+    PatchFact,
+    Reflected,
+    RowFact,
+    RunStarted,
+    StageClosed,
+    TestMeasured,
+    Updated,
+)
 
 SEED = "# Rules\n\n- Read.\n"
 
 
 def started(**changes: Any) -> RunStarted:
-    about: dict[str, Any] = {"benchmark": "own", "target": "a:model", "optimizer": "b:model", "simulated": False, "steps": 2}
-    return RunStarted(id="run", identity="1", counts={"train": 4, "val": 6, "test": 6}, **{**about, **changes})
+    about: dict[str, Any] = {
+        "benchmark": "own",
+        "target": "a:model",
+        "optimizer": "b:model",
+        "simulated": False,
+        "steps": 2,
+    }
+    return RunStarted(
+        id="run", identity="1", counts={"train": 4, "val": 6, "test": 6}, **{**about, **changes}
+    )
 
 
 def row(task: str, hard: float | None, **changes: Any) -> RowFact:
-    return RowFact(task=task, hard=hard, soft=hard, **{"invalid": "timeout" if hard is None else None, **changes})
+    return RowFact(
+        task=task, hard=hard, soft=hard, **{"invalid": "timeout" if hard is None else None, **changes}
+    )
 
 
 def closed(place: str, rows: list[RowFact], stage: str = "selection") -> StageClosed:
@@ -23,13 +44,29 @@ def closed(place: str, rows: list[RowFact], stage: str = "selection") -> StageCl
 
 
 def state(skill: str = SEED, score: float | None = 0.5, **changes: Any) -> dict[str, Any]:
-    about = {"seed": SEED, "skill": skill, "best": skill, "score": score, "best_score": 0.5 if score is None else score}
-    more = {"baseline_score": 0.5, "metric": "hard", "step": 0, "best_origin": "initial_skill", "left_out": [], "finished": False}
+    about = {
+        "seed": SEED,
+        "skill": skill,
+        "best": skill,
+        "score": score,
+        "best_score": 0.5 if score is None else score,
+    }
+    more = {
+        "baseline_score": 0.5,
+        "metric": "hard",
+        "step": 0,
+        "best_origin": "initial_skill",
+        "left_out": [],
+        "finished": False,
+    }
     return {**about, **more, **changes}
 
 
 def baseline(rows: list[RowFact], **changes: Any) -> list[Event]:
-    return [closed("baseline", rows), Checkpoint(id="baseline/baseline", kind="baseline", state=state(**changes))]
+    return [
+        closed("baseline", rows),
+        Checkpoint(id="baseline/baseline", kind="baseline", state=state(**changes)),
+    ]
 
 
 def step(
@@ -59,13 +96,18 @@ def step(
         closed(place, rows),
         verdict,
         Checkpoint(
-            id=f"{place}/step", kind="step", state=state(skill, score, step=number, best_origin=f"step_{number:04d}"), record=record
+            id=f"{place}/step",
+            kind="step",
+            state=state(skill, score, step=number, best_origin=f"step_{number:04d}"),
+            record=record,
         ),
     ]
 
 
 def look(seed: list[RowFact], best: list[RowFact], number: int = 1) -> TestMeasured:
-    return TestMeasured(id=f"test/{number}", look=number, skills={"seed": "a", "best": "b"}, rows={"seed": seed, "best": best})
+    return TestMeasured(
+        id=f"test/{number}", look=number, skills={"seed": "a", "best": "b"}, rows={"seed": seed, "best": best}
+    )
 
 
 def six(*hard: float | None) -> list[RowFact]:

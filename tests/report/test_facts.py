@@ -26,7 +26,12 @@ def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Fact
     database = Database.reading(trained.folder / "run.db")
     entries = list(database.entries())
     database.shut()
-    given = {"config": trained.json("config.json"), "summary": trained.json("summary.json"), "entries": entries, "status": "finished"}
+    given = {
+        "config": trained.json("config.json"),
+        "summary": trained.json("summary.json"),
+        "entries": entries,
+        "status": "finished",
+    }
     return fold(events, **{**given, **changes})
 
 
@@ -37,9 +42,12 @@ def said(facts: Facts) -> str:
 def test_a_real_run_is_told_as_its_own_files_tell_it(trained: Trained) -> None:
     facts, summary, history = folded(trained), trained.json("summary.json"), trained.json("history.json")
     assert [(one.step, one.action, one.why, one.train) for one in facts.steps] == [
-        (record["step"], record["action"], record["why"], pytest.approx(record["rollout_hard"])) for record in history
+        (record["step"], record["action"], record["why"], pytest.approx(record["rollout_hard"]))
+        for record in history
     ]
-    assert [len(one.edits) for one in facts.steps] == [record["edit_apply_summary"]["total"] for record in history]
+    assert [len(one.edits) for one in facts.steps] == [
+        record["edit_apply_summary"]["total"] for record in history
+    ]
     assert (facts.baseline, facts.best) == (summary["baseline_gate_score"], summary["best_gate_score"])
     assert facts.best_skill == (trained.folder / "best_skill.md").read_text()
     assert (facts.claim, facts.simulated, facts.remarks) == (summary["claim"], True, [])
@@ -48,24 +56,38 @@ def test_a_real_run_is_told_as_its_own_files_tell_it(trained: Trained) -> None:
 def test_the_test_is_compared_as_the_run_compared_it(trained: Trained) -> None:
     compared, recorded = folded(trained).test.comparison, trained.json("summary.json")["test"]["comparison"]
     assert compared is not None
-    assert (compared.n, compared.delta, list(compared.interval)) == (recorded["n"], recorded["delta"], recorded["interval"])
+    assert (compared.n, compared.delta, list(compared.interval)) == (
+        recorded["n"],
+        recorded["delta"],
+        recorded["interval"],
+    )
     assert (compared.p, list(compared.fixed)) == (recorded["p"], recorded["fixed"])
 
 
 def test_every_measured_version_is_a_column_with_the_rows_its_verdict_read(trained: Trained) -> None:
     facts = folded(trained)
     saved = {one.place for one in trained.of(Judged) if "/half-" in one.place and one.action == "accept"}
-    counts = {one.place for one in trained.of(StageClosed) if "/half-" not in one.place} - {place.rpartition("/")[0] for place in saved}
-    closed = [one for one in trained.of(StageClosed) if one.stage == "selection" and one.place in counts | saved]
-    assert [sorted(version.cells) for version in facts.versions] == [sorted(row.task for row in one.rows) for one in closed]
+    counts = {one.place for one in trained.of(StageClosed) if "/half-" not in one.place} - {
+        place.rpartition("/")[0] for place in saved
+    }
+    closed = [
+        one for one in trained.of(StageClosed) if one.stage == "selection" and one.place in counts | saved
+    ]
+    assert [sorted(version.cells) for version in facts.versions] == [
+        sorted(row.task for row in one.rows) for one in closed
+    ]
     assert len(facts.tasks) == 30
     assert any(len(version.cells) < 30 for version in facts.versions)
     assert {cell.mark for version in facts.versions for cell in version.cells.values()} == {"pass", "fail"}
 
 
-def test_only_what_was_taken_has_a_diff_and_they_lead_from_the_seed_to_the_last_skill(trained: Trained) -> None:
+def test_only_what_was_taken_has_a_diff_and_they_lead_from_the_seed_to_the_last_skill(
+    trained: Trained,
+) -> None:
     facts = folded(trained)
-    assert [bool(one.diff) for one in facts.changes] == [one.action.startswith("accept") for one in facts.changes]
+    assert [bool(one.diff) for one in facts.changes] == [
+        one.action.startswith("accept") for one in facts.changes
+    ]
     taken = [one.diff for one in facts.changes if one.diff]
     assert len({*taken}) == len(taken) >= 2
 
@@ -75,14 +97,32 @@ def test_spending_adds_up_to_the_summary_and_an_unpriced_model_costs_unknown(tra
     whole = total(facts.paid)
     assert (whole.calls, whole.tokens, whole.usd) == (paid["calls"], paid["tokens"], None)
     assert whole.input_tokens == paid["stages"]["_total"]["prompt_tokens"]
-    assert {(one.role, one.stage) for one in facts.paid} >= {("target", "rollout"), ("target", "test"), ("optimizer", "merge")}
+    assert {(one.role, one.stage) for one in facts.paid} >= {
+        ("target", "rollout"),
+        ("target", "test"),
+        ("optimizer", "merge"),
+    }
 
 
 def entry(
-    number: int, tokens: int, usd: Fraction | None, usage: Usage | None, state: Settlement = "settled", stage: str = "rollout"
+    number: int,
+    tokens: int,
+    usd: Fraction | None,
+    usage: Usage | None,
+    state: Settlement = "settled",
+    stage: str = "rollout",
 ) -> Entry:
     charged = Amount(calls=1, tokens=tokens, usd=usd)
-    return Entry(id=number, role="target", stage=stage, place="p", state=state, charged=charged, reserved=100, usage=usage)
+    return Entry(
+        id=number,
+        role="target",
+        stage=stage,
+        place="p",
+        state=state,
+        charged=charged,
+        reserved=100,
+        usage=usage,
+    )
 
 
 def test_one_unknown_price_or_usage_makes_its_sum_unknown_and_a_refused_call_does_not() -> None:
@@ -94,15 +134,27 @@ def test_one_unknown_price_or_usage_makes_its_sum_unknown_and_a_refused_call_doe
         entry(4, 100, Fraction(1), None, "unreported", "merge"),
     ]
     facts = fold([started()], entries=entries)
-    found = {one.stage: (one.calls, one.tokens, one.input_tokens, one.usd, one.unsettled) for one in facts.paid}
-    assert found == {"rollout": (2, 10, 7, 0.25, 0), "test": (1, 10, 7, None, 0), "merge": (1, 100, None, 1.0, 1)}
+    found = {
+        one.stage: (one.calls, one.tokens, one.input_tokens, one.usd, one.unsettled) for one in facts.paid
+    }
+    assert found == {
+        "rollout": (2, 10, 7, 0.25, 0),
+        "test": (1, 10, 7, None, 0),
+        "merge": (1, 100, None, 1.0, 1),
+    }
     assert (total(facts.paid).usd, total(facts.paid).input_tokens) == (None, None)
     assert "Calls without a usage report, charged as reserved: 1." in facts.remarks
 
 
 def test_a_run_that_only_began_has_nothing_measured() -> None:
     facts = fold([started()])
-    assert (facts.baseline, facts.best, facts.changes, facts.versions, facts.test.comparison) == (None, None, [], [], None)
+    assert (facts.baseline, facts.best, facts.changes, facts.versions, facts.test.comparison) == (
+        None,
+        None,
+        [],
+        [],
+        None,
+    )
     assert "Test was not measured: it is opened at the end of the run." in said(facts)
     assert "not finished: 0 of 2 steps" in said(facts)
     assert outcomes(facts.steps) == "none"
@@ -134,7 +186,13 @@ def test_steps_that_were_opened_again_are_told_once_with_their_last_outcome() ->
 
 
 def test_passed_partly_failed_invalid_and_not_evaluated_are_five_things() -> None:
-    rows = [row("both", 1.0), row("both", 1.0, draw=1), row("one", 1.0), row("one", 0.0, draw=1), row("none", 0.0, failure="no answer")]
+    rows = [
+        row("both", 1.0),
+        row("both", 1.0, draw=1),
+        row("one", 1.0),
+        row("one", 0.0, draw=1),
+        row("none", 0.0, failure="no answer"),
+    ]
     rows += [row("lost", 1.0), row("lost", None, draw=1, detail="no reply in 60 s"), row("later", 1.0)]
     facts = fold([started(), *baseline(rows), *step(1, six(1))])
     first, second = facts.versions
@@ -155,12 +213,21 @@ def test_an_invalid_rollout_is_named_and_is_no_zero_in_the_train_mean() -> None:
 
 def test_what_an_analyst_saw_stands_with_the_step() -> None:
     studied = [
-        PatchFact(kind="failure", index=0, tasks=["a"], edits=[{"op": "append"}], summary=[{"failure_type": "unit", "count": 2}]),
+        PatchFact(
+            kind="failure",
+            index=0,
+            tasks=["a"],
+            edits=[{"op": "append"}],
+            summary=[{"failure_type": "unit", "count": 2}],
+        ),
         PatchFact(kind="success", index=0, tasks=["b"], dropped="no JSON in the reply"),
     ]
     facts = fold([started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1), studied=studied)])
     found = [(one.name, one.patterns, one.edits, one.dropped) for one in facts.changes[0].studies]
-    assert found == [("failure 0", ["failure type: unit, count: 2"], 1, None), ("success 0", [], 0, "no JSON in the reply")]
+    assert found == [
+        ("failure 0", ["failure type: unit, count: 2"], 1, None),
+        ("success 0", [], 0, "no JSON in the reply"),
+    ]
 
 
 GOOD = six(1, 0, 1, 0, 1, 0)
@@ -169,17 +236,52 @@ GOOD = six(1, 0, 1, 0, 1, 0)
 @pytest.mark.parametrize(
     ("events", "given", "told"),
     [
-        (baseline(GOOD), {"config": {"evaluation": {"use_gate": False}}}, "The gate was off: every candidate was taken without proof."),
-        ([*baseline(GOOD), *step(1, GOOD, action="force_accept")], {}, "The gate was off: every candidate was taken without proof."),
+        (
+            baseline(GOOD),
+            {"config": {"evaluation": {"use_gate": False}}},
+            "The gate was off: every candidate was taken without proof.",
+        ),
+        (
+            [*baseline(GOOD), *step(1, GOOD, action="force_accept")],
+            {},
+            "The gate was off: every candidate was taken without proof.",
+        ),
         (baseline(six(1, 0, 1)), {}, "Unverified: fewer than 5 val tasks decided."),
-        ([*baseline(GOOD), *step(1, GOOD, verified=False)], {}, "Unverified: fewer than 5 val tasks decided."),
+        (
+            [*baseline(GOOD), *step(1, GOOD, verified=False)],
+            {},
+            "Unverified: fewer than 5 val tasks decided.",
+        ),
         (baseline(GOOD, left_out=["t9"]), {}, "Left out of the gate, not measurable at baseline: t9."),
-        (baseline(GOOD), {"summary": {"test": {"why": "eval_test is off"}}}, "Test was not measured: eval_test is off."),
-        ([look(six(None, 1), six(1, 1))], {}, "Test was not measured: 1 of 2 test tasks could not be measured."),
+        (
+            baseline(GOOD),
+            {"summary": {"test": {"why": "eval_test is off"}}},
+            "Test was not measured: eval_test is off.",
+        ),
+        (
+            [look(six(None, 1), six(1, 1))],
+            {},
+            "Test was not measured: 1 of 2 test tasks could not be measured.",
+        ),
         ([look(GOOD, GOOD), look(GOOD, GOOD, 2)], {}, "The test split was looked at 2 times."),
-        ([], {"summary": {"claim": "c", "total_steps": 1, "test": {}}}, "The claim was made by an earlier session; the run went on since."),
-        ([], {"summary": {"status": "budget", "total_steps": 0}}, "The budget ended training before its plan, after 0 of 2 steps."),
-        ([], {}, "config.json is missing: the configuration is not shown, and a mixed score is read with its default weight."),
+        (
+            [],
+            {"summary": {"claim": "c", "total_steps": 1, "test": {}}},
+            "The claim was made by an earlier session; the run went on since.",
+        ),
+        (
+            [],
+            {"summary": {"status": "budget", "total_steps": 0}},
+            "The budget ended training before its plan, after 0 of 2 steps.",
+        ),
+        (
+            [],
+            {},
+            (
+                "config.json is missing: the configuration is not shown, and a mixed score is read with its"
+                " default weight."
+            ),
+        ),
     ],
 )
 def test_what_limits_a_claim_is_said(events: Sequence[Event], given: dict[str, Any], told: str) -> None:
@@ -208,32 +310,62 @@ def test_the_configuration_is_shown_without_credentials() -> None:
     ("edit", "op", "content"),
     [
         ({"op": "append", "content": "- a", "support_count": 2}, "append", "- a"),
-        ({"type": "add_rule", "title": "dates", "instruction": "Add it.", "support_count": 2}, "add_rule", "Add it."),
-        ({"title": "anew", "change_summary": ["c"], "new_skill": "# B\n", "support_count": 2}, "whole skill", "# B\n"),
+        (
+            {"type": "add_rule", "title": "dates", "instruction": "Add it.", "support_count": 2},
+            "add_rule",
+            "Add it.",
+        ),
+        (
+            {"title": "anew", "change_summary": ["c"], "new_skill": "# B\n", "support_count": 2},
+            "whole skill",
+            "# B\n",
+        ),
     ],
 )
-def test_proposals_of_every_update_mode_are_told_by_what_they_say(edit: dict[str, Any], op: str, content: str) -> None:
-    told = step(1, six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), outcomes=[{"id": "e1", "state": "applied", "reason": "", "edit": edit}])
+def test_proposals_of_every_update_mode_are_told_by_what_they_say(
+    edit: dict[str, Any], op: str, content: str
+) -> None:
+    told = step(
+        1,
+        six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0),
+        outcomes=[{"id": "e1", "state": "applied", "reason": "", "edit": edit}],
+    )
     (fact,) = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *told]).steps[0].edits
     assert (fact.op, fact.content) == (op, content) and fact.evidence["support_count"] == 2
     assert not {"op", "content", "instruction", "new_skill", "type"} & set(fact.evidence)
 
 
 def test_edits_that_are_not_in_the_accepted_half_are_said_to_be_left_out() -> None:
-    outcomes = [{"id": name, "state": "applied", "reason": "", "edit": {"op": "append", "content": name}} for name in ("a", "b")]
+    outcomes = [
+        {"id": name, "state": "applied", "reason": "", "edit": {"op": "append", "content": name}}
+        for name in ("a", "b")
+    ]
     events = step(1, six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), outcomes=outcomes)
-    halves = [{"edits": ["a"], "action": "reject", "why": "", "rows": 2}, {"edits": ["b"], "action": "accept", "why": "", "rows": 6}]
+    halves = [
+        {"edits": ["a"], "action": "reject", "why": "", "rows": 2},
+        {"edits": ["b"], "action": "accept", "why": "", "rows": 6},
+    ]
     closing = events[-1]
     assert isinstance(closing, Checkpoint)
-    events[-1] = closing.model_copy(update={"record": {**closing.record, "salvage": {"halves": halves, "rows": 8}}})
+    events[-1] = closing.model_copy(
+        update={"record": {**closing.record, "salvage": {"halves": halves, "rows": 8}}}
+    )
     told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
     assert [(one.id, one.state) for one in told.edits] == [("a", "left_out"), ("b", "applied")]
 
 
 def test_notes_and_a_rewrite_that_was_not_taken_are_told() -> None:
-    events = step(1, six(0.0, 0.0), action="reject", score=None, studied=[PatchFact(kind="failure", index=0, tasks=[], notes=["Check."])])
+    events = step(
+        1,
+        six(0.0, 0.0),
+        action="reject",
+        score=None,
+        studied=[PatchFact(kind="failure", index=0, tasks=[], notes=["Check."])],
+    )
     updated = next(event for event in events if isinstance(event, Updated))
-    events[events.index(updated)] = updated.model_copy(update={"rewrite": {"new_skill": "x"}, "skill": "# Other\n"})
+    events[events.index(updated)] = updated.model_copy(
+        update={"rewrite": {"new_skill": "x"}, "skill": "# Other\n"}
+    )
     closing = events[-1]
     assert isinstance(closing, Checkpoint)
     events[-1] = closing.model_copy(update={"state": state(step=1)})

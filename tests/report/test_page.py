@@ -1,4 +1,6 @@
-"""The page: whole without a network, harmless whatever a run holds, readable without colour, small for a long run."""
+"""The page: whole without a network, harmless whatever a run holds, readable without colour, small for a long
+run.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +32,59 @@ def real(trained: Trained) -> Page:
 
 def hostile() -> Facts:
     """A run with the same bad text in everything a model, a task file or an endpoint can write."""
-    edit = {"op": "replace", "target": EVIL, "content": EVIL, "rationale": EVIL, "support_count": 2, EVIL: [EVIL]}
-    outcomes = [{"id": EVIL, "state": ended, "reason": EVIL, "edit": edit} for ended in ("applied", "merged", "invalid")]
+    edit = {
+        "op": "replace",
+        "target": EVIL,
+        "content": EVIL,
+        "rationale": EVIL,
+        "support_count": 2,
+        EVIL: [EVIL],
+    }
+    outcomes = [
+        {"id": EVIL, "state": ended, "reason": EVIL, "edit": edit}
+        for ended in ("applied", "merged", "invalid")
+    ]
     studied = [PatchFact(kind="failure", index=0, tasks=[EVIL], summary=[{EVIL: EVIL}, EVIL], dropped=EVIL)]
     rows = [row(EVIL, None, invalid=EVIL, detail=EVIL), row("t1", 0.0, failure=EVIL), *six(1, 0, 1, 0, 1)]
     events: list[Event] = [
         started(benchmark=EVIL, target=EVIL, optimizer=EVIL),
         *baseline(rows),
-        *step(1, rows, why=EVIL, skill=SEED + EVIL[:-1], outcomes=outcomes, studied=studied, rollouts=[row(EVIL, None, detail=EVIL)]),
+        *step(
+            1,
+            rows,
+            why=EVIL,
+            skill=SEED + EVIL[:-1],
+            outcomes=outcomes,
+            studied=studied,
+            rollouts=[row(EVIL, None, detail=EVIL)],
+        ),
         look([row(EVIL, 0.0)], [row(EVIL, 1.0)]),
     ]
-    events.append(Checkpoint(id="finish/finish", kind="finish", state=state(SEED + EVIL[:-1], left_out=[EVIL], best_origin=EVIL)))
+    events.append(
+        Checkpoint(
+            id="finish/finish",
+            kind="finish",
+            state=state(SEED + EVIL[:-1], left_out=[EVIL], best_origin=EVIL),
+        )
+    )
     facts = fold(events, config={"env": {EVIL: EVIL}}, summary={"claim": EVIL, "test": {}}, status="finished")
     assert any(EVIL in remark for remark in facts.remarks)
     return facts
 
 
 def test_a_page_is_well_formed_and_holds_every_part(real: Page, trained: Trained) -> None:
-    parts = ("Scores", "Steps", "Val tasks", "Skill", "Spending", "Configuration", "simulated", "finished", "Sealed test", "unknown")
+    parts = (
+        "Scores",
+        "Steps",
+        "Val tasks",
+        "Skill",
+        "Spending",
+        "Configuration",
+        "simulated",
+        "finished",
+        "Sealed test",
+        "unknown",
+    )
     assert [part for part in parts if part not in real.text] == []
     assert trained.json("summary.json")["claim"] in real.text
     for record in trained.json("history.json"):
@@ -58,7 +95,11 @@ def test_a_page_is_well_formed_and_holds_every_part(real: Page, trained: Trained
 
 def test_a_page_needs_nothing_but_itself(real: Page) -> None:
     assert {"script", "link", "img", "iframe", "object", "use"}.isdisjoint(real.tags)
-    assert [one for one in real.attributes if one[1] in ("src", "href", "srcset", "style") and not one[2].startswith("#")] == []
+    assert [
+        one
+        for one in real.attributes
+        if one[1] in ("src", "href", "srcset", "style") and not one[2].startswith("#")
+    ] == []
     assert re.search(r"https?:|url\(|@import", real.source) is None
     targets = {value for _, name, value in real.attributes if name == "id"}
     assert {value[1:] for _, name, value in real.attributes if name == "href"} <= targets
@@ -75,7 +116,12 @@ def test_a_page_suits_dark_screens_phones_and_the_keyboard(real: Page) -> None:
 def test_no_text_of_a_run_becomes_markup() -> None:
     clean, evil = Page(page(fold([started(), *baseline(six(1, 0, 1, 0, 1, 0))]))), Page(page(hostile()))
     assert "script" not in evil.tags
-    assert {name for _, name, _ in evil.attributes} <= {name for _, name, _ in clean.attributes} | {"title", "points", "x", "width"}
+    assert {name for _, name, _ in evil.attributes} <= {name for _, name, _ in clean.attributes} | {
+        "title",
+        "points",
+        "x",
+        "width",
+    }
     assert evil.text.count("alert(1)") > 15
     evil.source.encode()  # half a surrogate pair could not be written
     assert "\x00" not in evil.source
@@ -123,14 +169,26 @@ def test_the_heatmap_tells_outcomes_apart_by_sign_and_not_by_colour_alone() -> N
 )
 def test_every_verdict_has_its_word_and_its_shape(action: str, word: str, sign: str) -> None:
     score = None if action == "force_accept" else 0.5
-    facts = fold([started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1), action=action, why="because", score=score)])
+    facts = fold(
+        [
+            started(),
+            *baseline(six(1, 0, 1, 0, 1, 0)),
+            *step(1, six(1), action=action, why="because", score=score),
+        ]
+    )
     assert f"Step 1 {sign} {word} · because" in Page(page(facts)).text
     assert f"| step 1 | {word} |" in summary(facts)
 
 
 def test_a_run_that_only_began_is_a_whole_page_that_says_so() -> None:
     shown = Page(page(fold([started()])))
-    for words in ("Nothing is measured yet", "No step is closed yet", "Nothing is spent yet", "made no claim yet", "not measured"):
+    for words in (
+        "Nothing is measured yet",
+        "No step is closed yet",
+        "Nothing is spent yet",
+        "made no claim yet",
+        "not measured",
+    ):
         assert words in shown.text
     assert "0.000" not in shown.text
     assert "not measured" in summary(fold([started()]))
@@ -147,7 +205,10 @@ def test_forty_steps_and_two_hundred_tasks_make_a_page_of_reasonable_size() -> N
     tasks = [f"collection/of/tasks/number-{number:04d}" for number in range(200)]
     rows = [row(task, float(number % 3 > 0)) for number, task in enumerate(tasks)]
     edit = {"op": "append", "content": "- " + "A rule of a usual length, in words. " * 5, "support_count": 3}
-    outcomes = [{"id": f"e1/s1/x#{number}", "state": "merged", "reason": "into another", "edit": edit} for number in range(20)]
+    outcomes = [
+        {"id": f"e1/s1/x#{number}", "state": "merged", "reason": "into another", "edit": edit}
+        for number in range(20)
+    ]
     events: list[Event] = [started(steps=40), *baseline(rows)]
     text = SEED
     for number in range(1, 41):
@@ -165,7 +226,17 @@ def test_forty_steps_and_two_hundred_tasks_make_a_page_of_reasonable_size() -> N
 def test_a_real_browser_sees_the_same_page_and_runs_nothing_in_it(tmp_path: Path) -> None:
     source = page(hostile()).replace("alert(1)", "document.title=1")
     (tmp_path / "page.html").write_text(source, encoding="utf-8")
-    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", (tmp_path / "page.html").as_uri()]
-    seen = Page(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout, void=VOID - SHAPES)
+    command = [
+        str(BROWSER),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--dump-dom",
+        (tmp_path / "page.html").as_uri(),
+    ]
+    seen = Page(
+        subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout,
+        void=VOID - SHAPES,
+    )
     assert seen.tags == Page(source).tags
     assert seen.text == Page(source).text

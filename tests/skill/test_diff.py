@@ -33,12 +33,22 @@ def test_a_missing_final_newline_is_shown() -> None:
 )
 def test_patch_can_read_it(tmp_path: Path, a: str, b: str) -> None:
     (tmp_path / "a.md").write_bytes(a.encode())
-    subprocess.run(["patch", "--binary", "-s", "a.md"], cwd=tmp_path, input=unified(a, b, "a.md", "a.md").encode(), check=True)
+    subprocess.run(
+        ["patch", "--binary", "-s", "a.md"],
+        cwd=tmp_path,
+        input=unified(a, b, "a.md", "a.md").encode(),
+        check=True,
+    )
     assert (tmp_path / "a.md").read_bytes() == b.encode()
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "skillopt.skill.diff", *arguments], cwd=cwd, capture_output=True, env=_environment())
+    return subprocess.run(
+        [sys.executable, "-m", "skillopt.skill.diff", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        env=_environment(),
+    )
 
 
 def _environment() -> dict[str, str]:
@@ -54,7 +64,11 @@ def test_it_runs_as_a_program(tmp_path: Path) -> None:
     assert different.stdout.decode() == "--- a.md\n+++ b.md\n@@ -1 +1 @@\n-größe\r\n+größer\r\n"
     equal = run("a.md", "a.md", cwd=tmp_path)
     assert (equal.returncode, equal.stdout) == (0, b"")
-    for arguments, word in ((("a.md", "none.md"), b"none.md cannot be read"), (("latin.md", "a.md"), b"byte 3"), (("a.md",), b"usage")):
+    for arguments, word in (
+        (("a.md", "none.md"), b"none.md cannot be read"),
+        (("latin.md", "a.md"), b"byte 3"),
+        (("a.md",), b"usage"),
+    ):
         bad = run(*arguments, cwd=tmp_path)
         assert bad.returncode == 2
         assert word in bad.stderr

@@ -29,7 +29,9 @@ HEAD = "---\nname: demo\ndescription: >\n  folded\n---\n"
         ("", ""),
     ],
 )
-def test_frontmatter_is_what_stands_between_delimiter_lines_at_the_very_start(text: str, frontmatter: str) -> None:
+def test_frontmatter_is_what_stands_between_delimiter_lines_at_the_very_start(
+    text: str, frontmatter: str
+) -> None:
     document = Document(text)
     assert document.frontmatter == frontmatter
     assert document.frontmatter + document.body == text
@@ -37,7 +39,15 @@ def test_frontmatter_is_what_stands_between_delimiter_lines_at_the_very_start(te
 
 
 @pytest.mark.parametrize(
-    ("text", "newline"), [("", "\n"), ("a", "\n"), ("a\nb\n", "\n"), ("a\r\nb\r\n", "\r\n"), ("a\r\nb\nc\n", "\n"), ("a\r\nb\n", "\r\n")]
+    ("text", "newline"),
+    [
+        ("", "\n"),
+        ("a", "\n"),
+        ("a\nb\n", "\n"),
+        ("a\r\nb\r\n", "\r\n"),
+        ("a\r\nb\nc\n", "\n"),
+        ("a\r\nb\n", "\r\n"),
+    ],
 )
 def test_the_newline_is_the_one_most_lines_use(text: str, newline: str) -> None:
     assert Document(text).newline == newline
@@ -76,7 +86,18 @@ def test_protected_are_frontmatter_and_regions_with_their_markers() -> None:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize(
-    "text", ["", "\ufeff", "a", "a\n", HEAD, HEAD + "body", HEAD.rstrip(), "\ufeff" + HEAD + "ü\n\n", "```\nnever closed"]
+    "text",
+    [
+        "",
+        "\ufeff",
+        "a",
+        "a\n",
+        HEAD,
+        HEAD + "body",
+        HEAD.rstrip(),
+        "\ufeff" + HEAD + "ü\n\n",
+        "```\nnever closed",
+    ],
 )
 def test_setting_and_removing_a_region_gives_the_first_text_back(text: str, newline: str) -> None:
     first = Document(text.replace("\n", newline))
@@ -111,7 +132,9 @@ def test_a_region_takes_the_documents_newline() -> None:
     assert text.count("\n") == text.count("\r\n") == 6
 
 
-@pytest.mark.parametrize("content", [f"x {E}", "<!--appendix_start-->", "```\nopen", "~~~\n```", "half \ud800"])
+@pytest.mark.parametrize(
+    "content", [f"x {E}", "<!--appendix_start-->", "```\nopen", "~~~\n```", "half \ud800"]
+)
 def test_text_that_would_break_the_document_is_refused_as_a_region(content: str) -> None:
     assert problem_with(content)
     with pytest.raises(SkillError, match="slow_update"):

@@ -134,7 +134,9 @@ def test_an_edit_changes_exactly_its_place(text: str, edit: Edit, expected: str)
         ("x```\nguarded\n", delete("x"), "protected"),
     ],
 )
-def test_an_edit_that_may_not_happen_ends_in_its_state_and_changes_nothing(text: str, edit: Edit, state: str) -> None:
+def test_an_edit_that_may_not_happen_ends_in_its_state_and_changes_nothing(
+    text: str, edit: Edit, state: str
+) -> None:
     applied = apply([edit], Document(text))
     assert states(applied) == [state]
     assert applied.document.text == text
@@ -157,26 +159,58 @@ TEXT = "one two\nthree four\nfive\n"
         ([delete("two\nthree"), replace("one two", "x")], "one  four\nfive\n", ["applied", "conflict"]),
         ([replace("one", "1"), replace(" two", " 2")], "1 2\nthree four\nfive\n", ["applied", "applied"]),
         # a point strictly inside a span, and one at its edge
-        ([insert("one", "x"), delete("two\nthree")], "one two\nx\nthree four\nfive\n", ["applied", "conflict"]),
+        (
+            [insert("one", "x"), delete("two\nthree")],
+            "one two\nx\nthree four\nfive\n",
+            ["applied", "conflict"],
+        ),
         ([delete("two\nthree"), insert("one", "x")], "one  four\nfive\n", ["applied", "conflict"]),
         ([delete("three four\n"), insert("two", "x")], "one two\nx\nfive\n", ["applied", "applied"]),
         # an anchor that another edit changes
         ([replace("two", "2"), insert("one two", "x")], "one 2\nthree four\nfive\n", ["applied", "conflict"]),
-        ([insert("one two", "x"), replace("two", "2")], "one two\nx\nthree four\nfive\n", ["applied", "conflict"]),
+        (
+            [insert("one two", "x"), replace("two", "2")],
+            "one two\nx\nthree four\nfive\n",
+            ["applied", "conflict"],
+        ),
         ([replace("one", "1"), insert("two", "x")], "1 two\nx\nthree four\nfive\n", ["applied", "applied"]),
         # points at the same place keep patch order
-        ([insert("one", "x"), insert("two", "y")], "one two\nx\ny\nthree four\nfive\n", ["applied", "applied"]),
-        ([insert("two", "y"), insert("one", "x")], "one two\ny\nx\nthree four\nfive\n", ["applied", "applied"]),
-        ([append("y"), insert("five", "x"), append("z")], TEXT + "y\nx\nz\n", ["applied", "applied", "applied"]),
+        (
+            [insert("one", "x"), insert("two", "y")],
+            "one two\nx\ny\nthree four\nfive\n",
+            ["applied", "applied"],
+        ),
+        (
+            [insert("two", "y"), insert("one", "x")],
+            "one two\ny\nx\nthree four\nfive\n",
+            ["applied", "applied"],
+        ),
+        (
+            [append("y"), insert("five", "x"), append("z")],
+            TEXT + "y\nx\nz\n",
+            ["applied", "applied", "applied"],
+        ),
         # inserted text stands on its own lines whatever happens beside it
         ([delete("two\n"), insert("one", "x")], "one \nx\nthree four\nfive\n", ["applied", "applied"]),
         ([replace("five\n", "5"), append("x")], "one two\nthree four\n5\nx\n", ["applied", "applied"]),
         # targets are those of the document before the patch
-        ([replace("one", "five"), replace("five", "six")], "five two\nthree four\nsix\n", ["applied", "applied"]),
+        (
+            [replace("one", "five"), replace("five", "six")],
+            "five two\nthree four\nsix\n",
+            ["applied", "applied"],
+        ),
         ([append("fresh"), replace("fresh", "x")], TEXT + "fresh\n", ["applied", "unmatched"]),
         # exact copies, seen through evidence and line ends
-        ([append("x"), Edit("append", "ignored", "x", {"support_count": 3})], TEXT + "x\n", ["applied", "duplicate"]),
-        ([replace("two\nthree", "x\ny"), replace("two\r\nthree", "x\r\ny")], "one x\ny four\nfive\n", ["applied", "duplicate"]),
+        (
+            [append("x"), Edit("append", "ignored", "x", {"support_count": 3})],
+            TEXT + "x\n",
+            ["applied", "duplicate"],
+        ),
+        (
+            [replace("two\nthree", "x\ny"), replace("two\r\nthree", "x\r\ny")],
+            "one x\ny four\nfive\n",
+            ["applied", "duplicate"],
+        ),
         ([delete("nothing"), delete("nothing")], TEXT, ["unmatched", "duplicate"]),
         # an edit that does not happen stands in nobody's way
         ([replace("one two", S), replace("two", "2")], "one 2\nthree four\nfive\n", ["invalid", "applied"]),
@@ -188,7 +222,10 @@ def test_the_edits_of_a_patch_meet_each_other(edits: list[Edit], expected: str, 
 
 def test_a_span_that_runs_into_a_region_stands_in_nobodys_way() -> None:
     text = f"a b\n{S}\nguidance\n{E}\n"
-    assert run(text, delete(f"b\n{S}\nguid"), replace("b", "c")) == (text.replace("b", "c", 1), ["protected", "applied"])
+    assert run(text, delete(f"b\n{S}\nguid"), replace("b", "c")) == (
+        text.replace("b", "c", 1),
+        ["protected", "applied"],
+    )
 
 
 def test_two_edits_that_would_make_a_fence_line_together_do_not_both_happen() -> None:
@@ -234,7 +271,14 @@ def test_an_unreadable_proposal_becomes_an_invalid_edit_with_the_reason(obj: Any
 
 
 def test_extra_keys_are_kept_as_evidence_and_shown_again() -> None:
-    obj = {"op": "replace", "target": "a", "content": "", "support_count": 2, "source_type": "failure", "rationale": "r"}
+    obj = {
+        "op": "replace",
+        "target": "a",
+        "content": "",
+        "support_count": 2,
+        "source_type": "failure",
+        "rationale": "r",
+    }
     edit = parse_edit(obj, "x")
     assert edit.evidence == {"support_count": 2, "source_type": "failure", "rationale": "r"}
     assert edit.as_json() == obj
@@ -257,7 +301,9 @@ def test_null_fields_an_op_does_not_need_are_fine() -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.timeout(30)
 def test_fifty_edits_on_a_megabyte_are_applied(newline: str) -> None:
-    text = HEAD.replace("\n", newline) + "".join(f"- rule {i:05} about größe 日本 and other things{newline}" for i in range(22_000))
+    text = HEAD.replace("\n", newline) + "".join(
+        f"- rule {i:05} about größe 日本 and other things{newline}" for i in range(22_000)
+    )
     assert len(text.encode()) > 1_000_000
     document = Document(text)
     patch = [replace(f"rule {i * 400:05}", f"RULE {i * 400:05}") for i in range(25)]

@@ -28,7 +28,12 @@ def folder(tmp_path: Path) -> Path:
 def test_a_skill_is_a_folder_or_its_file(folder: Path) -> None:
     for path in (folder, str(folder), folder / "SKILL.md"):
         skill = load_skill(path)
-        assert (skill.name, skill.document.text, skill.folder, skill.seedless) == ("demo", TEXT, folder, False)
+        assert (skill.name, skill.document.text, skill.folder, skill.seedless) == (
+            "demo",
+            TEXT,
+            folder,
+            False,
+        )
         assert skill.path == folder / "SKILL.md"
 
 
@@ -64,7 +69,9 @@ def test_an_empty_file_is_a_seedless_start(tmp_path: Path, data: bytes) -> None:
         ("broken.md", b"a\n<!-- APPENDIX_END -->\n", "broken.md: Line 2: <!-- APPENDIX_END -->"),
     ],
 )
-def test_a_file_that_is_no_skill_is_refused_with_what_to_do(tmp_path: Path, name: str, data: bytes | None, message: str) -> None:
+def test_a_file_that_is_no_skill_is_refused_with_what_to_do(
+    tmp_path: Path, name: str, data: bytes | None, message: str
+) -> None:
     if data is not None:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(SkillError, match=message):
@@ -127,7 +134,9 @@ def test_a_copy_follows_no_link_out_of_the_skill(folder: Path, tmp_path: Path) -
     assert not any("secret" in path.name for path in out.rglob("*"))
 
 
-def test_a_copy_that_breaks_a_rule_the_skill_keeps_is_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+def test_a_copy_that_breaks_a_rule_the_skill_keeps_is_refused_before_anything_is_written(
+    folder: Path, tmp_path: Path
+) -> None:
     with pytest.raises(SkillError, match="no frontmatter"):
         copy_skill(load_skill(folder), "x", tmp_path / "out")
     assert not (tmp_path / "out").exists()

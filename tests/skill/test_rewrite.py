@@ -10,7 +10,11 @@ from skillopt.skill.document import Document
 from skillopt.skill.rewrite import rewritten
 
 HEAD = "---\nname: dates\ndescription: House dates\n---\n"
-OLD = Document(HEAD + "# Dates\n\n- one\n").with_region("appendix", "- remember").with_region("slow_update", "guidance")
+OLD = (
+    Document(HEAD + "# Dates\n\n- one\n")
+    .with_region("appendix", "- remember")
+    .with_region("slow_update", "guidance")
+)
 
 
 def test_frontmatter_and_regions_of_the_old_document_are_put_back():
@@ -91,7 +95,12 @@ def test_a_break_between_two_rules_is_no_frontmatter_and_no_text_is_lost():
 )
 def test_a_rewrite_that_says_the_same_is_the_same_document(text):
     old = Document(text)
-    for said in (text, old.rendered if not old.layout.regions else text, text.replace("\r\n", "\n"), f"\n{text}\n"):
+    for said in (
+        text,
+        old.rendered if not old.layout.regions else text,
+        text.replace("\r\n", "\n"),
+        f"\n{text}\n",
+    ):
         new, problem = rewritten(old, said)
         assert problem == "" and new is not None and new.text == text
 
@@ -127,7 +136,9 @@ BODIES = st.text(alphabet=st.sampled_from("ab-#` \n<!>~\ufeff\r"), max_size=60)
 
 
 @given(BODIES, BODIES, st.booleans(), st.booleans(), st.sampled_from(["\n", "\r\n"]))
-def test_whatever_is_written_the_protected_parts_are_the_same_and_the_digest_tells(old, new, head, regions, newline):
+def test_whatever_is_written_the_protected_parts_are_the_same_and_the_digest_tells(
+    old, new, head, regions, newline
+):
     try:
         document = Document((HEAD if head else "") + old)
         if regions:

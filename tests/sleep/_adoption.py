@@ -10,13 +10,22 @@ from pathlib import Path
 from skillopt.sleep.adopt import Desk
 from skillopt.sleep.proposal import Cost, Draft, Evidence, Judgement, Pair, Proposal, Step, Store
 
-SKILL = "---\nname: notes\ndescription: Writes release notes. Use it for releases.\n---\n# Notes\n\n- Be short.\n- Name the version.\n"
+SKILL = (
+    "---\nname: notes\ndescription: Writes release notes. Use it for releases.\n---\n# Notes\n\n- Be"
+    " short.\n- Name the version.\n"
+)
 MEMORY = "# House rules\n\nUse tabs.\n\n\n\n```\nno   touching\n\n\n```\n"
 FIRST = SKILL.replace("- Be short.\n", "- Be short: three lines at most.\n")
 SECOND = FIRST + "- Close with the date.\n"
 THIRD = SECOND + "- Never list\n  internal changes.\n"
 JUDGED = Judgement(
-    action="accept", verified=True, why="better on the held-out tasks", before=0.25, after=0.75, metric="hard", policy="strict"
+    action="accept",
+    verified=True,
+    why="better on the held-out tasks",
+    before=0.25,
+    after=0.75,
+    metric="hard",
+    policy="strict",
 )
 
 
@@ -57,25 +66,50 @@ class World:
     def roots(self) -> tuple[Path, ...]:
         return (self.skills, self.project)
 
-    def desk(self, *, hook: Callable[[str], None] = lambda step: None, patience: float = 0.0, roots: Sequence[Path] | None = None) -> Desk:
-        return Desk(store=self.store, roots=tuple(roots or self.roots), now=self.clock, patience=patience, hook=hook)
+    def desk(
+        self,
+        *,
+        hook: Callable[[str], None] = lambda step: None,
+        patience: float = 0.0,
+        roots: Sequence[Path] | None = None,
+    ) -> Desk:
+        return Desk(
+            store=self.store, roots=tuple(roots or self.roots), now=self.clock, patience=patience, hook=hook
+        )
 
-    def skill_draft(self, *texts: str, name: str = "notes", path: Path | None = None, before: str | None = SKILL) -> Draft:
+    def skill_draft(
+        self, *texts: str, name: str = "notes", path: Path | None = None, before: str | None = SKILL
+    ) -> Draft:
         steps = [
             Step(
-                text=text, evidence=Evidence(edit={"op": "replace", "rationale": f"reason {number}"}, place=f"e1/s{number}", tasks=("t1",))
+                text=text,
+                evidence=Evidence(
+                    edit={"op": "replace", "rationale": f"reason {number}"},
+                    place=f"e1/s{number}",
+                    tasks=("t1",),
+                ),
             )
             for number, text in enumerate(texts or (FIRST, SECOND, THIRD), 1)
         ]
-        pairs = (Pair(task="t7", title="Notes for 1.2", before=0.0, after=1.0), Pair(task="t8", before=1.0, after=1.0))
+        pairs = (
+            Pair(task="t7", title="Notes for 1.2", before=0.0, after=1.0),
+            Pair(task="t8", before=1.0, after=1.0),
+        )
         judged = JUDGED.model_copy(update={"pairs": pairs})
-        return Draft(name=name, kind="skill", path=path or self.skill, before=before, steps=steps, judgement=judged)
+        return Draft(
+            name=name, kind="skill", path=path or self.skill, before=before, steps=steps, judgement=judged
+        )
 
-    def memory_draft(self, *inner: str, name: str = "CLAUDE.md", path: Path | None = None, before: str | None = MEMORY) -> Draft:
+    def memory_draft(
+        self, *inner: str, name: str = "CLAUDE.md", path: Path | None = None, before: str | None = MEMORY
+    ) -> Draft:
         steps = [
-            Step(text=text, evidence=Evidence(why=f"asked {number} times")) for number, text in enumerate(inner or ("- Run make.",), 1)
+            Step(text=text, evidence=Evidence(why=f"asked {number} times"))
+            for number, text in enumerate(inner or ("- Run make.",), 1)
         ]
-        return Draft(name=name, kind="memory", path=path or self.memory, before=before, steps=steps, judgement=JUDGED)
+        return Draft(
+            name=name, kind="memory", path=path or self.memory, before=before, steps=steps, judgement=JUDGED
+        )
 
     def stage(self, *drafts: Draft, roots: Sequence[Path] | None = None) -> Proposal:
         return self.store.stage(

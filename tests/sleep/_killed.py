@@ -1,6 +1,8 @@
-"""Kills adoptions with SIGKILL at every step and at every call that touches a file, and tells what was found afterwards, as JSON lines.
+"""Kills adoptions with SIGKILL at every step and at every call that touches a file, and tells what was found
+afterwards, as JSON lines.
 
-Run with a folder and `hook` or `call`. A child does the adoption; the parent looks at what it left, as the next command would.
+Run with a folder and `hook` or `call`. A child does the adoption; the parent looks at what it left, as the
+next command would.
 """
 
 from __future__ import annotations
@@ -51,11 +53,15 @@ def act(world: World, action: str, number: int, how: str) -> None:
 def look(world: World) -> dict[str, str]:
     paths = {"notes": world.skill, "CLAUDE.md": world.memory}
     data = {name: path.read_bytes() for name, path in paths.items()}
-    return {name: "old" if data[name] == OLD[name] else "new" if data[name] == NEW[name] else "mixed" for name in data}
+    return {
+        name: "old" if data[name] == OLD[name] else "new" if data[name] == NEW[name] else "mixed"
+        for name in data
+    }
 
 
 def main(folder: Path, how: str) -> None:
-    # What a process wrote outlives it without this; only a power cut asks for more, and it would take most of the time.
+    # What a process wrote outlives it without this; only a power cut asks for more, and it would take most of
+    # the time.
     os.fsync = lambda descriptor: None
     for action in ("adopt", "undo"):
         number = 0

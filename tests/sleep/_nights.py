@@ -1,4 +1,6 @@
-"""A person at home: transcripts, a skill, a project, and a scripted model behind loopback that can learn one thing from them."""
+"""A person at home: transcripts, a skill, a project, and a scripted model behind loopback that can learn one
+thing from them.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,29 @@ from sleep._sessions import BAD, GOOD, SUBJECTS
 NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)
 RULE = "- Close every brief with a section called Key Risks."
 HARM = "- Answer every request with the word no."
-SKILL = "---\nname: brief-writer\ndescription: Writes briefs. Use it for briefs.\n---\n# Briefs\n\n- Be short.\n"
+SKILL = (
+    "---\nname: brief-writer\ndescription: Writes briefs. Use it for briefs.\n---\n# Briefs\n\n- Be short.\n"
+)
 LEARNT = SKILL + RULE + "\n"
 REPLY = {"batch_size": 1, "failure_summary": []}
 
 
 def scripted(*rules: str, hard: Sequence[str] = SUBJECTS) -> Callable[[Call], str]:
-    """A simulated model: on hard subjects it writes the section only when the skill says so; asked, it proposes these rules."""
+    """A simulated model: on hard subjects it writes the section only when the skill says so; asked, it
+    proposes these rules.
+    """
 
     def answer(call: Call) -> str:
         place = call.place or ""
         if place.startswith("mine/"):
             return json.dumps({"title": "Briefs", "self_contained": True})
         if not place.startswith("rollout/"):
-            edits = [{"op": "append", "content": rule, "rationale": "the section was missed"} for rule in rules]
-            return json.dumps({**REPLY, "patch": {"reasoning": "", "edits": edits if "analyst_failure" in place else []}})
+            edits = [
+                {"op": "append", "content": rule, "rationale": "the section was missed"} for rule in rules
+            ]
+            return json.dumps(
+                {**REPLY, "patch": {"reasoning": "", "edits": edits if "analyst_failure" in place else []}}
+            )
         if HARM in call.text:
             return "no"
         return GOOD if RULE in call.text or not any(subject in call.text for subject in hard) else BAD
@@ -54,8 +64,12 @@ class Person:
     def skill(self) -> Path:
         return self.project / ".claude" / "skills" / "brief-writer" / "SKILL.md"
 
-    def write(self, *, sessions: int = 20, skill: bool = True, skills: tuple[str, ...] = ("brief-writer",)) -> Person:
-        """Put everything down: each session asks for a brief, and has to ask for the section that was forgotten."""
+    def write(
+        self, *, sessions: int = 20, skill: bool = True, skills: tuple[str, ...] = ("brief-writer",)
+    ) -> Person:
+        """Put everything down: each session asks for a brief, and has to ask for the section that was
+        forgotten.
+        """
         self.project.mkdir(parents=True)
         if skill:
             self.skill.parent.mkdir(parents=True)
@@ -74,8 +88,16 @@ class Person:
             for turn, text in enumerate(said):
                 role = "assistant" if turn % 2 else "user"
                 at = self.now - timedelta(hours=60 - 2 * number, minutes=-turn)
-                row = {"session": f"s{number}", "project": str(self.project), "role": role, "text": text, "time": at.isoformat()}
-                rows.append(json.dumps(row | ({"skills": list(skills)} if role == "assistant" else {})) + "\n")
+                row = {
+                    "session": f"s{number}",
+                    "project": str(self.project),
+                    "role": role,
+                    "text": text,
+                    "time": at.isoformat(),
+                }
+                rows.append(
+                    json.dumps(row | ({"skills": list(skills)} if role == "assistant" else {})) + "\n"
+                )
         return rows
 
     def around(self, **settings: object) -> Around:

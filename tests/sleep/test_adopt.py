@@ -31,8 +31,16 @@ def test_adopt_changes_exactly_the_staged_bytes_and_undo_restores_them_exactly(w
     before = world.files()
     proposal = world.stage()
     done = world.desk().adopt()
-    assert (done.proposal, done.changes, done.written) == (proposal.id, (1, 2, 3, 4), (world.skill, world.memory))
-    assert world.files() == {**before, ".claude/skills/notes/SKILL.md": THIRD.encode(), "project/CLAUDE.md": REMEMBERED}
+    assert (done.proposal, done.changes, done.written) == (
+        proposal.id,
+        (1, 2, 3, 4),
+        (world.skill, world.memory),
+    )
+    assert world.files() == {
+        **before,
+        ".claude/skills/notes/SKILL.md": THIRD.encode(),
+        "project/CLAUDE.md": REMEMBERED,
+    }
     assert world.desk().undo().changes == (1, 2, 3, 4)
     assert world.files() == before
 
@@ -40,7 +48,9 @@ def test_adopt_changes_exactly_the_staged_bytes_and_undo_restores_them_exactly(w
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("head", ["", "\ufeff"])
 @pytest.mark.parametrize("tail", ["", "\n"])
-def test_newlines_byte_order_mark_and_a_missing_last_newline_stay(world: World, newline: str, head: str, tail: str) -> None:
+def test_newlines_byte_order_mark_and_a_missing_last_newline_stay(
+    world: World, newline: str, head: str, tail: str
+) -> None:
     texts = [head + (text.rstrip("\n") + tail).replace("\n", newline) for text in (SKILL, FIRST, THIRD)]
     memory = head + (MEMORY.rstrip("\n") + tail).replace("\n", newline)
     world.skill.write_bytes(texts[0].encode())
@@ -58,7 +68,10 @@ def test_newlines_byte_order_mark_and_a_missing_last_newline_stay(world: World, 
 def test_the_mode_of_a_file_stays_and_a_new_one_follows_the_umask(world: World) -> None:
     world.skill.chmod(0o640)
     fresh = world.skills / "fresh" / "SKILL.md"
-    world.stage(world.skill_draft(), world.skill_draft(SKILL.replace(": notes", ": fresh"), name="fresh", path=fresh, before=None))
+    world.stage(
+        world.skill_draft(),
+        world.skill_draft(SKILL.replace(": notes", ": fresh"), name="fresh", path=fresh, before=None),
+    )
     world.desk().adopt()
     assert stat.S_IMODE(world.skill.stat().st_mode) == 0o640
     (world.home / "plain").write_text("x")
@@ -75,7 +88,11 @@ def test_a_new_skill_is_made_with_its_folders_and_undo_takes_all_of_them_away(wo
     assert deep.read_text() == SKILL.replace(": notes", ": fresh")
     world.desk().undo()
     ours = (world.home / "state", world.home / "config")
-    assert [path for path in sorted(world.home.rglob("*")) if not any(path == one or one in path.parents for one in ours)] == before
+    assert [
+        path
+        for path in sorted(world.home.rglob("*"))
+        if not any(path == one or one in path.parents for one in ours)
+    ] == before
 
 
 def test_a_folder_in_which_somebody_put_something_stays(world: World) -> None:
@@ -133,8 +150,13 @@ def test_an_edit_that_stands_inside_another_does_not_go_alone(world: World) -> N
     world.desk().adopt(edits=[2])
 
 
-@pytest.mark.parametrize(("edits", "complaint"), [([9], "has no edit 9; it has 1, 2, 3, 4"), ([1], "adopted already"), ([2], "discarded")])
-def test_an_edit_that_cannot_be_adopted_is_named_and_nothing_happens(world: World, edits: list[int], complaint: str) -> None:
+@pytest.mark.parametrize(
+    ("edits", "complaint"),
+    [([9], "has no edit 9; it has 1, 2, 3, 4"), ([1], "adopted already"), ([2], "discarded")],
+)
+def test_an_edit_that_cannot_be_adopted_is_named_and_nothing_happens(
+    world: World, edits: list[int], complaint: str
+) -> None:
     world.stage()
     world.desk().adopt(edits=[1])
     world.desk().discard(edits=[2])
@@ -186,11 +208,19 @@ def test_without_any_proposal_the_person_is_told_how_to_get_one(world: World) ->
 def test_the_diff_shows_exactly_what_adopting_would_do(world: World) -> None:
     proposal = world.stage()
     whole = world.desk().diff()
-    assert "+- Be short: three lines at most.\n" in whole and "+- Run make.\n" in whole and "-- Be short.\n" in whole
+    assert (
+        "+- Be short: three lines at most.\n" in whole
+        and "+- Run make.\n" in whole
+        and "-- Be short.\n" in whole
+    )
     one = world.desk().diff(edits=[2])
-    assert [line for line in one.split("\n") if line[:1] in "+-" and line[:3] not in ("+++", "---", "")] == ["+- Close with the date."]
+    assert [line for line in one.split("\n") if line[:1] in "+-" and line[:3] not in ("+++", "---", "")] == [
+        "+- Close with the date."
+    ]
     world.desk().adopt(edits=[1])
-    assert "three lines" not in "".join(line for line in world.desk().diff().split("\n") if line.startswith("+"))
+    assert "three lines" not in "".join(
+        line for line in world.desk().diff().split("\n") if line.startswith("+")
+    )
     world.desk().adopt()
     assert world.desk().diff(proposal.id) == whole
 
@@ -198,7 +228,9 @@ def test_the_diff_shows_exactly_what_adopting_would_do(world: World) -> None:
 # --- not over somebody's head
 
 
-def test_a_file_that_changed_since_the_proposal_is_not_overwritten_and_neither_is_any_other(world: World) -> None:
+def test_a_file_that_changed_since_the_proposal_is_not_overwritten_and_neither_is_any_other(
+    world: World,
+) -> None:
     world.stage()
     world.memory.write_bytes(MEMORY.encode() + b"mine\n")
     before = world.files()
@@ -209,7 +241,10 @@ def test_a_file_that_changed_since_the_proposal_is_not_overwritten_and_neither_i
 
 
 def test_a_file_that_went_away_or_appeared_since_is_refused(world: World) -> None:
-    world.stage(world.skill_draft(), world.memory_draft(path=world.project / "AGENTS.md", name="AGENTS.md", before=None))
+    world.stage(
+        world.skill_draft(),
+        world.memory_draft(path=world.project / "AGENTS.md", name="AGENTS.md", before=None),
+    )
     (world.project / "AGENTS.md").write_text("mine")
     with pytest.raises(UsageError, match="appeared"):
         world.desk().adopt(targets=["AGENTS.md"])
@@ -239,7 +274,9 @@ def test_every_replaced_text_is_kept_and_no_backup_replaces_another(world: World
     assert done.backups is not None
     kept = {path.name: path.read_bytes() for path in done.backups.iterdir()}
     assert sorted(kept) == [
-        f"{move:03d}-{number}" + name for move in (1, 2, 3, 4) for number, name in ((1, "-SKILL.md"), (2, "-CLAUDE.md"))
+        f"{move:03d}-{number}" + name
+        for move in (1, 2, 3, 4)
+        for number, name in ((1, "-SKILL.md"), (2, "-CLAUDE.md"))
     ]
     assert kept["001-1-SKILL.md"] == SKILL.encode() and kept["002-1-SKILL.md"] == THIRD.encode()
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in done.backups.iterdir())
@@ -270,7 +307,11 @@ def test_a_file_changed_after_the_commit_is_left_out_and_said(world: World) -> N
     assert (done.left_out, done.changes, done.written) == (("CLAUDE.md",), (1, 2, 3), (world.skill,))
     assert (world.skill.read_bytes(), world.memory.read_bytes()) == (THIRD.encode(), b"somebody else's")
     (shown,) = world.desk().status().proposals
-    assert (shown.state, shown.edits[4], [target.disk for target in shown.targets]) == ("partly adopted", "pending", ["new", "other"])
+    assert (shown.state, shown.edits[4], [target.disk for target in shown.targets]) == (
+        "partly adopted",
+        "pending",
+        ["new", "other"],
+    )
     assert [name for name in world.files() if "tmp" in name] == []
 
 
@@ -392,11 +433,16 @@ except UsageError as error:
 """
 
 
-def test_of_four_nights_in_parallel_one_is_adopted_and_the_others_are_refused_by_their_pin(world: World) -> None:
+def test_of_four_nights_in_parallel_one_is_adopted_and_the_others_are_refused_by_their_pin(
+    world: World,
+) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     argv = [sys.executable, "-c", PARALLEL, str(world.home)]
     running = [
-        subprocess.Popen([*argv, str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True) for number in range(4)
+        subprocess.Popen(
+            [*argv, str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True
+        )
+        for number in range(4)
     ]
     said = [process.communicate(timeout=60) for process in running]
     assert all(not error for _, error in said), said
@@ -415,7 +461,11 @@ def test_of_four_nights_in_parallel_one_is_adopted_and_the_others_are_refused_by
 def test_status_tells_where_everything_stands(world: World) -> None:
     world.stage()
     (shown,) = world.desk().status().proposals
-    assert (shown.state, set(shown.edits.values()), [one.disk for one in shown.targets]) == ("pending", {"pending"}, ["old", "old"])
+    assert (shown.state, set(shown.edits.values()), [one.disk for one in shown.targets]) == (
+        "pending",
+        {"pending"},
+        ["old", "old"],
+    )
     world.desk().adopt(edits=[1])
     (shown,) = world.desk().status().proposals
     assert (shown.state, shown.edits, [one.disk for one in shown.targets]) == (
@@ -468,7 +518,11 @@ def test_decisions_are_kept_for_the_next_night(world: World) -> None:
     assert (told[0].cut, told[0].added) == ("- Be short.\n", "- Be short: three lines at most.\n")
     assert told[2].added == "- Never list\n  internal changes.\n" and told[2].evidence[0].place == "e1/s3"
     world.desk().undo()
-    assert {one.edit: one.decision for one in world.desk().decisions()} == {1: "undone", 4: "undone", 3: "discarded"}
+    assert {one.edit: one.decision for one in world.desk().decisions()} == {
+        1: "undone",
+        4: "undone",
+        3: "discarded",
+    }
     assert world.desk().decisions("/another/project") == ()
     assert told[0].proposal == proposal.id
 

@@ -1,4 +1,6 @@
-"""kill -9 in the middle of an adoption or an undo: each file is the old or the new one, and status knows which."""
+"""kill -9 in the middle of an adoption or an undo: each file is the old or the new one, and status knows
+which.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,15 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and kills
 def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     script = Path(__file__).with_name("_killed.py")
     folder = tmp_path_factory.mktemp("killed")
-    done = subprocess.run([sys.executable, str(script), str(folder), request.param], capture_output=True, text=True, timeout=110)
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder), request.param], capture_output=True, text=True, timeout=110
+    )
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     # begun, two files ready, committed, two files replaced, done; between them some calls that touch the disk
-    assert {row["action"]: row["number"] for row in found} == {"adopt": 7, "undo": 7} or (request.param == "call" and len(found) > 50)
+    assert {row["action"]: row["number"] for row in found} == {"adopt": 7, "undo": 7} or (
+        request.param == "call" and len(found) > 50
+    )
     return found
 
 
@@ -42,12 +48,19 @@ def test_a_file_is_the_old_or_the_new_one_and_never_a_mix(rows: list[dict[str, A
 
 def test_status_knows_which_file_it_is(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        # To an undo, the text with the changes is the old one; a status without an interrupted move speaks of the proposal.
-        swap = {"old": "new", "new": "old"} if row["action"] == "undo" and row["state"] == "interrupted" else {"old": "old", "new": "new"}
+        # To an undo, the text with the changes is the old one; a status without an interrupted move speaks of
+        # the proposal.
+        swap = (
+            {"old": "new", "new": "old"}
+            if row["action"] == "undo" and row["state"] == "interrupted"
+            else {"old": "old", "new": "new"}
+        )
         assert row["status"] == {name: swap[disk] for name, disk in row["disk"].items()}, row
 
 
-def test_recovery_ends_with_all_files_old_or_all_new_and_leaves_nothing_behind(rows: list[dict[str, Any]]) -> None:
+def test_recovery_ends_with_all_files_old_or_all_new_and_leaves_nothing_behind(
+    rows: list[dict[str, Any]],
+) -> None:
     for row in rows:
         assert set(row["after"].values()) == ({"new"} if row["state_after"] == "adopted" else {"old"}), row
         assert row["state_after"] in ("adopted", "pending")

@@ -1,4 +1,6 @@
-"""Checks and rubrics of mined tasks: what may be tried whoever wrote it, what tells good from bad, and what no answer can get around."""
+"""Checks and rubrics of mined tasks: what may be tried whoever wrote it, what tells good from bad, and what
+no answer can get around.
+"""
 
 from __future__ import annotations
 
@@ -81,11 +83,28 @@ def test_what_can_never_be_checked_is_refused_and_never_passes(item: object) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["/etc/passwd", "../../x", "~/victim.txt", "a b", "x;rm", "$(x)", "", "C:\\x", "a/b", "..", "-x", "x\n", "."]
+    "name",
+    [
+        "/etc/passwd",
+        "../../x",
+        "~/victim.txt",
+        "a b",
+        "x;rm",
+        "$(x)",
+        "",
+        "C:\\x",
+        "a/b",
+        "..",
+        "-x",
+        "x\n",
+        ".",
+    ],
 )
 def test_a_tool_is_a_name_and_never_a_path_or_a_command(name: str) -> None:
     assert read_rules([{"op": "tool_called", "arg": name}])[0] == ()
-    assert read_rules([{"op": "tool_called", "arg": "mcp__server.search-2"}])[0] == (ToolCalled("mcp__server.search-2"),)
+    assert read_rules([{"op": "tool_called", "arg": "mcp__server.search-2"}])[0] == (
+        ToolCalled("mcp__server.search-2"),
+    )
 
 
 def test_more_checks_than_one_can_read_are_cut_and_said_so() -> None:
@@ -94,7 +113,13 @@ def test_more_checks_than_one_can_read_are_cut_and_said_so() -> None:
 
 
 def test_a_whole_number_may_come_as_a_float_and_spaces_around_a_text_mean_nothing() -> None:
-    rules, _ = read_rules([{"op": "max_chars", "arg": 1200.0}, {"op": "contains", "arg": " Ship "}, {"op": "contains", "arg": "Ship"}])
+    rules, _ = read_rules(
+        [
+            {"op": "max_chars", "arg": 1200.0},
+            {"op": "contains", "arg": " Ship "},
+            {"op": "contains", "arg": "Ship"},
+        ]
+    )
     assert rules == (MaxChars(1200), Contains("Ship"))
 
 
@@ -105,11 +130,26 @@ async def test_a_pattern_that_backtracks_for_ever_is_ended_and_is_no_score() -> 
     assert time.monotonic() - started < 5
 
 
-@pytest.mark.parametrize("line", ["# " + "# " * 40_000 + "x", "**" * 40_000, "- " * 40_000, "#" * 80_000, " " * 80_000 + "x", "`" * 80_000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# " + "# " * 40_000 + "x",
+        "**" * 40_000,
+        "- " * 40_000,
+        "#" * 80_000,
+        " " * 80_000 + "x",
+        "`" * 80_000,
+    ],
+)
 async def test_a_long_line_takes_time_in_proportion(line: str) -> None:
     checks = [{"op": op, "arg": "Key Risks"} for op in ("contains", "section_present", "section_contains")]
     started = time.process_time()
-    assert await kept([*checks, {"op": "no_refusal"}], f"{line}\n{line}") == [False, False, False, line.strip("# -*`") != ""]
+    assert await kept([*checks, {"op": "no_refusal"}], f"{line}\n{line}") == [
+        False,
+        False,
+        False,
+        line.strip("# -*`") != "",
+    ]
     assert time.process_time() - started < 0.5
 
 
@@ -118,13 +158,20 @@ async def test_a_check_tells_only_if_good_passes_and_bad_fails() -> None:
     good, bad = ["# Risks\nShip it."], ["A long text about everything and nothing.", ""]
     assert await telling([section, short, word], good, bad) == (section, short, word)
     assert await telling([section, short, word], ["# Risks\nNo, and here is why not."], bad) == (section,)
-    assert await telling([section, short], good, [""]) == (section,), "a limit that only the empty answer was tried on holds for all"
+    assert await telling([section, short], good, [""]) == (section,), (
+        "a limit that only the empty answer was tried on holds for all"
+    )
     assert await telling([Pattern("(a+)+$")], [], ["a" * 50 + "!"], timeout=0.3) == ()
 
 
 def trajectory(answer: str, *tools: str) -> Trajectory:
     calls = tuple(ToolCall(id=name, name=name, arguments="{}") for name in tools)
-    return Trajectory(messages=(Message(role="assistant", content=answer, tool_calls=calls),), answer=answer, calls=1, usage=None)
+    return Trajectory(
+        messages=(Message(role="assistant", content=answer, tool_calls=calls),),
+        answer=answer,
+        calls=1,
+        usage=None,
+    )
 
 
 def task(**reference: object) -> Task:
@@ -138,20 +185,35 @@ def judged(*met: bool) -> FunctionModel:
 
 
 async def scored(model: FunctionModel | ScriptedModel, one: Task, answer: str) -> Score:
-    return await MinedScorer().score_with(ModelJudge(model, max_tokens=500, stage="selection"), one, trajectory(answer))
+    return await MinedScorer().score_with(
+        ModelJudge(model, max_tokens=500, stage="selection"), one, trajectory(answer)
+    )
 
 
 async def test_hard_is_all_checks_and_soft_the_share_of_them() -> None:
-    both = task(checks=[{"op": "contains", "arg": "a"}, {"op": "regex", "arg": "b+"}, {"op": "tool_called", "arg": "search"}])
+    both = task(
+        checks=[
+            {"op": "contains", "arg": "a"},
+            {"op": "regex", "arg": "b+"},
+            {"op": "tool_called", "arg": "search"},
+        ]
+    )
     scorer = MinedScorer()
     scorer.check_task(both)
     right = await scorer.score(both, trajectory("abb", "search"))
     claimed = await scorer.score(both, trajectory("abb TOOL_CALL: search"))
     assert (right.hard, right.soft, right.feedback) == (1.0, 1.0, "")
-    assert (claimed.hard, round(claimed.soft, 2), claimed.feedback) == (0.0, 0.67, '1 of 3 checks failed: tool_called "search".')
+    assert (claimed.hard, round(claimed.soft, 2), claimed.feedback) == (
+        0.0,
+        0.67,
+        '1 of 3 checks failed: tool_called "search".',
+    )
 
 
-@pytest.mark.parametrize("reference", [None, "x", {}, {"checks": []}, {"checks": [{"op": "x"}]}, {"checks": "all"}, {"rubric": " - \n"}])
+@pytest.mark.parametrize(
+    "reference",
+    [None, "x", {}, {"checks": []}, {"checks": [{"op": "x"}]}, {"checks": "all"}, {"rubric": " - \n"}],
+)
 def test_a_task_that_cannot_be_measured_is_refused_before_a_call(reference: object) -> None:
     with pytest.raises(TaskError, match="Task 't'"):
         MinedScorer().check_task(Task(id="t", prompt="p", reference=reference))
@@ -164,14 +226,20 @@ def test_a_rubric_is_points_one_a_line() -> None:
     assert len(criteria_of("\n".join(f"- point {number}" for number in range(40)))) == 8
 
 
-async def test_a_rubric_is_judged_in_the_role_of_the_judge_by_a_model_that_sees_the_task_and_not_how_it_is_measured() -> None:
+async def test_a_rubric_is_judged_in_the_role_of_the_judge_by_a_model_that_sees_the_task_and_not_how_it_is_measured() -> (
+    None
+):
     model = judged(True, False)
     score = await scored(model, task(rubric="- It has a verdict.\n- It names risks."), "Yes.")
     assert (score.hard, score.soft, score.feedback) == (0.0, 0.5, "not met: It names risks.")
     (request,) = model.requests
     assert (request.role, request.stage) == ("judge", "selection")
     shown = request.messages[-1].content
-    assert "Write a brief." in shown and "1. It has a verdict.\n2. It names risks." in shown and "<reference>" not in shown
+    assert (
+        "Write a brief." in shown
+        and "1. It has a verdict.\n2. It names risks." in shown
+        and "<reference>" not in shown
+    )
     both = task(rubric="It has a verdict.", checks=[{"op": "contains", "arg": "never there"}])
     half = await scored(judged(True), both, "Yes.")
     assert (half.hard, half.soft) == (0.0, 0.5)
@@ -182,7 +250,12 @@ async def test_what_a_judge_gets_wrong_twice_is_a_fault_of_the_judge_and_never_a
     with pytest.raises(ScoringError) as caught:
         await scored(model, task(rubric="r"), "a")
     assert caught.value.kind == "judge" and len({request.place for request in model.requests}) == 2
-    again = ScriptedModel([Reply(text='{"findings": [', finish="length", usage=None), '{"findings": [{"criterion": 1, "met": true}]}'])
+    again = ScriptedModel(
+        [
+            Reply(text='{"findings": [', finish="length", usage=None),
+            '{"findings": [{"criterion": 1, "met": true}]}',
+        ]
+    )
     assert (await scored(again, task(rubric="r"), "a")).hard == 1.0
 
 
@@ -196,20 +269,27 @@ async def test_a_judge_that_cannot_be_asked_and_one_that_is_not_there_are_no_zer
         await MinedScorer().score(task(rubric="r"), trajectory("a"))
 
 
-@pytest.mark.parametrize("answer", ["", "  \n", "I'm sorry, I can't help with that.", "Sorry, no.", "I must decline."])
+@pytest.mark.parametrize(
+    "answer", ["", "  \n", "I'm sorry, I can't help with that.", "Sorry, no.", "I must decline."]
+)
 async def test_no_answer_is_zero_and_asks_nobody(answer: str) -> None:
     assert (await scored(ScriptedModel([]), task(rubric="r"), answer)).soft == 0.0
 
 
 @given(st.text(max_size=300), st.text(min_size=1, max_size=30))
 async def test_any_answer_can_be_checked(answer: str, arg: str) -> None:
-    rules, _ = read_rules([{"op": op, "arg": arg} for op in ("contains", "not_contains", "section_present", "section_contains")])
+    rules, _ = read_rules(
+        [{"op": op, "arg": arg} for op in ("contains", "not_contains", "section_present", "section_contains")]
+    )
     assert len(await kept_rules(rules, Work(answer=answer), whose="a test")) == len(rules)
 
 
 @pytest.mark.parametrize("seed", ["seed-missing-structure", "seed-verbose"])
 async def test_the_public_seeds_can_be_scored(test_data: Path, seed: str) -> None:
-    rows = [json.loads(line) for line in (test_data / "gbrain" / seed / "benchmark.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (test_data / "gbrain" / seed / "benchmark.jsonl").read_text().splitlines()
+    ]
     scorer = MinedScorer()
     for row in rows:
         one = Task(id=row["task_id"], prompt=row["task"], reference={"checks": row["judge"]["checks"]})

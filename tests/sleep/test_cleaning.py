@@ -1,4 +1,6 @@
-"""Old nights are cleared away when asked: what is decided and over goes, what is open or could be undone stays."""
+"""Old nights are cleared away when asked: what is decided and over goes, what is open or could be undone
+stays.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ async def night(person: Person, *rules: str) -> str:
     async with LoopbackProvider(scripted(*rules)) as provider:
         model = f"compatible:m@{provider.base_url}"
         ended = await run_night(
-            person.around(llm_mine=False, slow_update_nights=0), Roles(target=model, optimizer=model), environ={}, now=clock
+            person.around(llm_mine=False, slow_update_nights=0),
+            Roles(target=model, optimizer=model),
+            environ={},
+            now=clock,
         )
     assert ended.proposal is not None
     return ended.proposal.id

@@ -31,7 +31,9 @@ def test_a_move_is_begun_committed_and_done(world: World, adopted: Path) -> None
     assert [file.target for file in entries[0].files] == ["notes", "CLAUDE.md"]
 
 
-def test_a_line_torn_at_any_byte_never_happened_and_recovery_goes_on_from_there(world: World, adopted: Path) -> None:
+def test_a_line_torn_at_any_byte_never_happened_and_recovery_goes_on_from_there(
+    world: World, adopted: Path
+) -> None:
     whole = adopted.read_bytes()
     ends = [place + 1 for place, byte in enumerate(whole) if byte == 10]
     for cut in range(ends[1], len(whole), 7):
@@ -49,7 +51,9 @@ def test_what_a_torn_line_left_is_gone_when_the_next_one_is_written(world: World
     world.desk().undo()
     assert world.skill.read_bytes() == SKILL.encode()
     assert b"xxx" not in adopted.read_bytes()
-    assert [move.action for move in Journal(adopted, world.store.ids()[0], world.store.key()).standing().moves] == ["adopt", "undo"]
+    assert [
+        move.action for move in Journal(adopted, world.store.ids()[0], world.store.key()).standing().moves
+    ] == ["adopt", "undo"]
 
 
 def test_a_torn_first_line_is_no_move(world: World, adopted: Path) -> None:
@@ -57,7 +61,9 @@ def test_a_torn_first_line_is_no_move(world: World, adopted: Path) -> None:
     assert Journal(adopted, world.store.ids()[0], world.store.key()).standing().moves == ()
 
 
-def test_an_altered_forged_doubled_or_missing_line_is_refused_by_its_number(world: World, adopted: Path) -> None:
+def test_an_altered_forged_doubled_or_missing_line_is_refused_by_its_number(
+    world: World, adopted: Path
+) -> None:
     lines = adopted.read_bytes().splitlines(keepends=True)
     changed = lines[1].replace(b"committed", b"rolled_back")
     for number, bad in (
@@ -111,8 +117,16 @@ def test_what_somebody_edits_after_a_crash_stays_and_the_rest_is_finished(world:
     assert [target.disk for target in world.desk().status().proposals[0].targets] == ["other", "other"]
     (said,) = world.desk().recover()
     assert "CLAUDE.md had been edited meanwhile" in said
-    assert world.desk().status().proposals[0].edits == {1: "adopted", 2: "adopted", 3: "adopted", 4: "pending"}
-    assert (world.skill.read_bytes(), world.memory.read_bytes()) == (THIRD.encode() + b"- mine\n", MEMORY.encode() + b"mine\n")
+    assert world.desk().status().proposals[0].edits == {
+        1: "adopted",
+        2: "adopted",
+        3: "adopted",
+        4: "pending",
+    }
+    assert (world.skill.read_bytes(), world.memory.read_bytes()) == (
+        THIRD.encode() + b"- mine\n",
+        MEMORY.encode() + b"mine\n",
+    )
     assert not [name for name in world.files() if "tmp" in name]
 
 

@@ -1,4 +1,6 @@
-"""A night: a person's sessions become a proposal by way of the one engine, within its allowance, and the same after any stop."""
+"""A night: a person's sessions become a proposal by way of the one engine, within its allowance, and the same
+after any stop.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def person(tmp_path: Path) -> Person:
     return Person(tmp_path / "home").write()
 
 
-async def night(person: Person, provider: LoopbackProvider, watcher: Ear | None = None, **settings: object) -> Ended:
+async def night(
+    person: Person, provider: LoopbackProvider, watcher: Ear | None = None, **settings: object
+) -> Ended:
     model = f"compatible:m@{provider.base_url}"
     roles = Roles(target=model, optimizer=model)
     return await run_night(person.around(**settings), roles, environ={}, now=clock, watcher=watcher)
@@ -71,11 +75,15 @@ class Ear:
 async def test_a_night_ends_in_a_proposal_that_adopt_writes_and_undo_takes_back(person: Person) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
-    assert ended.proposal is not None and person.skill.read_text() == SKILL, "nothing changes before a person adopts"
+    assert ended.proposal is not None and person.skill.read_text() == SKILL, (
+        "nothing changes before a person adopts"
+    )
     (target,) = ended.proposal.targets
     assert (target.name, target.path, target.before) == ("brief-writer", str(person.skill), SKILL)
     assert (target.judgement.before, target.judgement.after, target.judgement.verified) == (0.0, 1.0, True)
-    assert len(target.judgement.pairs) == 8 and all((pair.before, pair.after) == (0.0, 1.0) for pair in target.judgement.pairs)
+    assert len(target.judgement.pairs) == 8 and all(
+        (pair.before, pair.after) == (0.0, 1.0) for pair in target.judgement.pairs
+    )
     ((evidence,),) = [change.evidence for change in target.changes]
     assert evidence.edit["content"] == RULE and evidence.tasks and evidence.sessions
     desk(person).adopt()
@@ -88,7 +96,10 @@ async def test_each_edit_of_a_step_can_be_adopted_alone(person: Person) -> None:
     async with LoopbackProvider(scripted(RULE, "- Use plain words.")) as provider:
         ended = await night(person, provider)
     assert ended.proposal is not None
-    told = [[evidence.edit["content"] for evidence in change.evidence] for change in ended.proposal.targets[0].changes]
+    told = [
+        [evidence.edit["content"] for evidence in change.evidence]
+        for change in ended.proposal.targets[0].changes
+    ]
     assert told == [[RULE], ["- Use plain words."]]
     desk(person).adopt(edits=[2])
     assert person.skill.read_text() == SKILL + "- Use plain words.\n"
@@ -107,14 +118,30 @@ async def test_transcripts_of_every_source_end_in_one_proposal(tmp_path: Path) -
     person.skill.write_text(SKILL)
     for number, (subject, write) in enumerate(zip(SUBJECTS, WRITERS.values(), strict=False)):
         asked = f"Write a brief on whether {subject}."
-        pairs = ((asked, BAD), ('No, you forgot the "Key Risks" section.', GOOD), ("Perfect, thanks", "Gladly."))
+        pairs = (
+            (asked, BAD),
+            ('No, you forgot the "Key Risks" section.', GOOD),
+            ("Perfect, thanks", "Gladly."),
+        )
         write(
-            person.home, Talk(id=f"t{number}", pairs=pairs, tool=None, project=str(person.project), start=NOW - timedelta(hours=9 + number))
+            person.home,
+            Talk(
+                id=f"t{number}",
+                pairs=pairs,
+                tool=None,
+                project=str(person.project),
+                start=NOW - timedelta(hours=9 + number),
+            ),
         )
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider, val_fraction=0.5)
     assert ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
-    sources = {session.partition(":")[0] for group in ended.tonight.groups for task in group.tasks for session in task.sessions}
+    sources = {
+        session.partition(":")[0]
+        for group in ended.tonight.groups
+        for task in group.tasks
+        for session in task.sessions
+    }
     assert len(sources) == len(WRITERS)
 
 
@@ -125,7 +152,9 @@ async def test_a_skill_that_is_not_there_yet_is_made_by_adopting_and_gone_after_
     made = person.project / ".claude" / "skills" / "skillopt-sleep-learned" / "SKILL.md"
     assert ended.proposal is not None and not made.exists()
     desk(person).adopt()
-    assert made.read_text().startswith("---\nname: skillopt-sleep-learned\n") and made.read_text().endswith(RULE + "\n")
+    assert made.read_text().startswith("---\nname: skillopt-sleep-learned\n") and made.read_text().endswith(
+        RULE + "\n"
+    )
     desk(person).undo()
     assert not (person.project / ".claude").exists()
 
@@ -144,13 +173,17 @@ async def test_of_a_memory_file_only_our_block_is_learned_and_changed(tmp_path: 
     async with LoopbackProvider(answer) as provider:
         ended = await night(person, provider, evolve_memory=True)
     assert asked and all("Be kind." in text for text in asked), "it is measured among the person's own notes"
-    assert ended.proposal is not None and [(target.name, target.kind) for target in ended.proposal.targets] == [("CLAUDE.md", "memory")]
+    assert ended.proposal is not None and [
+        (target.name, target.kind) for target in ended.proposal.targets
+    ] == [("CLAUDE.md", "memory")]
     desk(person).adopt()
     written = memory.read_bytes().decode()
     assert written.startswith(house) and RULE in written and written.count("SKILLOPT-SLEEP:LEARNED") == 2
     async with LoopbackProvider(scripted(RULE)) as provider:
         again = await night(person, provider, evolve_memory=True)
-    assert again.proposal is None and again.tonight.groups[0].seed == RULE, "the next night starts from what was adopted"
+    assert again.proposal is None and again.tonight.groups[0].seed == RULE, (
+        "the next night starts from what was adopted"
+    )
     desk(person).undo()
     assert memory.read_bytes() == house.encode()
 
@@ -182,7 +215,9 @@ async def test_the_skills_of_a_night_share_one_allowance(tmp_path: Path) -> None
     assert rich.proposal is not None and len(rich.proposal.targets) == 2
     poor = with_memos(tmp_path / "other", SKILL)
     async with LoopbackProvider(scripted(RULE)) as provider:
-        ended = await night(poor, provider, val_fraction=0.5, options=caps, max_tokens_per_night=int(needed * 0.7))
+        ended = await night(
+            poor, provider, val_fraction=0.5, options=caps, max_tokens_per_night=int(needed * 0.7)
+        )
         used = sum(one.input_tokens + one.output_tokens for one in provider.log)
     assert used <= int(needed * 0.7) and ended.proposal is not None and len(ended.proposal.targets) == 1
 
@@ -193,14 +228,23 @@ async def test_each_skill_the_sessions_used_gets_its_own_verdict(tmp_path: Path)
         ended = await night(person, provider, val_fraction=0.5)
     outcomes = {group.name: group.outcome for group in ended.tonight.groups}
     assert set(outcomes) == {"brief-writer", "memo"} and all(outcomes.values())
-    assert ended.proposal is not None and [target.name for target in ended.proposal.targets] == ["brief-writer"], "memo was perfect already"
+    assert ended.proposal is not None and [target.name for target in ended.proposal.targets] == [
+        "brief-writer"
+    ], "memo was perfect already"
 
 
-async def test_a_harmful_edit_is_proposed_measured_and_rejected_while_its_neighbour_stays(person: Person) -> None:
+async def test_a_harmful_edit_is_proposed_measured_and_rejected_while_its_neighbour_stays(
+    person: Person,
+) -> None:
     ear = Ear()
     async with LoopbackProvider(scripted(RULE, HARM, hard=SUBJECTS[::3])) as provider:
         ended = await night(person, provider, ear)
-    proposed = [edit["edit"]["content"] for event in ear.heard if isinstance(event, Updated) for edit in event.outcomes]
+    proposed = [
+        edit["edit"]["content"]
+        for event in ear.heard
+        if isinstance(event, Updated)
+        for edit in event.outcomes
+    ]
     verdicts = [(event.place, event.action) for event in ear.heard if isinstance(event, Judged)]
     assert HARM in proposed and verdicts == [("e1/s1", "reject"), ("e1/s1/half-1", "accept")]
     assert ended.proposal is not None and ended.proposal.targets[0].text(range(9)) == LEARNT
@@ -214,13 +258,17 @@ async def test_nothing_better_is_nothing_proposed(person: Person) -> None:
 
 
 @pytest.mark.parametrize("events", [1, 3, 8])
-async def test_a_stopped_night_goes_on_with_the_same_command_and_pays_nothing_twice(person: Person, events: int) -> None:
+async def test_a_stopped_night_goes_on_with_the_same_command_and_pays_nothing_twice(
+    person: Person, events: int
+) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         with pytest.raises(Interrupted):
             await night(person, provider, Ear(stop_after=events))
         kept = person.around().home.project(person.project)
         assert kept.load().open == 1
-        (person.home / ".skillopt-sleep" / "sessions" / "late.jsonl").write_text("".join(person.lines(range(3), ())))
+        (person.home / ".skillopt-sleep" / "sessions" / "late.jsonl").write_text(
+            "".join(person.lines(range(3), ()))
+        )
         ended = await night(person, provider)
         sent = Counter((one.place, one.draw) for one in provider.log)
     assert ended.resumed and ended.record.number == 1 and kept.load().open is None
@@ -238,7 +286,9 @@ async def test_an_open_night_about_a_text_that_is_gone_is_left_and_a_new_one_beg
     assert ended.proposal is not None and ended.proposal.targets[0].before == SKILL + "- Be kind.\n"
 
 
-async def test_an_open_night_goes_on_with_a_larger_allowance_and_not_with_other_settings(person: Person) -> None:
+async def test_an_open_night_goes_on_with_a_larger_allowance_and_not_with_other_settings(
+    person: Person,
+) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         for events in (1, 3):
             with pytest.raises(Interrupted):
@@ -265,7 +315,9 @@ async def test_the_allowance_of_a_night_holds(person: Person, allowance: int) ->
         used = sum(one.input_tokens + one.output_tokens for one in provider.log)
     assert 0 < used <= allowance
     assert ended.record.tokens is not None and used <= ended.record.tokens <= allowance
-    assert person.around().home.project(person.project).load().open is None, "the next night is a night of its own"
+    assert person.around().home.project(person.project).load().open is None, (
+        "the next night is a night of its own"
+    )
 
 
 async def test_what_a_poor_night_measured_is_not_paid_again_by_the_next(person: Person) -> None:
@@ -295,10 +347,16 @@ async def test_preferences_and_earlier_decisions_reach_the_optimizer_and_no_one_
     told = f"- The person decided against adding this in brief-writer: {json.dumps(RULE)}"
     analysts = [text for place, text in asked if "analyst" in place]
     assert analysts and all(told in text and "- Never use tables." in text for text in analysts)
-    assert not [text for place, text in asked if place.startswith("rollout/") and ("decided against" in text or "tables" in text)]
+    assert not [
+        text
+        for place, text in asked
+        if place.startswith("rollout/") and ("decided against" in text or "tables" in text)
+    ]
 
 
-async def test_without_a_test_split_nothing_is_claimed_and_with_one_the_claim_is_paired(person: Person) -> None:
+async def test_without_a_test_split_nothing_is_claimed_and_with_one_the_claim_is_paired(
+    person: Person,
+) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
         sealed = await night(person, provider, test_fraction=0.3)
@@ -344,7 +402,9 @@ async def test_a_night_without_sessions_says_that_there_is_nothing_to_learn_from
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
         assert not provider.log
-    assert ended.proposal is None and ended.record.outcome.startswith("nothing to learn from: No task can be replayed")
+    assert ended.proposal is None and ended.record.outcome.startswith(
+        "nothing to learn from: No task can be replayed"
+    )
 
 
 async def test_sessions_written_down_by_way_of_a_link_belong_to_the_project(person: Person) -> None:
@@ -374,7 +434,9 @@ async def test_a_preview_sends_and_writes_nothing_and_names_cost_and_remedy(pers
 
 
 async def test_a_preview_with_a_model_that_lacks_its_key_says_so_and_still_counts(person: Person) -> None:
-    seen = await preview(person.around(), Roles(target="openai:gpt-5.4-mini", optimizer="handoff"), environ={}, now=NOW)
+    seen = await preview(
+        person.around(), Roles(target="openai:gpt-5.4-mini", optimizer="handoff"), environ={}, now=NOW
+    )
     assert "OPENAI_API_KEY" in seen.remedy and seen.tokens.likely > 0 and seen.usd is None
 
 
@@ -391,7 +453,9 @@ async def test_a_night_without_a_key_is_answered_by_hand_in_few_rounds(person: P
             for asked in folder.glob("*/handoff"):
                 answer_all(asked)
     assert len(list(folder.glob("mining-*/handoff/round-*"))) == 1
-    assert len(list(folder.glob("01-brief-writer/handoff/round-*"))) == 4, "baseline, rollout, reflection, gate: a round each"
+    assert len(list(folder.glob("01-brief-writer/handoff/round-*"))) == 4, (
+        "baseline, rollout, reflection, gate: a round each"
+    )
     assert ended is not None
     assert ended.resumed and ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
 
@@ -401,11 +465,22 @@ def answer_all(folder: Path) -> None:
     for one in sorted(folder.glob("round-*")):
         for question in json.loads((one / "questions.json").read_text())["questions"]:
             text = "\n".join(message["content"] for message in question["messages"])
-            call = Call(index=0, attempt=0, api="chat", body={}, place=question["place"], draw=0, text=text, headers={})
+            call = Call(
+                index=0,
+                attempt=0,
+                api="chat",
+                body={},
+                place=question["place"],
+                draw=0,
+                text=text,
+                headers={},
+            )
             (one / question["answer"]).write_text(scripted(RULE)(call))
 
 
-@pytest.mark.parametrize("named", [{"backend": "mock"}, {"model": "world"}, {"target_model": "world:x", "model": "openai:m"}])
+@pytest.mark.parametrize(
+    "named", [{"backend": "mock"}, {"model": "world"}, {"target_model": "world:x", "model": "openai:m"}]
+)
 def test_the_simulated_world_is_no_model_of_a_night(person: Person, named: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="simulated"):
         roles_of(person.around(**named).settings)
@@ -416,7 +491,9 @@ async def test_the_simulated_world_behind_a_harness_is_refused_too(person: Perso
         await run_night(person.around(), Roles(target="chat/world", optimizer="world"), environ={}, now=clock)
 
 
-async def test_earlier_tasks_are_recalled_for_learning_and_never_one_that_was_held_out(tmp_path: Path) -> None:
+async def test_earlier_tasks_are_recalled_for_learning_and_never_one_that_was_held_out(
+    tmp_path: Path,
+) -> None:
     person = Person(tmp_path / "home").write(sessions=12)
     talks = person.home / ".skillopt-sleep" / "sessions" / "talks.jsonl"
     async with LoopbackProvider(scripted(HARM)) as provider:
@@ -450,5 +527,7 @@ async def test_the_gate_reads_every_row_of_the_baseline(person: Person) -> None:
     ear = Ear()
     async with LoopbackProvider(scripted(RULE)) as provider:
         await night(person, provider, ear)
-    (baseline,) = [event for event in ear.heard if isinstance(event, StageClosed) and event.place == "baseline"]
+    (baseline,) = [
+        event for event in ear.heard if isinstance(event, StageClosed) and event.place == "baseline"
+    ]
     assert len(baseline.rows) == 24, "eight tasks are few, so each is drawn three times"

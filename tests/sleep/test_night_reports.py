@@ -1,4 +1,6 @@
-"""Around training: Cursor rules as memory files, a row for every skill, constraints, decisions that come back, few rounds by hand."""
+"""Around training: Cursor rules as memory files, a row for every skill, constraints, decisions that come
+back, few rounds by hand.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ async def test_of_a_cursor_rule_that_always_applies_only_our_block_changes(tmp_p
         ended = await night(person, provider, evolve_memory=True, llm_mine=False)
     assert ended.proposal is not None
     assert [(target.name, target.kind) for target in ended.proposal.targets] == [("b_house.mdc", "memory")]
-    assert asked and all("Be kind." in text and "alwaysApply" not in text for text in asked), "read as Cursor reads it"
+    assert asked and all("Be kind." in text and "alwaysApply" not in text for text in asked), (
+        "read as Cursor reads it"
+    )
     desk(person).adopt()
     written = (folder / "b_house.mdc").read_bytes().decode()
     assert written.startswith(RULES) and RULE in written and (folder / "a_python.mdc").read_text() == SCOPED
@@ -71,7 +75,10 @@ async def test_a_rule_for_certain_files_is_no_memory_file_unless_it_is_named(tmp
     assert (folder / "python.mdc").read_text().startswith(SCOPED)
 
 
-@pytest.mark.parametrize("text", ["", "no frontmatter\n---\nalwaysApply: true\n---\n", "---\nalwaysApply: true\n", "\ufeff---\n---\nx"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "no frontmatter\n---\nalwaysApply: true\n---\n", "---\nalwaysApply: true\n", "\ufeff---\n---\nx"],
+)
 def test_only_what_stands_in_front_is_taken_off(text: str) -> None:
     assert without_frontmatter(text) == ("x" if text.endswith("x") else text)
 
@@ -83,8 +90,20 @@ async def test_every_skill_of_a_night_has_a_row(tmp_path: Path) -> None:
     rows = {row.name: row for row in ended.record.skills}
     assert set(rows) == {"brief-writer", "memo"}
     brief, memo = rows["brief-writer"], rows["memo"]
-    assert (brief.accepted, brief.action, brief.edits, brief.rejected, brief.candidate) == (True, "accept", 1, 1, 1.0)
-    assert (memo.accepted, memo.action, memo.edits, memo.tasks, memo.baseline) == (False, "no change", 0, 10, 1.0)
+    assert (brief.accepted, brief.action, brief.edits, brief.rejected, brief.candidate) == (
+        True,
+        "accept",
+        1,
+        1,
+        1.0,
+    )
+    assert (memo.accepted, memo.action, memo.edits, memo.tasks, memo.baseline) == (
+        False,
+        "no change",
+        0,
+        10,
+        1.0,
+    )
     assert ended.proposal is not None
     assert any(note.startswith("memo: nothing is proposed (") for note in ended.proposal.notes)
     kept = person.around().home.project(person.project).load().nights[-1]
@@ -100,7 +119,13 @@ async def test_several_tries_of_a_task_are_studied_best_against_worst(person: Pe
 
     async with LoopbackProvider(answer) as provider:
         ended = await night(person, provider, ear, dream_rollouts=2, llm_mine=False)
-    contrasted = {task for event in ear.heard if isinstance(event, Reflected) for patch in event.patches for task in patch.contrasted}
+    contrasted = {
+        task
+        for event in ear.heard
+        if isinstance(event, Reflected)
+        for patch in event.patches
+        for task in patch.contrasted
+    }
     batch = {
         row.task
         for event in ear.heard
@@ -116,7 +141,9 @@ async def test_a_change_that_makes_answers_cost_more_than_allowed_is_not_propose
     async with LoopbackProvider(scripted(RULE)) as provider:
         strict = await night(person, provider, ear, max_tokens_increase=0.0, llm_mine=False)
         wide = await night(person, provider, max_tokens_increase=5.0, llm_mine=False)
-    verdicts = {(event.action, event.decided_by, event.candidate) for event in ear.heard if isinstance(event, Judged)}
+    verdicts = {
+        (event.action, event.decided_by, event.candidate) for event in ear.heard if isinstance(event, Judged)
+    }
     assert strict.proposal is None and verdicts == {("reject", "tokens", 1.0)}
     assert "gate.max_tokens_increase" in strict.record.skills[0].why
     assert wide.proposal is not None
@@ -141,23 +168,28 @@ async def test_what_a_person_decides_is_told_to_the_next_nights_optimizer_and_to
 
     def answer(call: Call) -> str:
         asked.append((call.place or "", call.text))
-        # After the first night the rule is not enough any more, so that there is something to study whatever was decided.
-        return BAD if len(asked) > after and (call.place or "").startswith("rollout/") else scripted(RULE)(call)
+        # After the first night the rule is not enough any more, so that there is something to study whatever
+        # was decided.
+        return (
+            BAD if len(asked) > after and (call.place or "").startswith("rollout/") else scripted(RULE)(call)
+        )
 
     after = 10**9
     async with LoopbackProvider(answer) as provider:
         await night(person, provider, llm_mine=False)
         decide(desk(person))
         after = len(asked)
-        person.skill.write_text(person.skill.read_text() + "- Be kind.\n")  # another text: nothing is read from the first night
+        person.skill.write_text(
+            person.skill.read_text() + "- Be kind.\n"
+        )  # another text: nothing is read from the first night
         await night(person, provider, llm_mine=False)
     told = f"- The person {said} this in brief-writer: {json.dumps(RULE)}"
     analysts = [text for place, text in asked[after:] if "/analyst_" in place]
     assert analysts and all(told in text for text in analysts)
     assert not [text for place, text in asked if place.startswith("rollout/") and "The person" in text]
-    assert not [text for place, text in asked[:after] if "The person agreed" in text or "decided against" in text], (
-        "there was nothing to tell yet"
-    )
+    assert not [
+        text for place, text in asked[:after] if "The person agreed" in text or "decided against" in text
+    ], "there was nothing to tell yet"
 
 
 async def test_what_was_decided_in_one_project_is_not_told_in_another(person: Person, tmp_path: Path) -> None:
@@ -178,17 +210,30 @@ def rubric_task(number: int, split: str) -> PinnedTask:
     prompt = f"Write a brief on whether {SUBJECTS[number]}."
     reference = {"checks": [], "rubric": "It has a section called Key Risks."}
     return PinnedTask.model_validate(
-        {"id": f"r{number}", "kind": "briefs", "prompt": prompt, "split": split, "reference": reference, "sessions": ("s:1",)}
+        {
+            "id": f"r{number}",
+            "kind": "briefs",
+            "prompt": prompt,
+            "split": split,
+            "reference": reference,
+            "sessions": ("s:1",),
+        }
     )
 
 
-async def test_nine_rubric_tasks_by_hand_take_few_rounds(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_nine_rubric_tasks_by_hand_take_few_rounds(
+    person: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The public system took 22 rounds for nine such tasks, a judge's question after each answer."""
     around = person.around(llm_mine=False)
     roles = Roles(target="handoff", optimizer="handoff")
     home = around.home.project(person.project)
     tasks = tuple(rubric_task(number, "val" if number % 3 == 0 else "train") for number in range(9))
-    pin(around, roles, Group(name="brief-writer", path=str(person.skill), before=SKILL, seed=SKILL, tasks=tasks))
+    pin(
+        around,
+        roles,
+        Group(name="brief-writer", path=str(person.skill), before=SKILL, seed=SKILL, tasks=tasks),
+    )
     rounds, questions, ended = 0, 0, None
     for _ in range(22):
         try:
@@ -197,11 +242,21 @@ async def test_nine_rubric_tasks_by_hand_take_few_rounds(person: Person, capsys:
         except AnswersWanted:
             rounds += 1
             questions += answered(home.night(1))
-    assert ended is not None and ended.resumed and ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
+    assert (
+        ended is not None
+        and ended.resumed
+        and ended.proposal is not None
+        and ended.proposal.targets[0].text({1}) == LEARNT
+    )
     rows = [
-        row for event in read_events(home.night(1) / "01-brief-writer" / EVENTS) if isinstance(event, StageClosed) for row in event.rows
+        row
+        for event in read_events(home.night(1) / "01-brief-writer" / EVENTS)
+        if isinstance(event, StageClosed)
+        for row in event.rows
     ]
-    assert rows and {(row.tokens, row.seconds) for row in rows} == {(None, None)}, "who answers by hand reports neither"
+    assert rows and {(row.tokens, row.seconds) for row in rows} == {(None, None)}, (
+        "who answers by hand reports neither"
+    )
     with capsys.disabled():
         print(f"\n9 rubric tasks by hand: {rounds} rounds, {questions} questions")
     assert rounds <= 7, "baseline, its judging, rollout, its judging, reflection, gate, its judging"
@@ -212,13 +267,23 @@ def pin(around: Around, roles: Roles, group: Group) -> None:
     settings = allowance(around.settings, roles)
     home = Home.of(settings, around.homes.home).project(around.project)
     with home.alone():
-        night_ = Tonight(number=1, started=NOW, sessions=9, next_since=None, terms=terms_of(settings, roles), advice="", groups=(group,))
+        night_ = Tonight(
+            number=1,
+            started=NOW,
+            sessions=9,
+            next_since=None,
+            terms=terms_of(settings, roles),
+            advice="",
+            groups=(group,),
+        )
         save(night_, home.night(1))
         home.save(ProjectState(project=str(around.project), night=1, open=1))
 
 
 def answered(folder: Path) -> int:
-    """Answer every open question as the scripted model would, judging by the section that is there or not; how many there were."""
+    """Answer every open question as the scripted model would, judging by the section that is there or not;
+    how many there were.
+    """
     count = 0
     for one in sorted(folder.glob("*/handoff/round-*")):
         for question in json.loads((one / "questions.json").read_text())["questions"]:
@@ -226,7 +291,16 @@ def answered(folder: Path) -> int:
             if target.exists():
                 continue
             text = "\n".join(message["content"] for message in question["messages"])
-            call = Call(index=0, attempt=0, api="chat", body={}, place=question["place"], draw=0, text=text, headers={})
+            call = Call(
+                index=0,
+                attempt=0,
+                api="chat",
+                body={},
+                place=question["place"],
+                draw=0,
+                text=text,
+                headers={},
+            )
             said = scripted(RULE)(call)
             if question["role"] == "judge":
                 met = "## Key Risks" in text.partition("<work>")[2]

@@ -20,15 +20,73 @@ PUBLIC = {
         "cursor_home": "~/.cursor",
         "vscode_workspace_storage": "",
     },
-    **{"copilot_cli_session_store": "", "opencode_db": "", "transcript_source": "claude", "projects": "invoked", "invoked_project": ""},
-    **{"lookback_hours": 72, "max_tasks_per_night": 40, "max_tokens_per_night": 400000, "holdout_fraction": 0.34, "val_fraction": 0.34},
-    **{"test_fraction": 0.0, "model": "", "optimizer_backend": "", "optimizer_model": "", "target_backend": "", "target_model": ""},
-    **{"azure_endpoint": "", "gate_mode": "on", "codex_path": "", "pi_path": "", "cursor_path": "", "opencode_path": ""},
-    **{"opencode_tool_replay": False, "edit_budget": 4, "preferences": "", "gate_metric": "mixed", "gate_mixed_weight": 0.5},
-    **{"gate_no_regression": False, "replay_mode": "mock", "dream_rollouts": 1, "dream_factor": 0, "recall_k": 0, "evolve_memory": True},
-    **{"evolve_skill": True, "llm_mine": True, "target_skill_path": "", "skill_roots": [], "target_task_filter": True, "progress": False},
-    **{"evidence_log": True, "evidence_max_chars": 4000, "multi_skill_fanout": None, "multi_skill_report": False, "auto_adopt": False},
-    **{"managed_skill_name": "skillopt-sleep-learned", "redact_secrets": True, "seed": 42, "state_dir": "", "max_sessions_per_night": 0},
+    **{
+        "copilot_cli_session_store": "",
+        "opencode_db": "",
+        "transcript_source": "claude",
+        "projects": "invoked",
+        "invoked_project": "",
+    },
+    **{
+        "lookback_hours": 72,
+        "max_tasks_per_night": 40,
+        "max_tokens_per_night": 400000,
+        "holdout_fraction": 0.34,
+        "val_fraction": 0.34,
+    },
+    **{
+        "test_fraction": 0.0,
+        "model": "",
+        "optimizer_backend": "",
+        "optimizer_model": "",
+        "target_backend": "",
+        "target_model": "",
+    },
+    **{
+        "azure_endpoint": "",
+        "gate_mode": "on",
+        "codex_path": "",
+        "pi_path": "",
+        "cursor_path": "",
+        "opencode_path": "",
+    },
+    **{
+        "opencode_tool_replay": False,
+        "edit_budget": 4,
+        "preferences": "",
+        "gate_metric": "mixed",
+        "gate_mixed_weight": 0.5,
+    },
+    **{
+        "gate_no_regression": False,
+        "replay_mode": "mock",
+        "dream_rollouts": 1,
+        "dream_factor": 0,
+        "recall_k": 0,
+        "evolve_memory": True,
+    },
+    **{
+        "evolve_skill": True,
+        "llm_mine": True,
+        "target_skill_path": "",
+        "skill_roots": [],
+        "target_task_filter": True,
+        "progress": False,
+    },
+    **{
+        "evidence_log": True,
+        "evidence_max_chars": 4000,
+        "multi_skill_fanout": None,
+        "multi_skill_report": False,
+        "auto_adopt": False,
+    },
+    **{
+        "managed_skill_name": "skillopt-sleep-learned",
+        "redact_secrets": True,
+        "seed": 42,
+        "state_dir": "",
+        "max_sessions_per_night": 0,
+    },
 }
 """A file that holds the public defaults; the public default backend is simulated and no model of a night."""
 
@@ -112,11 +170,21 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
         ({"backend": "claude"}, "claude-cli:sonnet", "claude-cli:sonnet"),
         ({"backend": "azure_openai", "model": "gpt-5.5"}, "azure:gpt-5.5", "azure:gpt-5.5"),
         ({"backend": "session"}, "handoff", "handoff"),
-        ({"target_backend": "codex", "optimizer_backend": "anthropic", "optimizer_model": "m"}, "codex-cli", "anthropic:m"),
-        ({"model": "openai:a", "target_model": "claude_code/anthropic:b"}, "claude_code/anthropic:b", "openai:a"),
+        (
+            {"target_backend": "codex", "optimizer_backend": "anthropic", "optimizer_model": "m"},
+            "codex-cli",
+            "anthropic:m",
+        ),
+        (
+            {"model": "openai:a", "target_model": "claude_code/anthropic:b"},
+            "claude_code/anthropic:b",
+            "openai:a",
+        ),
     ],
 )
-def test_models_are_named_as_strings_or_in_the_public_words(keys: dict[str, str], target: str, optimizer: str) -> None:
+def test_models_are_named_as_strings_or_in_the_public_words(
+    keys: dict[str, str], target: str, optimizer: str
+) -> None:
     roles = roles_of(SleepSettings(**keys))  # type: ignore[arg-type]
     assert roles is not None and (roles.target, roles.optimizer) == (target, optimizer)
 

@@ -1,4 +1,6 @@
-"""Which skills a night works on: what could not be proposed in the end is found out before anything is paid, and never twice."""
+"""Which skills a night works on: what could not be proposed in the end is found out before anything is paid,
+and never twice.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Place:
 
     def aims(self, wanted: list[MinedTask], **keys: object) -> tuple[list[Aim], list[str]]:
         settings = SleepSettings.model_validate(keys)
-        return aims(wanted, settings, ground(settings, self.project, self.home, self.home / ".skillopt-sleep"))
+        return aims(
+            wanted, settings, ground(settings, self.project, self.home, self.home / ".skillopt-sleep")
+        )
 
 
 @pytest.fixture
@@ -81,7 +85,10 @@ def test_a_memory_file_that_could_not_hold_our_block_is_named(place: Place) -> N
         place.aims(tasks(4), evolve_memory=True)
 
 
-@pytest.mark.parametrize(("path", "why"), [("My Notes/SKILL.md", "agents would refuse"), ("setup.py", "is not the name of a skill file")])
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("My Notes/SKILL.md", "agents would refuse"), ("setup.py", "is not the name of a skill file")],
+)
 def test_a_file_that_may_not_become_a_skill_is_refused(place: Place, path: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         place.aims(tasks(4), target_skill_path=str(place.project / path))
@@ -123,11 +130,15 @@ def test_what_agents_share_over_links_is_written_where_it_lies(place: Place) -> 
 
 
 @pytest.mark.parametrize("keys", [{"skill_roots": ["{home}"]}, {"target_skill_path": "{home}/notes.md"}])
-async def test_a_root_that_holds_the_proposals_is_refused_before_anything_is_paid(tmp_path: Path, keys: dict[str, str | list[str]]) -> None:
+async def test_a_root_that_holds_the_proposals_is_refused_before_anything_is_paid(
+    tmp_path: Path, keys: dict[str, str | list[str]]
+) -> None:
     person = Person(tmp_path.resolve() / "home").write()
     around = person.around(**json.loads(json.dumps(keys).replace("{home}", str(person.home))))
     async with LoopbackProvider(scripted(RULE)) as provider:
-        roles = Roles(target=f"compatible:m@{provider.base_url}", optimizer=f"compatible:m@{provider.base_url}")
+        roles = Roles(
+            target=f"compatible:m@{provider.base_url}", optimizer=f"compatible:m@{provider.base_url}"
+        )
         with pytest.raises(UsageError, match="a folder that adoption may write to"):
             await run_night(around, roles, environ={}, now=clock)
         with pytest.raises(UsageError, match="a folder that adoption may write to"):
@@ -135,7 +146,9 @@ async def test_a_root_that_holds_the_proposals_is_refused_before_anything_is_pai
     assert not provider.log and around.home.project(around.project).load().open is None
 
 
-async def test_a_rule_that_would_break_out_of_our_block_ends_the_night_without_a_proposal(tmp_path: Path) -> None:
+async def test_a_rule_that_would_break_out_of_our_block_ends_the_night_without_a_proposal(
+    tmp_path: Path,
+) -> None:
     person = Person(tmp_path / "home").write(sessions=8, skill=False, skills=())
     memory = person.project / "CLAUDE.md"
     memory.write_text("# Mine\n")
@@ -146,9 +159,15 @@ async def test_a_rule_that_would_break_out_of_our_block_ends_the_night_without_a
 
     around = person.around(evolve_memory=True, options={"evaluation.repeats": 1})
     async with LoopbackProvider(once) as provider:
-        roles = Roles(target=f"compatible:m@{provider.base_url}", optimizer=f"compatible:m@{provider.base_url}")
+        roles = Roles(
+            target=f"compatible:m@{provider.base_url}", optimizer=f"compatible:m@{provider.base_url}"
+        )
         ended = await run_night(around, roles, environ={}, now=clock)
     (row,) = ended.record.skills
-    assert (row.action, row.accepted, row.rejected) == ("refused", False, 1) and "marker of our block" in row.why
+    assert (row.action, row.accepted, row.rejected) == (
+        "refused",
+        False,
+        1,
+    ) and "marker of our block" in row.why
     assert ended.proposal is None and ended.record.outcome == "what was learned may not be proposed"
     assert around.home.project(around.project).load().open is None and memory.read_text() == "# Mine\n"

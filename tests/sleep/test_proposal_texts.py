@@ -1,4 +1,6 @@
-"""What holds for every text: a choice of edits has exactly one text, and nothing outside our block ever changes."""
+"""What holds for every text: a choice of edits has exactly one text, and nothing outside our block ever
+changes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from skillopt.sleep._weave import weave
 LINES = st.sampled_from(["", "a", "b", "- rule", "  indented", "```py\n\n\ncode\n```", "日本", "x\r"])
 TEXTS = st.builds(
     lambda lines, end, crlf: (
-        "".join(f"{line}\n" for line in lines).removesuffix("" if end else "\n").replace("\n", "\r\n" if crlf else "\n")
+        "".join(f"{line}\n" for line in lines)
+        .removesuffix("" if end else "\n")
+        .replace("\n", "\r\n" if crlf else "\n")
     ),
     st.lists(LINES, max_size=8),
     st.booleans(),
@@ -57,7 +61,9 @@ def test_an_edit_wrapped_around_another_needs_it_and_not_the_other_way_round() -
 
 
 @given(text=TEXTS, content=TEXTS, other=TEXTS)
-def test_only_our_block_changes_and_taking_it_out_gives_the_first_bytes_back(text: str, content: str, other: str) -> None:
+def test_only_our_block_changes_and_taking_it_out_gives_the_first_bytes_back(
+    text: str, content: str, other: str
+) -> None:
     once = with_block(text, content)
     if content.strip():
         assert once.startswith(text) and block(once) == to_lf(content).strip("\n")
@@ -70,7 +76,9 @@ def test_only_our_block_changes_and_taking_it_out_gives_the_first_bytes_back(tex
 
 
 @given(before=TEXTS, after=TEXTS, old=TEXTS, new=TEXTS)
-def test_a_block_in_the_middle_of_the_persons_text_is_changed_where_it_stands(before: str, after: str, old: str, new: str) -> None:
+def test_a_block_in_the_middle_of_the_persons_text_is_changed_where_it_stands(
+    before: str, after: str, old: str, new: str
+) -> None:
     before = before if before.endswith("\n") or not before else f"{before}\n"
     new = new if new.strip() else "- new"
     text = f"{before}{START}\n{old}\n{END}\n{after}"
@@ -89,7 +97,9 @@ def test_a_rule_of_many_lines_survives_every_night() -> None:
     assert block(text) == f"{rule}\n- night 0\n- night 1\n- night 2"
 
 
-@pytest.mark.parametrize("text", [f"{START}\n", f"a\n{END}\n", f"{START}\n{START}\n{END}\n", f"{START}\n{END}\n{START}\n{END}\n"])
+@pytest.mark.parametrize(
+    "text", [f"{START}\n", f"a\n{END}\n", f"{START}\n{START}\n{END}\n", f"{START}\n{END}\n{START}\n{END}\n"]
+)
 def test_markers_that_do_not_pair_up_are_named_and_nothing_is_guessed(text: str) -> None:
     with pytest.raises(SkillError, match=r"Line \d"):
         with_block(text, "x")

@@ -1,4 +1,6 @@
-"""Every public key and option of nights: each does something here, or says why it does not; none is taken in silence."""
+"""Every public key and option of nights: each does something here, or says why it does not; none is taken in
+silence.
+"""
 
 from __future__ import annotations
 
@@ -74,19 +76,45 @@ KEYS: dict[str, tuple[Any, Fate, str]] = {
 }
 """Each public key with a value that is not its default, what becomes of it, and the reason that is told."""
 EVERYWHERE: dict[str, Fate] = {
-    **dict.fromkeys(("project", "scope", "backend", "model", "claude-home", "codex-home", "cursor-home", "pi-home", "source"), "supported"),
-    **dict.fromkeys(("vscode-workspace-storage", "copilot-cli-session-store", "opencode-db", "lookback-hours"), "supported"),
-    **dict.fromkeys(("edit-budget", "max-sessions", "max-tasks", "target-skill-path", "skill-root", "preferences"), "supported"),
+    **dict.fromkeys(
+        (
+            "project",
+            "scope",
+            "backend",
+            "model",
+            "claude-home",
+            "codex-home",
+            "cursor-home",
+            "pi-home",
+            "source",
+        ),
+        "supported",
+    ),
+    **dict.fromkeys(
+        ("vscode-workspace-storage", "copilot-cli-session-store", "opencode-db", "lookback-hours"),
+        "supported",
+    ),
+    **dict.fromkeys(
+        ("edit-budget", "max-sessions", "max-tasks", "target-skill-path", "skill-root", "preferences"),
+        "supported",
+    ),
     **dict.fromkeys(("codex-path", "cursor-path", "pi-path", "opencode-path", "progress"), "warned"),
     **dict.fromkeys(("opencode-tool-replay", "auto-adopt"), "refused"),
 }
-"""The public options of every command. `--json` and `--tasks-file` are only there where they mean something."""
+"""The public options of every command. `--json` and `--tasks-file` are only there where they mean something.
+"""
 OF_ONE = {
     "harvest": {"output": "supported", "json": "supported"},
     "dry-run": {"tasks-file": "supported", "json": "supported"},
     "run": {"tasks-file": "supported", "json": "supported"},
     "status": {"json": "supported"},
-    "adopt": {"json": "supported", "skill": "supported", "staging": "refused", "legacy": "refused", "all-skills": "warned"},
+    "adopt": {
+        "json": "supported",
+        "skill": "supported",
+        "staging": "refused",
+        "legacy": "refused",
+        "all-skills": "warned",
+    },
     "schedule": {"hour": "supported", "minute": "supported"},
     "unschedule": {"all": "supported"},
 }
@@ -104,10 +132,14 @@ def test_what_becomes_of_a_public_key(tmp_path: Path, key: str) -> None:
         return
     read = read_settings(path)
     if fate == "supported":
-        assert read.warnings == () and getattr(read.settings, key) != SleepSettings.model_fields[key].get_default(call_default_factory=True)
+        assert read.warnings == () and getattr(read.settings, key) != SleepSettings.model_fields[
+            key
+        ].get_default(call_default_factory=True)
     else:
         assert key in DEAD and why in DEAD[key][0], "a key without effect has its reason"
-        assert [why in warning and key in warning for warning in read.warnings] == ([True] if fate == "warned" else [])
+        assert [why in warning and key in warning for warning in read.warnings] == (
+            [True] if fate == "warned" else []
+        )
 
 
 def test_no_key_has_two_fates() -> None:
@@ -128,8 +160,12 @@ def test_what_becomes_of_a_public_option(tmp_path: Path, monkeypatch: pytest.Mon
         assert f"--{flag} {'is refused' if fate == 'refused' else 'has no effect'}" in ran.err
 
 
-@pytest.mark.parametrize(("command", "flag"), [(command, flag) for command, flags in OF_ONE.items() for flag in flags])
-def test_what_becomes_of_an_option_of_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, flag: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "flag"), [(command, flag) for command, flags in OF_ONE.items() for flag in flags]
+)
+def test_what_becomes_of_an_option_of_one_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, flag: str
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     fate = OF_ONE[command][flag]

@@ -20,7 +20,16 @@ from hypothesis import strategies as st
 from skillopt.errors import ConfigError, Fault, UnknownName, UsageError
 from skillopt.process import Finished
 from skillopt.sleep import _cron, _launchd, _systemd, _task_scheduler
-from skillopt.sleep.timer import KINDS, Schedule, Timer, available, log_tail, schedule_id, timer_for, unschedule
+from skillopt.sleep.timer import (
+    KINDS,
+    Schedule,
+    Timer,
+    available,
+    log_tail,
+    schedule_id,
+    timer_for,
+    unschedule,
+)
 
 NASTY = (
     "--preferences",
@@ -34,15 +43,31 @@ NASTY = (
     "\\",
 )
 ID = schedule_id("/home/me/project")
-PLAIN = Schedule(id=ID, hour=3, minute=17, command=("/usr/bin/python3", "-m", "skillopt_sleep", "run"), folder=Path("/home/me/project"))
+PLAIN = Schedule(
+    id=ID,
+    hour=3,
+    minute=17,
+    command=("/usr/bin/python3", "-m", "skillopt_sleep", "run"),
+    folder=Path("/home/me/project"),
+)
 FULL = replace(
     PLAIN,
-    command=("/opt/my python/bin/python", "-m", "skillopt_sleep", "run", "--project", "/home/me/my project", *NASTY),
+    command=(
+        "/opt/my python/bin/python",
+        "-m",
+        "skillopt_sleep",
+        "run",
+        "--project",
+        "/home/me/my project",
+        *NASTY,
+    ),
     folder=Path("/home/me/my 100% project's"),
     log=Path("/home/me/state/n ight%.log"),
     environment=(("PATH", "/usr/bin:/home/me/my bin:/x%y$z"), ("TZ", "Asia/Tokyo")),
 )
-WORDS = st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"), max_size=12)
+WORDS = st.text(
+    st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"), max_size=12
+)
 
 
 def said(code: int = 0, out: bytes = b"", err: bytes = b"") -> Finished:
@@ -84,9 +109,18 @@ class Recorder:
 
 
 @given(words=st.lists(WORDS, max_size=4), hour=st.integers(0, 23), minute=st.integers(0, 59), value=WORDS)
-def test_every_scheduler_gives_back_what_it_was_given(words: list[str], hour: int, minute: int, value: str) -> None:
+def test_every_scheduler_gives_back_what_it_was_given(
+    words: list[str], hour: int, minute: int, value: str
+) -> None:
     command = ("/usr/bin/python3", *words)
-    schedule = replace(PLAIN, command=command, hour=hour, minute=minute, environment=(("PATH", value),), log=Path("/home/me/l.log"))
+    schedule = replace(
+        PLAIN,
+        command=command,
+        hour=hour,
+        minute=minute,
+        environment=(("PATH", value),),
+        log=Path("/home/me/l.log"),
+    )
     assert _systemd.parse(ID, *_systemd.render(schedule)) == schedule
     assert _launchd.parse(_launchd.render(schedule)) == schedule
     bare = replace(schedule, environment=(), log=None)
@@ -109,7 +143,13 @@ def test_the_line_that_cron_hands_to_a_shell_runs_exactly_the_command(tmp_path: 
     folder, log = tmp_path / "it's 100% mine", tmp_path / "lo g%.log"
     folder.mkdir()
     show = "import json, os, sys; print(json.dumps([os.getcwd(), os.environ['NIGHT'], sys.argv[1:]]))"
-    schedule = replace(PLAIN, command=(sys.executable, "-c", show, *NASTY), folder=folder, log=log, environment=(("NIGHT", "50% $x"),))
+    schedule = replace(
+        PLAIN,
+        command=(sys.executable, "-c", show, *NASTY),
+        folder=folder,
+        log=log,
+        environment=(("NIGHT", "50% $x"),),
+    )
     line = _cron.render(schedule).split("\n")[1]
     command = as_cron_reads(line.split(" ", 5)[5])
     subprocess.run([shell, "-c", command], env={"PATH": "/usr/bin:/bin"}, check=True, timeout=20)
@@ -117,7 +157,9 @@ def test_the_line_that_cron_hands_to_a_shell_runs_exactly_the_command(tmp_path: 
 
 
 def as_cron_reads(command: str) -> str:
-    """What Vixie cron hands to the shell: up to the first percent sign without a backslash, without the backslashes of the others."""
+    """What Vixie cron hands to the shell: up to the first percent sign without a backslash, without the
+    backslashes of the others.
+    """
     read, escaped = "", False
     for char in command:
         if escaped:
@@ -132,7 +174,9 @@ def as_cron_reads(command: str) -> str:
 
 
 def test_nothing_in_a_unit_has_a_meaning_to_systemd_that_the_command_did_not_have() -> None:
-    schedule = replace(PLAIN, command=("/bin/x", "$HOME %h a\\b \"q\" 's'", ""), environment=(("A", "$HOME %h"),))
+    schedule = replace(
+        PLAIN, command=("/bin/x", "$HOME %h a\\b \"q\" 's'", ""), environment=(("A", "$HOME %h"),)
+    )
     service, _ = _systemd.render(schedule)
     assert 'ExecStart="/bin/x" "$$HOME %%h a\\\\b \\"q\\" \'s\'" ""\n' in service
     # Environment= knows specifiers but expands no variables.
@@ -143,7 +187,9 @@ def test_nothing_in_a_unit_has_a_meaning_to_systemd_that_the_command_did_not_hav
 def test_systemd_itself_finds_no_fault_with_the_units(tmp_path: Path) -> None:
     folder = tmp_path / "my 100% project's"
     folder.mkdir()
-    schedule = replace(FULL, command=("/bin/echo", *FULL.command[1:]), folder=folder, log=tmp_path / "n ight%.log")
+    schedule = replace(
+        FULL, command=("/bin/echo", *FULL.command[1:]), folder=folder, log=tmp_path / "n ight%.log"
+    )
     for kind, text in zip(("service", "timer"), _systemd.render(schedule), strict=True):
         (tmp_path / f"{_systemd.unit(ID)}.{kind}").write_text(text)
     env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
@@ -198,10 +244,17 @@ def test_a_person_without_a_crontab_gets_one(tmp_path: Path) -> None:
     assert crontab.content == _cron.render(PLAIN).encode()
 
 
-@pytest.mark.parametrize("broken", [b"crontab: you are not allowed to use this program", b"Permission denied", b"", b"timeout: no answer"])
+@pytest.mark.parametrize(
+    "broken",
+    [b"crontab: you are not allowed to use this program", b"Permission denied", b"", b"timeout: no answer"],
+)
 def test_a_crontab_that_cannot_be_read_is_never_overwritten(broken: bytes) -> None:
     crontab = Crontab(OTHERS, broken=broken or b" ")
-    for act in (lambda: _cron.Cron(crontab).install(PLAIN), lambda: _cron.Cron(crontab).uninstall(ID), _cron.Cron(crontab).entries):
+    for act in (
+        lambda: _cron.Cron(crontab).install(PLAIN),
+        lambda: _cron.Cron(crontab).uninstall(ID),
+        _cron.Cron(crontab).entries,
+    ):
         with pytest.raises(UsageError, match=r"cannot be read.*so it is not changed"):
             act()
     assert (crontab.writes, crontab.content) == (0, OTHERS)
@@ -219,7 +272,12 @@ def test_a_crontab_of_which_only_a_part_was_read_is_never_overwritten() -> None:
 @pytest.mark.parametrize("damage", ["start", "end", "line", "twice"])
 def test_damaged_marks_are_never_guessed_at(damage: str) -> None:
     start, line, end, _ = _cron.render(PLAIN).split("\n")
-    lines = {"start": [line, end], "end": [start, line], "line": [start, "0 1 * * * mine", end], "twice": [start, line, end] * 2}[damage]
+    lines = {
+        "start": [line, end],
+        "end": [start, line],
+        "line": [start, "0 1 * * * mine", end],
+        "twice": [start, line, end] * 2,
+    }[damage]
     crontab = Crontab("".join(f"{one}\n" for one in ("x", *lines)).encode())
     with pytest.raises(UsageError, match="crontab -e"):
         _cron.Cron(crontab).entries()
@@ -237,7 +295,9 @@ def test_damaged_marks_are_never_guessed_at(damage: str) -> None:
         (("/bin/x", ">>", "f", "2>&1"), "would not come back"),
     ],
 )
-def test_a_command_that_cron_would_not_keep_is_refused_before_anything_is_written(command: tuple[str, ...], complaint: str) -> None:
+def test_a_command_that_cron_would_not_keep_is_refused_before_anything_is_written(
+    command: tuple[str, ...], complaint: str
+) -> None:
     crontab = Crontab(OTHERS)
     with pytest.raises(UsageError, match=complaint):
         _cron.Cron(crontab).install(replace(PLAIN, command=command))
@@ -286,7 +346,13 @@ def test_a_unit_of_somebody_else_is_neither_overwritten_nor_removed(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "change", [{"command": ("python", "x")}, {"folder": Path("/a/b ")}, {"folder": Path("/a\\")}, {"log": Path("l.log")}]
+    "change",
+    [
+        {"command": ("python", "x")},
+        {"folder": Path("/a/b ")},
+        {"folder": Path("/a\\")},
+        {"log": Path("l.log")},
+    ],
 )
 def test_what_systemd_would_read_differently_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="systemd"):
@@ -304,13 +370,18 @@ def test_a_launchd_agent_is_written_loaded_unloaded_and_removed(tmp_path: Path) 
     assert plistlib.loads(path.read_bytes())["StartCalendarInterval"] == {"Hour": 3, "Minute": 17}
     timer.install(replace(schedule, hour=4))
     assert timer.uninstall(ID) and not timer.uninstall(ID)
-    boot, out = ["launchctl", "bootstrap", "gui/501", str(path)], ["launchctl", "bootout", f"gui/501/skillopt.sleep.{ID}"]
+    boot, out = (
+        ["launchctl", "bootstrap", "gui/501", str(path)],
+        ["launchctl", "bootout", f"gui/501/skillopt.sleep.{ID}"],
+    )
     assert run.asked == [boot, out, boot, out]
     assert not path.exists()
 
 
 @pytest.mark.parametrize("kind", ["systemd", "launchd"])
-def test_a_scheduler_that_is_not_there_leaves_nothing_behind_that_looks_like_a_schedule(tmp_path: Path, kind: str) -> None:
+def test_a_scheduler_that_is_not_there_leaves_nothing_behind_that_looks_like_a_schedule(
+    tmp_path: Path, kind: str
+) -> None:
     def gone(argv: Sequence[str], data: bytes | None) -> Finished:
         raise Fault("spawn", f"{argv[0]} could not be started")
 
@@ -322,7 +393,11 @@ def test_a_scheduler_that_is_not_there_leaves_nothing_behind_that_looks_like_a_s
 
 def test_an_agent_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / f"skillopt.sleep.{ID}.plist"
-    for content in (b"not a plist", plistlib.dumps({"Label": "other"}), _launchd.render(replace(PLAIN, id="0" * 12))):
+    for content in (
+        b"not a plist",
+        plistlib.dumps({"Label": "other"}),
+        _launchd.render(replace(PLAIN, id="0" * 12)),
+    ):
         path.write_bytes(content)
         with pytest.raises(UsageError, match="left alone"):
             _launchd.Launchd(Recorder(), tmp_path, 501).install(PLAIN)

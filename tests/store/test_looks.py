@@ -15,7 +15,10 @@ from skillopt.store.run import Run
 
 
 def look(*skills: str, target: str = "m", repeats: int = 1) -> Look:
-    seen = [Seen(target=target, target_digest=target, skill=f"{name}.md", digest=name, repeats=repeats) for name in skills]
+    seen = [
+        Seen(target=target, target_digest=target, skill=f"{name}.md", digest=name, repeats=repeats)
+        for name in skills
+    ]
     return Look(tasks=3, seen=seen)
 
 
@@ -42,7 +45,9 @@ def test_a_damaged_file_is_named_and_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / LOOKS).read_text() == "{}\n"
 
 
-def test_a_later_test_of_the_run_counts_what_was_seen_before_it_and_an_earlier_one_keeps_its_number(tmp_path: Path) -> None:
+def test_a_later_test_of_the_run_counts_what_was_seen_before_it_and_an_earlier_one_keeps_its_number(
+    tmp_path: Path,
+) -> None:
     with Run(tmp_path, {}, scrubber=Scrubber(())) as run:
         assert run.looks("test/1") == 0
         run.emit(TestMeasured(id="test/1", look=1, skills={}, rows={}))

@@ -73,7 +73,16 @@ def test_another_identity_is_refused_with_the_difference(tmp_path):
 
 
 def started(identity: str) -> RunStarted:
-    return RunStarted(id="run", identity=identity, benchmark="b", target="t", optimizer="o", simulated=False, steps=1, counts={})
+    return RunStarted(
+        id="run",
+        identity=identity,
+        benchmark="b",
+        target="t",
+        optimizer="o",
+        simulated=False,
+        steps=1,
+        counts={},
+    )
 
 
 def test_a_log_of_another_run_is_refused_before_anything_is_paid(tmp_path):

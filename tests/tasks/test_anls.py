@@ -68,6 +68,8 @@ def test_the_distance_is_the_textbook_recursion(one: str, other: str) -> None:
     def naive(i: int, j: int) -> int:
         if i == 0 or j == 0:
             return i + j
-        return min(naive(i - 1, j) + 1, naive(i, j - 1) + 1, naive(i - 1, j - 1) + (one[i - 1] != other[j - 1]))
+        return min(
+            naive(i - 1, j) + 1, naive(i, j - 1) + 1, naive(i - 1, j - 1) + (one[i - 1] != other[j - 1])
+        )
 
     assert distance(one, other) == naive(len(one), len(other))

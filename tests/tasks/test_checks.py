@@ -1,4 +1,6 @@
-"""Rule checks: what each rule means, and that one which cannot pass or cannot fail is found before anything is paid."""
+"""Rule checks: what each rule means, and that one which cannot pass or cannot fail is found before anything
+is paid.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from skillopt.tasks.scorers._rules import RULES
 from skillopt.tasks.task import Task
 
 OBJECT = {"type": "object", "required": ["total"], "properties": {"total": {"type": "integer"}}}
-LONG_REFUSAL = "I cannot recommend the first option, and here is why. " + "It costs more than it brings. " * 30
+LONG_REFUSAL = (
+    "I cannot recommend the first option, and here is why. " + "It costs more than it brings. " * 30
+)
 
 
 def task(*checks: Any, **data: Any) -> Task:
@@ -27,7 +31,10 @@ def task(*checks: Any, **data: Any) -> Task:
 
 def said(answer: str, *tools: str) -> Trajectory:
     calls = tuple(ToolCall(id=f"c{n}", name=name, arguments="{}") for n, name in enumerate(tools))
-    messages = (Message(role="assistant", content="", tool_calls=calls), Message(role="assistant", content=answer))
+    messages = (
+        Message(role="assistant", content="", tool_calls=calls),
+        Message(role="assistant", content=answer),
+    )
     return Trajectory(messages=messages, answer=answer, calls=1, usage=None)
 
 
@@ -95,7 +102,10 @@ async def test_only_a_real_call_counts_as_a_tool_called() -> None:
 
 async def test_hard_is_all_and_soft_the_share_and_the_feedback_names_what_failed() -> None:
     found = await score(
-        "<answer>short</answer> and more", {"op": "contains", "arg": "short"}, {"op": "min_chars", "arg": 9}, {"op": "no_refusal"}
+        "<answer>short</answer> and more",
+        {"op": "contains", "arg": "short"},
+        {"op": "min_chars", "arg": 9},
+        {"op": "no_refusal"},
     )
     assert (found.hard, found.soft) == (0, pytest.approx(2 / 3))
     assert found.feedback == "1 of 3 checks failed: min_chars 9."
@@ -103,7 +113,9 @@ async def test_hard_is_all_and_soft_the_share_and_the_feedback_names_what_failed
 
 async def test_checks_come_from_either_form_of_a_row_and_from_the_options() -> None:
     scorer = get_scorer("checks", options={"checks": [{"op": "no_refusal"}]})
-    gbrain = Task(id="t1", prompt="p", data={"judge": {"kind": "rule", "checks": [{"op": "max_chars", "arg": 3}]}})
+    gbrain = Task(
+        id="t1", prompt="p", data={"judge": {"kind": "rule", "checks": [{"op": "max_chars", "arg": 3}]}}
+    )
     scorer.check_task(gbrain)
     assert (await scorer.score(gbrain, said("abcd"))).soft == 0.5
 
@@ -111,7 +123,9 @@ async def test_checks_come_from_either_form_of_a_row_and_from_the_options() -> N
 async def test_a_pattern_that_runs_for_ever_is_an_error_of_the_scorer_and_ends_in_time() -> None:
     started = time.monotonic()
     with pytest.raises(ScoringError) as caught:
-        await score("a" * 40 + "!", {"op": "regex", "arg": r"^(a+)+$"}, {"op": "contains", "arg": "a"}, timeout=0.5)
+        await score(
+            "a" * 40 + "!", {"op": "regex", "arg": r"^(a+)+$"}, {"op": "contains", "arg": "a"}, timeout=0.5
+        )
     assert caught.value.kind == "timeout"
     assert time.monotonic() - started < 5
 
@@ -168,7 +182,9 @@ def test_a_pattern_that_looks_around_is_believed_with_an_example_that_holds() ->
         get_scorer("checks").check_task(task({**check, "passes": "foo and bar"}))
 
 
-@pytest.mark.parametrize("data", [{}, {"checks": []}, {"checks": None}, {"judge": {"kind": "rule", "checks": []}}])
+@pytest.mark.parametrize(
+    "data", [{}, {"checks": []}, {"checks": None}, {"judge": {"kind": "rule", "checks": []}}]
+)
 def test_a_task_without_checks_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(TaskError, match="has no checks"):
         get_scorer("checks").check_task(Task(id="t1", prompt="p", data=data))
@@ -176,7 +192,13 @@ def test_a_task_without_checks_is_refused(data: dict[str, Any]) -> None:
 
 def test_patterns_are_protected_and_criteria_are_not() -> None:
     scorer = get_scorer("checks")
-    found = scorer.protected(task({"op": "regex", "arg": r"\d+"}, {"op": "contains", "arg": "a text"}, {"op": "max_chars", "arg": 99}))  # type: ignore[attr-defined]
+    found = scorer.protected(
+        task(
+            {"op": "regex", "arg": r"\d+"},
+            {"op": "contains", "arg": "a text"},
+            {"op": "max_chars", "arg": 99},
+        )
+    )  # type: ignore[attr-defined]
     assert (found.patterns, found.references, found.rubrics) == ((r"\d+",), (), ())
 
 

@@ -21,7 +21,9 @@ def said(answer: str, failure: str | None = None) -> Trajectory:
     return Trajectory(messages=(), answer=answer, calls=1, usage=None, failure=failure)
 
 
-async def score(name: str, reference: Any, answer: str, data: dict[str, Any] | None = None, **options: Any) -> Score:
+async def score(
+    name: str, reference: Any, answer: str, data: dict[str, Any] | None = None, **options: Any
+) -> Score:
     scorer = get_scorer(name, options=options)
     asked = task(reference, **(data or {}))
     scorer.check_task(asked)
@@ -32,7 +34,8 @@ async def hard(name: str, reference: Any, answer: str, **options: Any) -> float:
     return (await score(name, reference, answer, **options)).hard
 
 
-# Written by hand from the published description of the measure, not from our code: (answer, references, exact match, F1).
+# Written by hand from the published description of the measure, not from our code: (answer, references, exact
+# match, F1).
 SQUAD = [
     ("Paris", ["Paris"], 1, 1),
     ("paris", ["PARIS"], 1, 1),
@@ -68,7 +71,9 @@ SQUAD = [
 
 
 @pytest.mark.parametrize(("answer", "reference", "exact", "f1"), SQUAD)
-async def test_squad_agrees_with_the_hand_written_table(answer: str, reference: Any, exact: float, f1: float) -> None:
+async def test_squad_agrees_with_the_hand_written_table(
+    answer: str, reference: Any, exact: float, f1: float
+) -> None:
     found = await score("squad", reference, answer)
     assert (found.hard, found.soft) == (exact, pytest.approx(f1))
     assert bool(found.feedback) == (exact == 0)
@@ -126,7 +131,9 @@ def test_hostile_replies_are_read_in_reasonable_time() -> None:
         ("json_equal", {"a": 1}, "[" * 100_000, {}, 0),
     ],
 )
-async def test_named_scorers_pass_and_fail(name: str, reference: Any, answer: str, options: dict[str, Any], expected: float) -> None:
+async def test_named_scorers_pass_and_fail(
+    name: str, reference: Any, answer: str, options: dict[str, Any], expected: float
+) -> None:
     found = await score(name, reference, answer, **options)
     assert (found.hard, found.soft) == (expected, expected)
     assert bool(found.feedback) == (expected == 0)
@@ -208,7 +215,9 @@ CHOICES = {"choices": ["Lyon", "Paris", "a"]}
         ("y", "two", {"choices": {"x": "one", "y": "two"}}, 1),
     ],
 )
-async def test_a_choice_is_read_from_a_label_or_its_text(reference: Any, answer: str, data: dict[str, Any], expected: float) -> None:
+async def test_a_choice_is_read_from_a_label_or_its_text(
+    reference: Any, answer: str, data: dict[str, Any], expected: float
+) -> None:
     assert (await score("multiple_choice", reference, answer, data)).hard == expected
 
 
@@ -237,7 +246,9 @@ def test_a_task_without_reference_is_refused_before_a_call(name: str, reference:
         ("multiple_choice", 1, CHOICES, "nor the text of a choice"),
     ],
 )
-def test_a_reference_its_scorer_cannot_use_is_refused_before_a_call(name: str, reference: Any, data: dict[str, Any], words: str) -> None:
+def test_a_reference_its_scorer_cannot_use_is_refused_before_a_call(
+    name: str, reference: Any, data: dict[str, Any], words: str
+) -> None:
     with pytest.raises(TaskError, match=words):
         get_scorer(name).check_task(task(reference, **data))
 
@@ -286,7 +297,9 @@ def test_an_unknown_scorer_names_the_near_miss() -> None:
         (lambda task, answer: 1.0, {"pass_at": 0.5, "graded": True}, "cannot be graded and have pass_at"),
     ],
 )
-def test_an_option_that_would_do_nothing_or_harm_is_refused(name: Any, arguments: dict[str, Any], words: str) -> None:
+def test_an_option_that_would_do_nothing_or_harm_is_refused(
+    name: Any, arguments: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         get_scorer(name, **arguments)
 

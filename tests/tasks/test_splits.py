@@ -27,7 +27,14 @@ def sizes(splits: Splits) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(
     ("name", "split"),
-    [("train", "train"), ("val", "val"), ("valid_seen", "val"), ("selection", "val"), ("test", "test"), ("valid_unseen", "test")],
+    [
+        ("train", "train"),
+        ("val", "val"),
+        ("valid_seen", "val"),
+        ("selection", "val"),
+        ("test", "test"),
+        ("valid_unseen", "test"),
+    ],
 )
 def test_public_split_names_are_understood(name: str, split: str) -> None:
     assert canonical_split(name) == split
@@ -95,7 +102,11 @@ def test_equal_questions_never_land_on_both_sides(contents: list[int], seed: int
 
 def test_an_overlap_lists_both_ids_and_both_splits_whatever_the_ids_and_the_spacing() -> None:
     with pytest.raises(TaskError) as caught:
-        Splits(train=(task("a", "same  question"), task("b")), val=(task("c", "same question\n"),), test=(task("d", "question b"),))
+        Splits(
+            train=(task("a", "same  question"), task("b")),
+            val=(task("c", "same question\n"),),
+            test=(task("d", "question b"),),
+        )
     assert "2 tasks are in two splits" in str(caught.value)
     assert "a (train) = c (val)" in str(caught.value)
     assert "b (train) = d (test)" in str(caught.value)

@@ -1,4 +1,6 @@
-"""Scorers a user brings: any function, any command. What goes wrong in them is an error of the measurement and never a zero."""
+"""Scorers a user brings: any function, any command. What goes wrong in them is an error of the measurement
+and never a zero.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import Scorer, get_scorer, score_trajectory
 from skillopt.tasks.task import Task
 
-TASK = Task(id="t1", prompt="question é", reference=["Paris"], kind="city", data={"level": 2, "path": Path("x")})
+TASK = Task(
+    id="t1", prompt="question é", reference=["Paris"], kind="city", data={"level": 2, "path": Path("x")}
+)
 
 
 async def run(scorer: Scorer, answer: str = "<answer>Paris</answer>", task: Task = TASK) -> Score:
@@ -72,7 +76,18 @@ async def test_a_function_returns_a_truth_value_a_number_or_a_score(
 
 @pytest.mark.parametrize(
     "value",
-    [None, "1", 1.5, -0.1, float("nan"), float("inf"), {"score": 1}, [1], Score(hard=2, soft=0), Score(hard=0, soft=float("nan"))],
+    [
+        None,
+        "1",
+        1.5,
+        -0.1,
+        float("nan"),
+        float("inf"),
+        {"score": 1},
+        [1],
+        Score(hard=2, soft=0),
+        Score(hard=0, soft=float("nan")),
+    ],
     ids=repr,
 )
 async def test_what_is_no_score_breaks_the_contract_and_is_never_a_zero(value: Any) -> None:
@@ -82,8 +97,12 @@ async def test_what_is_no_score_breaks_the_contract_and_is_never_a_zero(value: A
     assert "'t1'" in str(caught.value)
 
 
-@pytest.mark.parametrize("error", [ValueError("no such sheet"), StopIteration("done"), SystemExit(3), KeyError("x")], ids=repr)
-async def test_a_function_that_raises_is_an_error_with_its_words_and_never_a_zero(error: BaseException) -> None:
+@pytest.mark.parametrize(
+    "error", [ValueError("no such sheet"), StopIteration("done"), SystemExit(3), KeyError("x")], ids=repr
+)
+async def test_a_function_that_raises_is_an_error_with_its_words_and_never_a_zero(
+    error: BaseException,
+) -> None:
     def sync(task: Task, answer: str) -> bool:
         raise error
 
@@ -130,7 +149,12 @@ async def test_async_functions_objects_and_partials_are_awaited() -> None:
         async def __call__(self, task: Task, answer: str) -> float:
             return await half(task, answer)
 
-    for function in (half, Half(), functools.partial(half, value=0.5), lambda task, answer: half(task, answer)):
+    for function in (
+        half,
+        Half(),
+        functools.partial(half, value=0.5),
+        lambda task, answer: half(task, answer),
+    ):
         assert (await run(get_scorer(function))).soft == 0.5
 
 
@@ -263,15 +287,25 @@ def script(folder: Path, body: str) -> list[str]:
         ("print(float(job['answer'] in job['task']['reference']))", (1, 1), ""),
     ],
 )
-async def test_a_command_prints_its_score(tmp_path: Path, body: str, expected: tuple[float, float], feedback: str) -> None:
+async def test_a_command_prints_its_score(
+    tmp_path: Path, body: str, expected: tuple[float, float], feedback: str
+) -> None:
     found = await run(get_scorer(script(tmp_path, body)))
     assert (found.hard, found.soft, found.feedback) == (*expected, feedback)
 
 
 async def test_a_command_gets_the_task_and_the_answer_as_json(tmp_path: Path) -> None:
-    found = await run(get_scorer(script(tmp_path, "print(json.dumps({'score': 1, 'feedback': json.dumps(job)}))")))
+    found = await run(
+        get_scorer(script(tmp_path, "print(json.dumps({'score': 1, 'feedback': json.dumps(job)}))"))
+    )
     assert json.loads(found.feedback) == {
-        "task": {"id": "t1", "prompt": "question é", "reference": ["Paris"], "kind": "city", "data": {"level": 2, "path": "x"}},
+        "task": {
+            "id": "t1",
+            "prompt": "question é",
+            "reference": ["Paris"],
+            "kind": "city",
+            "data": {"level": 2, "path": "x"},
+        },
         "answer": "Paris",
     }
 
@@ -293,7 +327,9 @@ async def test_a_command_gets_the_task_and_the_answer_as_json(tmp_path: Path) ->
         ("time.sleep(30)", "timeout", "did not end within 0.5 s"),
     ],
 )
-async def test_a_command_that_fails_is_an_error_and_never_a_zero(tmp_path: Path, body: str, kind: str, words: str) -> None:
+async def test_a_command_that_fails_is_an_error_and_never_a_zero(
+    tmp_path: Path, body: str, kind: str, words: str
+) -> None:
     options = {"timeout": 0.5} if kind == "timeout" else {}
     with pytest.raises(ScoringError) as caught:
         await run(get_scorer(script(tmp_path, body), options=options))
@@ -321,7 +357,9 @@ async def test_a_command_line_is_split_like_a_shell_would_but_no_shell_runs_it(t
 
 async def test_a_command_never_sees_our_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-for-scorers")
-    found = await run(get_scorer(script(tmp_path, "print(json.dumps({'score': 1, 'feedback': ' '.join(os.environ)}))")))
+    found = await run(
+        get_scorer(script(tmp_path, "print(json.dumps({'score': 1, 'feedback': ' '.join(os.environ)}))"))
+    )
     assert "PATH" in found.feedback.split()
     assert "ANTHROPIC_API_KEY" not in found.feedback.split()
 
@@ -339,7 +377,9 @@ async def test_a_command_never_sees_our_keys(tmp_path: Path, monkeypatch: pytest
         (f"cmd: {sys.executable}", {"graded": True, "pass_at": 0.5}, "cannot be graded and have pass_at"),
     ],
 )
-def test_a_command_that_cannot_work_is_refused_at_load(spec: Any, arguments: dict[str, Any], words: str) -> None:
+def test_a_command_that_cannot_work_is_refused_at_load(
+    spec: Any, arguments: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         get_scorer(spec, **arguments)
 
@@ -358,7 +398,9 @@ async def test_commands_run_side_by_side(tmp_path: Path) -> None:
     met.mkdir()
     meet = f"import pathlib; here = pathlib.Path(r'{met}'); (here / str(os.getpid())).touch()\n"
     waiting = script(tmp_path, meet + "while len(list(here.iterdir())) < 2: time.sleep(0.01)\nprint(1)")
-    scorer = get_scorer(waiting, options={"sandbox": "off"})  # inside it nobody could leave a file for another
+    scorer = get_scorer(
+        waiting, options={"sandbox": "off"}
+    )  # inside it nobody could leave a file for another
     await asyncio.gather(*(run(scorer) for _ in range(2)))
 
 
@@ -379,5 +421,9 @@ def test_two_closures_of_one_line_are_two_scorers_and_the_version_is_the_same_in
     printed = set()
     for seed in ("1", "2", "3"):
         child = {**os.environ, "PYTHONHASHSEED": seed}
-        printed.add(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=child).stdout)
+        printed.add(
+            subprocess.run(
+                [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=child
+            ).stdout
+        )
     assert len(printed) == 1

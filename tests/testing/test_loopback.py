@@ -54,7 +54,9 @@ def test_all_apis_answer_with_counted_tokens_and_log_in_order(tmp_path: Path) ->
         assert message["usage"] == {"input_tokens": 3, "output_tokens": 2}
         status, response = post(f"{provider.base_url}/responses", RESPONSES, "a/3;draw=0")
         assert (status, response["status"]) == (200, "completed")
-        assert response["output"][0]["content"] == [{"type": "output_text", "text": "to a/3", "annotations": []}]
+        assert response["output"][0]["content"] == [
+            {"type": "output_text", "text": "to a/3", "annotations": []}
+        ]
         assert (response["usage"]["input_tokens"], response["usage"]["output_tokens"]) == (2, 2)
     assert [(entry.index, entry.api, entry.place, entry.draw, entry.status) for entry in provider.log] == [
         (0, "chat", "a/1", 0, 200),
@@ -98,16 +100,47 @@ def test_all_apis_answer_with_counted_tokens_and_log_in_order(tmp_path: Path) ->
         ({"response_format": {"type": "json_object"}}, "must contain the word 'json'"),
         ({"response_format": {"type": "json_object", "schema": {}}}, "schema"),
         ({"response_format": {"type": "json_schema"}}, "json_schema"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "two words", "schema": OBJECT}}}, "name"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "array"}}}}, "schema"),
         (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": OBJECT, "strict": True}}},
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "two words", "schema": OBJECT},
+                }
+            },
+            "name",
+        ),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": {"type": "array"}},
+                }
+            },
+            "schema",
+        ),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": OBJECT, "strict": True},
+                }
+            },
             "additionalProperties",
         ),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": CLOSED, "strict": True}}}, "required"),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": CLOSED, "strict": True},
+                }
+            },
+            "required",
+        ),
     ],
 )
-def test_a_chat_body_a_strict_api_refuses_is_refused_by_the_fields_name(change: dict[str, Any], field: str) -> None:
+def test_a_chat_body_a_strict_api_refuses_is_refused_by_the_fields_name(
+    change: dict[str, Any], field: str
+) -> None:
     with LoopbackProvider.in_thread(lambda _: "never") as provider:
         status, body = post(f"{provider.base_url}/chat/completions", {**CHAT, **change})
     assert status == 400
@@ -135,13 +168,18 @@ def test_a_chat_body_a_strict_api_refuses_is_refused_by_the_fields_name(change: 
         ({"thinking": {"type": "adaptive", "budget_tokens": 2000}}, "budget_tokens"),
         ({"thinking": {"type": "adaptive"}, "temperature": 0.5}, "temperature"),
         ({"system": [{"type": "text", "text": "x", "cache_control": {"type": "forever"}}]}, "cache_control"),
-        ({"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}] * 5}, "maximum of 4"),
+        (
+            {"system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}] * 5},
+            "maximum of 4",
+        ),
         ({"output_config": {"format": {"type": "json_schema", "schema": OBJECT}}}, "additionalProperties"),
         ({"output_config": {"format": {"type": "json_object"}}}, "output_config.format.type"),
         ({"output_config": {"format": {"type": "json_schema", "schema": ANYTHING}}}, "items"),
     ],
 )
-def test_a_messages_body_a_strict_api_refuses_is_refused_by_the_fields_name(change: dict[str, Any], field: str) -> None:
+def test_a_messages_body_a_strict_api_refuses_is_refused_by_the_fields_name(
+    change: dict[str, Any], field: str
+) -> None:
     with LoopbackProvider.in_thread(lambda _: "never") as provider:
         status, body = post(f"{provider.url}/v1/messages", {**MESSAGES, **change})
     assert status == 400
@@ -159,19 +197,44 @@ def test_a_messages_body_a_strict_api_refuses_is_refused_by_the_fields_name(chan
         ({"input": [{"role": "tool", "content": "x"}]}, "role"),
         ({"input": [{"type": "function_call_output", "call_id": "c1", "output": "x"}]}, "c1"),
         ({"input": [{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}]}, "c1"),
-        ({"input": [{"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"}]}, "id"),
+        (
+            {
+                "input": [
+                    {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"}
+                ]
+            },
+            "id",
+        ),
         ({"input": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}, "type"),
-        ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,x"}]}]}, "detail"),
+        (
+            {
+                "input": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "input_image", "image_url": "data:image/png;base64,x"}],
+                    }
+                ]
+            },
+            "detail",
+        ),
         ({"reasoning": {"effort": "enormous"}}, "reasoning.effort"),
         ({"reasoning": {"summary": "auto"}}, "summary"),
         ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "strict"),
-        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}, "strict": False}]}, "function"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}, "strict": False}]},
+            "function",
+        ),
         ({"text": {"format": {"type": "json_object"}}}, "must contain the word 'json'"),
-        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": OBJECT, "strict": True}}}, "additionalProperties"),
+        (
+            {"text": {"format": {"type": "json_schema", "name": "x", "schema": OBJECT, "strict": True}}},
+            "additionalProperties",
+        ),
         ({"response_format": {"type": "json_object"}}, "response_format"),
     ],
 )
-def test_a_responses_body_a_strict_api_refuses_is_refused_by_the_fields_name(change: dict[str, Any], field: str) -> None:
+def test_a_responses_body_a_strict_api_refuses_is_refused_by_the_fields_name(
+    change: dict[str, Any], field: str
+) -> None:
     with LoopbackProvider.in_thread(lambda _: "never") as provider:
         status, body = post(f"{provider.base_url}/responses", {**RESPONSES, **change})
     assert status == 400
@@ -179,9 +242,21 @@ def test_a_responses_body_a_strict_api_refuses_is_refused_by_the_fields_name(cha
 
 
 def test_a_vendors_own_fields_are_taken_where_the_server_is_that_vendors_and_checked() -> None:
-    with LoopbackProvider.in_thread(lambda _: "ok", extensions=["chat_template_kwargs", "thinking"]) as provider:
+    with LoopbackProvider.in_thread(
+        lambda _: "ok", extensions=["chat_template_kwargs", "thinking"]
+    ) as provider:
         url = f"{provider.base_url}/chat/completions"
-        assert post(url, {**CHAT, "chat_template_kwargs": {"enable_thinking": False}, "thinking": {"type": "adaptive"}})[0] == 200
+        assert (
+            post(
+                url,
+                {
+                    **CHAT,
+                    "chat_template_kwargs": {"enable_thinking": False},
+                    "thinking": {"type": "adaptive"},
+                },
+            )[0]
+            == 200
+        )
         assert post(url, {**CHAT, "chat_template_kwargs": {"enable_thinking": "no"}})[0] == 400
         assert post(url, {**CHAT, "thinking": {"type": "enabled"}})[0] == 400
         assert post(url, {**CHAT, "reasoning_split": True})[0] == 400
@@ -201,7 +276,10 @@ def test_the_cap_holds_whatever_the_answer_is() -> None:
     with LoopbackProvider.in_thread(lambda _: next(answers)) as provider:
         for text in ("01234567", "xxxxxxxx", "éééé"):
             _, body = post(f"{provider.base_url}/chat/completions", {**CHAT, "max_tokens": 2})
-            assert (body["choices"][0]["message"]["content"], body["choices"][0]["finish_reason"]) == (text, "length")
+            assert (body["choices"][0]["message"]["content"], body["choices"][0]["finish_reason"]) == (
+                text,
+                "length",
+            )
             assert body["usage"]["completion_tokens"] == 2
 
 
@@ -212,8 +290,12 @@ def test_a_prompt_of_megabytes_is_read() -> None:
 
 
 def test_a_refused_call_bills_nothing_and_says_when_to_come_back() -> None:
-    with LoopbackProvider.in_thread(lambda _: "ok", behave=lambda _: Misbehaviour.status(429, retry_after=3)) as provider:
-        request = urllib.request.Request(f"{provider.base_url}/chat/completions", data=json.dumps(CHAT).encode())
+    with LoopbackProvider.in_thread(
+        lambda _: "ok", behave=lambda _: Misbehaviour.status(429, retry_after=3)
+    ) as provider:
+        request = urllib.request.Request(
+            f"{provider.base_url}/chat/completions", data=json.dumps(CHAT).encode()
+        )
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(request, timeout=10)
         assert (caught.value.code, caught.value.headers["retry-after"]) == (429, "3")
@@ -221,25 +303,44 @@ def test_a_refused_call_bills_nothing_and_says_when_to_come_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "status"), [(Misbehaviour.reset(), 0), (Misbehaviour.half(), 200), (Misbehaviour.garbage(), 200), (Misbehaviour.odd(), 200)]
+    ("wrong", "status"),
+    [
+        (Misbehaviour.reset(), 0),
+        (Misbehaviour.half(), 200),
+        (Misbehaviour.garbage(), 200),
+        (Misbehaviour.odd(), 200),
+    ],
 )
 async def test_an_answer_lost_on_the_way_is_billed(wrong: Misbehaviour, status: int) -> None:
-    async with LoopbackProvider(lambda _: "12345678", behave=lambda _: wrong) as provider, aiohttp.ClientSession() as session:
+    async with (
+        LoopbackProvider(lambda _: "12345678", behave=lambda _: wrong) as provider,
+        aiohttp.ClientSession() as session,
+    ):
         try:
             async with session.post(f"{provider.base_url}/chat/completions", json=CHAT) as response:
                 got = await response.read()
         except aiohttp.ClientError as error:
             got = type(error).__name__.encode()
-        expected = {"reset": b"Client", "half": b"ClientPayloadError", "garbage": b"<html>", "odd": b'{"id": "odd"'}
+        expected = {
+            "reset": b"Client",
+            "half": b"ClientPayloadError",
+            "garbage": b"<html>",
+            "odd": b'{"id": "odd"',
+        }
         assert got.startswith(expected[wrong.kind])
         assert (provider.log[0].status, provider.tokens) == (status, 4)
 
 
 @pytest.mark.timeout(30)
 async def test_a_call_that_hangs_is_billed_at_once_and_does_not_hold_up_closing() -> None:
-    async with LoopbackProvider(lambda _: "12345678", behave=lambda _: Misbehaviour.hang()) as provider, aiohttp.ClientSession() as session:
+    async with (
+        LoopbackProvider(lambda _: "12345678", behave=lambda _: Misbehaviour.hang()) as provider,
+        aiohttp.ClientSession() as session,
+    ):
         with pytest.raises(asyncio.TimeoutError):
-            async with session.post(f"{provider.base_url}/chat/completions", json=CHAT, timeout=aiohttp.ClientTimeout(total=0.1)):
+            async with session.post(
+                f"{provider.base_url}/chat/completions", json=CHAT, timeout=aiohttp.ClientTimeout(total=0.1)
+            ):
                 pass
         assert (provider.log[0].status, provider.tokens) == (None, 4)
 
@@ -251,9 +352,14 @@ async def test_attempts_are_counted_by_place_and_draw() -> None:
         seen.append((call.place, call.attempt))
         return Misbehaviour.status(500) if call.attempt == 0 else None
 
-    async with LoopbackProvider(lambda _: "ok", behave=behave) as provider, aiohttp.ClientSession() as session:
+    async with (
+        LoopbackProvider(lambda _: "ok", behave=behave) as provider,
+        aiohttp.ClientSession() as session,
+    ):
         for place in ("a;draw=0", "b;draw=0", "a;draw=0", "a;draw=1"):
-            await session.post(f"{provider.base_url}/chat/completions", json=CHAT, headers={"x-skillopt-place": place})
+            await session.post(
+                f"{provider.base_url}/chat/completions", json=CHAT, headers={"x-skillopt-place": place}
+            )
     assert seen == [("a", 0), ("b", 0), ("a", 1), ("a", 0)]
     assert [entry.status for entry in provider.log] == [500, 500, 200, 500]
 
@@ -262,17 +368,32 @@ def test_an_error_in_the_tests_own_function_is_raised_where_the_provider_closes(
     def answer(call: Call) -> str:
         raise LookupError("a bug in the test")
 
-    with pytest.raises(LookupError, match="a bug in the test"), LoopbackProvider.in_thread(answer) as provider:
+    with (
+        pytest.raises(LookupError, match="a bug in the test"),
+        LoopbackProvider.in_thread(answer) as provider,
+    ):
         assert post(f"{provider.base_url}/chat/completions", CHAT)[0] == 500
 
 
 def test_seeded_latencies_depend_on_seed_place_and_draw_only() -> None:
     def call(index: int, place: str, draw: int = 0) -> Call:
-        return Call(index=index, attempt=index, api="chat", body={}, place=place, draw=draw, text="", headers={})
+        return Call(
+            index=index, attempt=index, api="chat", body={}, place=place, draw=draw, text="", headers={}
+        )
 
     latency = seeded_latency(1, 0.1, 0.2)
     assert latency(call(0, "a")) == latency(call(9, "a"))
-    assert len({latency(call(0, "a")), latency(call(0, "b")), latency(call(0, "a", 1)), seeded_latency(2, 0.1, 0.2)(call(0, "a"))}) == 4
+    assert (
+        len(
+            {
+                latency(call(0, "a")),
+                latency(call(0, "b")),
+                latency(call(0, "a", 1)),
+                seeded_latency(2, 0.1, 0.2)(call(0, "a")),
+            }
+        )
+        == 4
+    )
     assert all(0.1 <= latency(call(0, str(place))) <= 0.2 for place in range(50))
 
 
@@ -285,7 +406,9 @@ async def test_five_hundred_calls_are_open_at_once_and_cost_little() -> None:
 
         async def one(index: int) -> str:
             headers = {"x-skillopt-place": f"p/{index};draw=0"}
-            async with session.post(f"{provider.base_url}/chat/completions", json=CHAT, headers=headers) as response:
+            async with session.post(
+                f"{provider.base_url}/chat/completions", json=CHAT, headers=headers
+            ) as response:
                 return str((await response.json())["choices"][0]["message"]["content"])
 
         assert await asyncio.gather(*map(one, range(500))) == [f"p/{index}" for index in range(500)]

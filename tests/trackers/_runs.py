@@ -15,7 +15,9 @@ STEPS = 4
 
 
 async def trained(folder: Path, *options: str, stop_after: int | None = None) -> list[Event]:
-    """Train on the simulated world with these settings; every event of the session. `stop_after` interrupts after that step."""
+    """Train on the simulated world with these settings; every event of the session. `stop_after` interrupts
+    after that step.
+    """
     settings = [
         "env.name=world",
         "model.target=world",
@@ -43,7 +45,11 @@ async def trained(folder: Path, *options: str, stop_after: int | None = None) ->
 
 def val_curve(events: list[Event]) -> dict[int, float]:
     """Step to best score, as the log has it."""
-    return {int(e.state["step"]): e.state["best_score"] for e in events if isinstance(e, Checkpoint) and e.kind in ("baseline", "step")}
+    return {
+        int(e.state["step"]): e.state["best_score"]
+        for e in events
+        if isinstance(e, Checkpoint) and e.kind in ("baseline", "step")
+    }
 
 
 def warnings(events: list[Event]) -> list[str]:

@@ -48,7 +48,9 @@ def delivery(folder: Path, notices: list[Notice], **how: Any) -> tuple[Delivery,
         made.append(Recorder(opening, **how))
         return made[-1]
 
-    opening = Opening(folder=folder / "tracking" / "mine", name="run", identity="abc", project="p", settings={})
+    opening = Opening(
+        folder=folder / "tracking" / "mine", name="run", identity="abc", project="p", settings={}
+    )
     return Delivery("mine", Kind(open=open_), opening, warn=notices.append), lambda: made[-1]
 
 
@@ -64,7 +66,9 @@ def test_a_failing_tracker_warns_once_and_is_told_the_rest_next_time(tmp_path: P
         one(event)
     one.close()
     one(news(5)[0])
-    assert [notice.text for notice in notices] == ["Tracker mine: OSError: disk full. The run goes on without it."]
+    assert [notice.text for notice in notices] == [
+        "Tracker mine: OSError: disk full. The run goes on without it."
+    ]
     assert [event.id for event in recorder().told] == ["n1", "n2"]
 
     again, recorder = delivery(tmp_path, notices)
@@ -84,7 +88,9 @@ def test_a_tracker_that_hangs_is_left_behind(tmp_path: Path, monkeypatch: pytest
     assert len(notices) == 1 and "did not take everything" in notices[0].text
 
 
-def test_what_a_tracker_calls_the_run_is_kept_before_the_first_fact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_tracker_calls_the_run_is_kept_before_the_first_fact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_delivery, "PATIENCE_SECONDS", 0.2)
     hang = threading.Event()
     one, _ = delivery(tmp_path, [], hang=hang)
@@ -95,7 +101,9 @@ def test_what_a_tracker_calls_the_run_is_kept_before_the_first_fact(tmp_path: Pa
     assert (kept["told"], kept["reference"]) == (0, "r1")
 
 
-def test_a_run_that_was_deleted_at_the_tracker_is_a_warning_that_says_how_to_begin_anew(tmp_path: Path) -> None:
+def test_a_run_that_was_deleted_at_the_tracker_is_a_warning_that_says_how_to_begin_anew(
+    tmp_path: Path,
+) -> None:
     one, _ = delivery(tmp_path, [])
     one.start(news(1))
     one.close()
@@ -104,24 +112,35 @@ def test_a_run_that_was_deleted_at_the_tracker_is_a_warning_that_says_how_to_beg
     def gone(opening: Opening) -> Recorder:
         raise ValueError(f"The run {opening.earlier} is deleted.")
 
-    opening = Opening(folder=tmp_path / "tracking" / "mine", name="run", identity="abc", project="p", settings={})
+    opening = Opening(
+        folder=tmp_path / "tracking" / "mine", name="run", identity="abc", project="p", settings={}
+    )
     again = Delivery("mine", Kind(open=gone), opening, warn=notices.append)
     again.start(news(1))
     again.close()
     assert len(notices) == 1
-    assert f"The run r1 is deleted (to begin anew there, remove {tmp_path / 'tracking' / 'mine.json'}). The run" in notices[0].text
+    assert (
+        f"The run r1 is deleted (to begin anew there, remove {tmp_path / 'tracking' / 'mine.json'}). The run"
+        in notices[0].text
+    )
 
 
-def test_a_library_that_cannot_be_imported_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_cannot_be_imported_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "broken_tracker_library.py").write_text("raise OSError('no such device')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     notices: list[Notice] = []
-    opening = Opening(folder=tmp_path / "tracking" / "mine", name="run", identity="abc", project="p", settings={})
+    opening = Opening(
+        folder=tmp_path / "tracking" / "mine", name="run", identity="abc", project="p", settings={}
+    )
     one = Delivery("mine", Kind(open=Recorder, module="broken_tracker_library"), opening, warn=notices.append)
     one.start(news(1))
     one(news(2)[0])
     one.close()
-    assert [notice.text for notice in notices] == ["Tracker mine: OSError: no such device. The run goes on without it."]
+    assert [notice.text for notice in notices] == [
+        "Tracker mine: OSError: no such device. The run goes on without it."
+    ]
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"told": "x"}'])
@@ -134,7 +153,9 @@ def test_damaged_notes_mean_from_the_beginning(tmp_path: Path, damage: str) -> N
     assert [event.id for event in recorder().told] == ["n1", "n2"]
 
 
-async def test_a_dead_collector_changes_nothing_but_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_collector_changes_nothing_but_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(otel, "_TIMEOUT_SECONDS", 1)
     plain = await trained(tmp_path / "plain")
     with socket.socket() as taken:  # bound and never listening: connections are refused
@@ -152,7 +173,9 @@ async def test_a_collector_that_refuses_is_named(tmp_path: Path) -> None:
     assert len(warnings(events)) == 1 and "did not take" in warnings(events)[0]
 
 
-async def test_what_cannot_work_is_refused_before_anything_is_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_work_is_refused_before_anything_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UnknownName, match="tensorboard"):
         await trained(tmp_path / "a", "tracking.use=tensorbord")
     from skillopt.build import tracking
@@ -173,13 +196,22 @@ async def test_no_key_reaches_a_tracker(tmp_path: Path, monkeypatch: pytest.Monk
         f"model.target.api_key={key}",
     )
     everything = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
-    assert list(tmp_path.glob("mlruns/*/*/params/train.batch_size")), "settings were not sent, so nothing was shown"
+    assert list(tmp_path.glob("mlruns/*/*/params/train.batch_size")), (
+        "settings were not sent, so nothing was shown"
+    )
     assert key.encode() not in everything
     assert json.loads((tmp_path / "run" / "tracking" / "tensorboard.json").read_text())["told"] > 5
 
 
 def test_the_address_of_a_tracker_is_kept_as_a_digest(tmp_path: Path) -> None:
-    opening = Opening(folder=tmp_path / "mine", name="run", identity="a", project="p", settings={}, uri="http://me:hush-hush@127.0.0.1:9")
+    opening = Opening(
+        folder=tmp_path / "mine",
+        name="run",
+        identity="a",
+        project="p",
+        settings={},
+        uri="http://me:hush-hush@127.0.0.1:9",
+    )
     one = Delivery("mine", Kind(open=Recorder), opening, warn=lambda notice: None)
     one.start(news(1))
     one.close()

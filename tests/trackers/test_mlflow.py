@@ -34,12 +34,16 @@ def curve(store: str, run: Any, name: str) -> dict[int, float]:
 
 
 async def test_the_metrics_mlflow_reads_are_those_of_the_log(tmp_path: Path, store: str) -> None:
-    events = await trained(tmp_path / "run", "tracking.use=mlflow", f"tracking.mlflow_uri={store}", "tracking.project=mine")
+    events = await trained(
+        tmp_path / "run", "tracking.use=mlflow", f"tracking.mlflow_uri={store}", "tracking.project=mine"
+    )
     assert warnings(events) == []
     (run,) = runs(store, "mine")
     assert run.info.run_name == "run" and run.info.status == "FINISHED"
     assert run.data.params["train.batch_size"] == "10"
-    assert curve(store, run, "val/best") == {step: round(value, 4) for step, value in val_curve(events).items()}
+    assert curve(store, run, "val/best") == {
+        step: round(value, 4) for step, value in val_curve(events).items()
+    }
 
 
 async def test_two_sessions_are_one_mlflow_run(tmp_path: Path, store: str) -> None:

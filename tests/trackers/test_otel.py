@@ -32,7 +32,12 @@ class Collector:
                     body = gzip.decompress(body)
                 if status == 200:
                     request = ExportTraceServiceRequest.FromString(body)
-                    collector.spans += [s for resource in request.resource_spans for scope in resource.scope_spans for s in scope.spans]
+                    collector.spans += [
+                        s
+                        for resource in request.resource_spans
+                        for scope in resource.scope_spans
+                        for s in scope.spans
+                    ]
                 self.send_response(status)
                 self.end_headers()
 
@@ -55,14 +60,20 @@ def attributes(span: Any) -> dict[str, Any]:
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
-async def test_a_collector_receives_a_span_for_every_call_inside_its_step(tmp_path: Path, collector: Collector) -> None:
+async def test_a_collector_receives_a_span_for_every_call_inside_its_step(
+    tmp_path: Path, collector: Collector
+) -> None:
     events = await trained(tmp_path / "run", "tracking.use=otel", f"tracking.otel_endpoint={collector.url}")
     assert warnings(events) == []
     calls = [event for event in events if isinstance(event, Called)]
     chats = [span for span in collector.spans if span.name.startswith("chat ")]
     assert len(chats) == len(calls) > 50
-    assert sorted(attributes(span)["skillopt.place"] for span in chats) == sorted(call.place for call in calls)
-    assert sum(attributes(span)["gen_ai.usage.input_tokens"] for span in chats) == sum(call.input_tokens or 0 for call in calls)
+    assert sorted(attributes(span)["skillopt.place"] for span in chats) == sorted(
+        call.place for call in calls
+    )
+    assert sum(attributes(span)["gen_ai.usage.input_tokens"] for span in chats) == sum(
+        call.input_tokens or 0 for call in calls
+    )
     steps = {span.span_id: span.name for span in collector.spans if not span.name.startswith("chat ")}
     assert {f"step {number}" for number in range(1, STEPS + 1)} <= set(steps.values())
     assert {span.parent_span_id for span in chats} <= set(steps)

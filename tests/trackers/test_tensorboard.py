@@ -19,7 +19,9 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 async def test_the_curves_tensorboard_reads_are_those_of_the_log(tmp_path: Path) -> None:
     events = await trained(tmp_path / "run", "tracking.use=tensorboard")
     found = scalars(tmp_path / "run" / "tracking" / "tensorboard")
-    assert {step: round(value, 4) for step, value in found["val/best"]} == {step: round(v, 4) for step, v in val_curve(events).items()}
+    assert {step: round(value, 4) for step, value in found["val/best"]} == {
+        step: round(v, 4) for step, v in val_curve(events).items()
+    }
     assert [step for step, _ in found["train/hard"]] == list(range(1, STEPS + 1))
     (test,) = [event for event in events if isinstance(event, TestMeasured)]
     best = [row.hard for row in test.rows["best"] if row.hard is not None]
@@ -47,6 +49,8 @@ async def test_texts_are_sent_only_when_asked_for(tmp_path: Path) -> None:
     word = max(skill.split(), key=len)
 
     def holds(run: str) -> bool:
-        return any(word in file.read_bytes() for file in (tmp_path / run / "tracking" / "tensorboard").iterdir())
+        return any(
+            word in file.read_bytes() for file in (tmp_path / run / "tracking" / "tensorboard").iterdir()
+        )
 
     assert holds("told") and not holds("quiet")

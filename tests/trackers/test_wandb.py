@@ -11,11 +11,15 @@ from trackers._runs import trained, warnings
 async def test_an_offline_run_holds_the_figures_and_settings(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("SECRET_CANARY", "canary-5d1f")
     before = set(threading.enumerate())
-    events = await trained(tmp_path / "run", "tracking.use=wandb", "tracking.wandb_mode=offline", "tracking.project=mine")
+    events = await trained(
+        tmp_path / "run", "tracking.use=wandb", "tracking.wandb_mode=offline", "tracking.project=mine"
+    )
     assert warnings(events) == []
     (kept,) = (tmp_path / "run" / "tracking" / "wandb").glob("wandb/offline-run-*/*.wandb")
     data = kept.read_bytes()
     assert b"val/best" in data and b"test/best/hard" in data and b"train.batch_size" in data
     started = {thread.name for thread in set(threading.enumerate()) - before}
-    assert not [name for name in started if "Otel" in name]  # W&B's telemetry about its own use would call home
+    assert not [
+        name for name in started if "Otel" in name
+    ]  # W&B's telemetry about its own use would call home
     assert b"canary-5d1f" not in data and str(Path(__file__).parent).encode() not in data

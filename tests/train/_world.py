@@ -14,7 +14,13 @@ from skillopt.build import Engine, prepare
 from skillopt.config import load
 from skillopt.events import Event
 
-SMALL = {"env.name": "world", "model.target": "world", "model.optimizer": "world", "env.train_cases": 40, "env.val_cases": 30}
+SMALL = {
+    "env.name": "world",
+    "model.target": "world",
+    "model.optimizer": "world",
+    "env.train_cases": 40,
+    "env.val_cases": 30,
+}
 SMALL |= {"env.test_cases": 60, "train.batch_size": 20, "train.num_epochs": 3}
 
 
@@ -45,7 +51,10 @@ def train(folder: Path, **settings: Any) -> Trained:
     given = {**SMALL, **{name.replace("__", "."): value for name, value in settings.items()}}
 
     async def run() -> api.Result:
-        options = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
+        options = [
+            f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in given.items()
+        ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=folder.parent))
         async with Engine(job, folder, sinks=[events.append]) as engine:
             return await api.train(engine)

@@ -67,17 +67,37 @@ def exam(cells, metric="hard", budget=None, **changes):
     table = Table(cells)
     events: list[Event] = []
     tasks = [Task(id=name, prompt=f"question {name}") for name in sorted({task for _, task in cells})]
-    evaluator = Evaluator(harness=table, model=table, benchmark=table, rollouts=Memory(), workers=4, max_tokens=50, emit=events.append)
+    evaluator = Evaluator(
+        harness=table,
+        model=table,
+        benchmark=table,
+        rollouts=Memory(),
+        workers=4,
+        max_tokens=50,
+        emit=events.append,
+    )
     ledger = Ledger(budget or Budget(), Journal())
     return (
-        Exam(evaluator, rows_of(tasks), ledger, price=None, max_tokens=50, gate=SimpleNamespace(metric=metric, weight=0.5), **changes),
+        Exam(
+            evaluator,
+            rows_of(tasks),
+            ledger,
+            price=None,
+            max_tokens=50,
+            gate=SimpleNamespace(metric=metric, weight=0.5),
+            **changes,
+        ),
         table,
         events,
     )
 
 
 def cells(seed, best):
-    return {(skill, f"t{n:02d}"): cell for skill, row in (("seed", seed), ("best", best)) for n, cell in enumerate(row)}
+    return {
+        (skill, f"t{n:02d}"): cell
+        for skill, row in (("seed", seed), ("best", best))
+        for n, cell in enumerate(row)
+    }
 
 
 async def test_the_claim_is_on_the_number_the_gate_decided_on():
@@ -122,8 +142,16 @@ def rollout(usage):
 
 def test_the_set_aside_is_the_planned_rows_at_the_mean_with_a_margin_and_one_full_reservation():
     opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10))
-    used = [rollout(Usage(input_tokens=100, output_tokens=20)), rollout(Usage(input_tokens=300, output_tokens=20))]
-    assert opened.estimate(used) == {"calls": 27, "tokens": 20 * 220 * 13 // 10 + 390 + 50, "usd": None, "seconds": 0.0}
+    used = [
+        rollout(Usage(input_tokens=100, output_tokens=20)),
+        rollout(Usage(input_tokens=300, output_tokens=20)),
+    ]
+    assert opened.estimate(used) == {
+        "calls": 27,
+        "tokens": 20 * 220 * 13 // 10 + 390 + 50,
+        "usd": None,
+        "seconds": 0.0,
+    }
     three, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), skills=3)
     assert three.estimate(used)["calls"] == 40
 
@@ -137,14 +165,21 @@ def test_without_usage_reports_what_the_baseline_was_charged_is_set_aside():
 
 
 def test_where_a_rollout_is_paid_as_a_whole_the_full_reservation_is_its_allowance_and_not_the_output_cap():
-    used = [rollout(Usage(input_tokens=100, output_tokens=20)), rollout(Usage(input_tokens=300, output_tokens=20))]
+    used = [
+        rollout(Usage(input_tokens=100, output_tokens=20)),
+        rollout(Usage(input_tokens=300, output_tokens=20)),
+    ]
     rows = cells([(1, 1)] * 10, [(1, 1)] * 10)
     said, _, _ = exam(rows, allowance=Allowance(tokens=5000, usd=Fraction(1, 2)))
     told = said.estimate(used)
     assert told["tokens"] == 20 * 220 * 13 // 10 + 5000
-    assert Fraction(told["usd"]) == 20 * Fraction(1, 2) * Fraction(13, 10) + Fraction(1, 2), "nothing is known but the allowance"
+    assert Fraction(told["usd"]) == 20 * Fraction(1, 2) * Fraction(13, 10) + Fraction(1, 2), (
+        "nothing is known but the allowance"
+    )
     unsaid, _, _ = exam(rows, allowance=Allowance())
-    assert unsaid.estimate(used)["tokens"] == 20 * 220 * 13 // 10 + 320 * 13 // 10, "the dearest seen, as the purse would reserve"
+    assert unsaid.estimate(used)["tokens"] == 20 * 220 * 13 // 10 + 320 * 13 // 10, (
+        "the dearest seen, as the purse would reserve"
+    )
 
 
 def test_dollars_that_an_agent_reports_itself_are_what_its_test_is_taken_to_cost():

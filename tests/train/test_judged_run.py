@@ -1,4 +1,6 @@
-"""A run that is scored by a judge: what it costs is told apart, paid once, set aside for the test, and its failure is never a zero."""
+"""A run that is scored by a judge: what it costs is told apart, paid once, set aside for the test, and its
+failure is never a zero.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,19 @@ QUICK = Retry(attempts=2, seconds=2.0, first_delay=0.01, longest_delay=0.02)
 
 def rows(count: int = 24) -> list[dict[str, Any]]:
     return [
-        {"id": f"i{n}", "prompt": f"Write to customer {n}.", "rubric": ["Greets the customer", "Names the customer"]} for n in range(count)
+        {
+            "id": f"i{n}",
+            "prompt": f"Write to customer {n}.",
+            "rubric": ["Greets the customer", "Names the customer"],
+        }
+        for n in range(count)
     ]
 
 
 def says(call: Call) -> str:
-    """A target that greets once the skill says so, an analyst that finds that out, and a judge that reads the answer."""
+    """A target that greets once the skill says so, an analyst that finds that out, and a judge that reads the
+    answer.
+    """
     place = call.place or ""
     if place.startswith("rollout/"):
         number = call.text.rpartition("customer ")[2].rstrip(".")
@@ -39,13 +48,29 @@ def says(call: Call) -> str:
         work = call.text.partition("<work>\n")[2].partition("\n</work>")[0]
         greets = "Good morning" in work
         found = [("Good morning" if greets else "", greets), ("Dear customer", True)]
-        return json.dumps({"findings": [{"criterion": n, "evidence": e, "met": met} for n, (e, met) in enumerate(found, start=1)]})
-    return json.dumps({"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": POLITE}]}})
+        return json.dumps(
+            {
+                "findings": [
+                    {"criterion": n, "evidence": e, "met": met} for n, (e, met) in enumerate(found, start=1)
+                ]
+            }
+        )
+    return json.dumps(
+        {"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": POLITE}]}}
+    )
 
 
 def options(url: str, *more: str) -> list[str]:
     models = [f"model.target=compatible:t@{url}", f"model.optimizer=compatible:o@{url}"]
-    return [*models, "env.name=own", "env.data_path=tasks.jsonl", "env.scorer=judge", "train.num_epochs=1", "train.batch_size=10", *more]
+    return [
+        *models,
+        "env.name=own",
+        "env.data_path=tasks.jsonl",
+        "env.scorer=judge",
+        "train.num_epochs=1",
+        "train.batch_size=10",
+        *more,
+    ]
 
 
 async def train(folder: Path, url: str, *more: str, name: str = "run") -> tuple[api.Result, list[Event]]:
@@ -60,13 +85,17 @@ def judge_calls(provider: LoopbackProvider) -> list[Any]:
     return [one for one in provider.log if (one.place or "").startswith("judge/")]
 
 
-async def test_the_skill_is_trained_on_what_the_judge_says_and_the_judge_is_paid_under_its_own_role(tmp_path: Path) -> None:
+async def test_the_skill_is_trained_on_what_the_judge_says_and_the_judge_is_paid_under_its_own_role(
+    tmp_path: Path,
+) -> None:
     async with LoopbackProvider(says) as provider:
         result, _ = await train(tmp_path, provider.base_url)
         paid = judge_calls(provider)
     assert POLITE in result.best_skill
     assert result.summary["baseline_test_hard"] == 0 and result.summary["test_hard"] == 1
-    entries = [entry for entry in Database.reading(tmp_path / "run" / "run.db").entries() if entry.role == "judge"]
+    entries = [
+        entry for entry in Database.reading(tmp_path / "run" / "run.db").entries() if entry.role == "judge"
+    ]
     assert len(entries) == len(paid)
     assert {entry.stage for entry in entries} == {"rollout", "selection", "test"}
 
@@ -86,10 +115,21 @@ async def test_another_judge_is_another_score_and_pays_no_rollout_again(tmp_path
         url = provider.base_url
         await train(tmp_path, url, f"model.judge=compatible:j1@{url}", "cache.path=shared.db")
         before, judged = len(provider.log), len(judge_calls(provider))
-        await train(tmp_path, url, f"model.judge=compatible:j1@{url}", "cache.path=shared.db", "train.seed=7", name="same-judge")
-        assert not [one for one in provider.log[before:] if (one.place or "").startswith(("judge/", "rollout/"))]
+        await train(
+            tmp_path,
+            url,
+            f"model.judge=compatible:j1@{url}",
+            "cache.path=shared.db",
+            "train.seed=7",
+            name="same-judge",
+        )
+        assert not [
+            one for one in provider.log[before:] if (one.place or "").startswith(("judge/", "rollout/"))
+        ]
         before = len(provider.log)
-        await train(tmp_path, url, f"model.judge=compatible:j2@{url}", "cache.path=shared.db", name="another-judge")
+        await train(
+            tmp_path, url, f"model.judge=compatible:j2@{url}", "cache.path=shared.db", name="another-judge"
+        )
         later = provider.log[before:]
     assert len([one for one in later if (one.place or "").startswith("judge/")]) == judged > 0
     assert not [one for one in later if (one.place or "").startswith("rollout/")]
@@ -112,8 +152,12 @@ async def test_an_outage_of_the_judge_costs_rows_and_never_a_score(tmp_path: Pat
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
     async with LoopbackProvider(says, behave=down) as provider:
         job = prepare(load(None, flags={}, options=options(provider.base_url), environ={}, cwd=tmp_path))
-        (train_split,) = await api.evaluate(job, {"seed": Document("Nothing.")}, ["train"], tmp_path / "eval", retry=QUICK)
-        (val_split,) = await api.evaluate(job, {"seed": Document("Nothing.")}, ["val"], tmp_path / "eval", retry=QUICK)
+        (train_split,) = await api.evaluate(
+            job, {"seed": Document("Nothing.")}, ["train"], tmp_path / "eval", retry=QUICK
+        )
+        (val_split,) = await api.evaluate(
+            job, {"seed": Document("Nothing.")}, ["val"], tmp_path / "eval", retry=QUICK
+        )
     invalid = [row for one in (train_split, val_split) for row in one.rows if row.invalid is not None]
     scored = [row for one in (train_split, val_split) for row in one.rows if row.invalid is None]
     assert {(row.task, row.invalid, row.hard) for row in invalid} <= {("i3", "judge", None)}
@@ -127,13 +171,18 @@ async def test_what_judging_the_test_will_cost_is_set_aside(tmp_path: Path) -> N
 
     async with LoopbackProvider(big) as provider:
         _, events = await train(tmp_path, provider.base_url)
-    state = next(event.state for event in events if isinstance(event, Checkpoint) and event.kind == "baseline")
-    # Seed and best on 5 test tasks each: 10 x 110 tokens for the target and 10 x 1,010 for the judge, 30 % on top, and one reservation.
+    state = next(
+        event.state for event in events if isinstance(event, Checkpoint) and event.kind == "baseline"
+    )
+    # Seed and best on 5 test tasks each: 10 x 110 tokens for the target and 10 x 1,010 for the judge, 30 % on
+    # top, and one reservation.
     assert state["set_aside"]["calls"] == 13 + 1 + 13
     assert state["set_aside"]["tokens"] == 1_430 + 13_130 + (130 + 16_384)
 
 
-def test_eval_is_judged_by_the_optimizer_and_never_by_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eval_is_judged_by_the_optimizer_and_never_by_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
     (tmp_path / "skill.md").write_text(POLITE)
@@ -147,7 +196,15 @@ def test_eval_is_judged_by_the_optimizer_and_never_by_the_target(tmp_path: Path,
         settings = options(provider.base_url)
         measure = ("eval", "--skill", "skill.md", "--split", "val", "--json", "--quiet")
         ran = command(*measure, "--cfg-options", *settings)
-        named = command(*measure, "--out_root", "two", "--judge", f"compatible:j@{provider.base_url}", "--cfg-options", *settings)
+        named = command(
+            *measure,
+            "--out_root",
+            "two",
+            "--judge",
+            f"compatible:j@{provider.base_url}",
+            "--cfg-options",
+            *settings,
+        )
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["evaluations"][0]["hard"] == 1
     assert named.code == 0, named.err
@@ -156,8 +213,12 @@ def test_eval_is_judged_by_the_optimizer_and_never_by_the_target(tmp_path: Path,
 
 def test_a_dollar_budget_needs_the_judges_price(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
-    prices = [f"model.{role}.price.{part}=1.0" for role in ("target", "optimizer") for part in ("input", "output")]
-    given = options("http://127.0.0.1:9/v1", *prices, "budget=$1", "model.judge=compatible:j@http://127.0.0.1:9/v1")
+    prices = [
+        f"model.{role}.price.{part}=1.0" for role in ("target", "optimizer") for part in ("input", "output")
+    ]
+    given = options(
+        "http://127.0.0.1:9/v1", *prices, "budget=$1", "model.judge=compatible:j@http://127.0.0.1:9/v1"
+    )
     job = prepare(load(None, flags={}, options=given, environ={}, cwd=tmp_path))
     with pytest.raises(ConfigError, match="price for the judge 'j'"):
         Engine(job, tmp_path / "run")

@@ -1,4 +1,6 @@
-"""In a run: a candidate that quotes held-out answers is refused before it is measured, and no prompt ever shows what was quoted."""
+"""In a run: a candidate that quotes held-out answers is refused before it is measured, and no prompt ever
+shows what was quoted.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from skillopt.testing import Call, LoopbackProvider
 
 RULE = "Always say please."
 ROWS = [
-    {"id": f"i{n}", "prompt": f"Item number {n}", "answer": f"code {hashlib.sha256(str(n).encode()).hexdigest()[:12]}"} for n in range(20)
+    {
+        "id": f"i{n}",
+        "prompt": f"Item number {n}",
+        "answer": f"code {hashlib.sha256(str(n).encode()).hexdigest()[:12]}",
+    }
+    for n in range(20)
 ]
 SPLITS = {"train": ROWS[:8], "val": ROWS[8:14], "test": ROWS[14:]}
 HELD_OUT = [str(row["answer"]) for row in ROWS[8:]]
@@ -46,7 +53,9 @@ def write(folder: Path) -> None:
 
 
 async def train(folder: Path, edits: list[str], *options: str) -> Seen:
-    """A run in which the target solves every second item once the rule is in the skill, and the analyst proposes the same edits always."""
+    """A run in which the target solves every second item once the rule is in the skill, and the analyst
+    proposes the same edits always.
+    """
     seen = Seen(folder / "run")
     write(folder)
 
@@ -55,12 +64,29 @@ async def train(folder: Path, edits: list[str], *options: str) -> Seen:
             number = int(call.text.rpartition("Item number ")[2])
             return f"<answer>{ROWS[number]['answer'] if RULE in call.text and number % 2 else 'unknown'}</answer>"
         seen.prompts.append(call.text)
-        return json.dumps({"batch_size": 4, "patch": {"reasoning": "r", "edits": [{"op": "append", "content": text} for text in edits]}})
+        return json.dumps(
+            {
+                "batch_size": 4,
+                "patch": {"reasoning": "r", "edits": [{"op": "append", "content": text} for text in edits]},
+            }
+        )
 
     async with LoopbackProvider(answer) as provider:
         model = f"compatible:m@{provider.base_url}"
-        given = [f"model.target={model}", f"model.optimizer={model}", "env.name=own", "env.split_dir=splits", "env.skill_init=seed.md"]
-        given += ["train.batch_size=4", "train.num_epochs=1", "gradient.failure_only=true", "evaluation.repeats=1", *options]
+        given = [
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            "env.name=own",
+            "env.split_dir=splits",
+            "env.skill_init=seed.md",
+        ]
+        given += [
+            "train.batch_size=4",
+            "train.num_epochs=1",
+            "gradient.failure_only=true",
+            "evaluation.repeats=1",
+            *options,
+        ]
         job = prepare(load(None, flags={}, options=given, environ={}, cwd=folder))
         async with Engine(job, seen.folder, sinks=[seen.events.append]) as engine:
             seen.result = await api.train(engine)
@@ -94,7 +120,10 @@ async def test_no_prompt_and_no_memory_holds_what_was_quoted(tmp_path: Path) -> 
 
 async def test_a_refused_candidate_is_told_by_the_kind_of_its_leak(tmp_path: Path) -> None:
     seen = await train(tmp_path, [LEAK])
-    assert "rejected. refused before measuring: it holds the answer of a held-out task; say it in general words instead" in seen.prompts[1]
+    assert (
+        "rejected. refused before measuring: it holds the answer of a held-out task; say it in general words"
+        " instead" in seen.prompts[1]
+    )
     assert seen.result is not None
     assert seen.result.best_skill == (tmp_path / "seed.md").read_text()
 

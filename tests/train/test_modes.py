@@ -1,4 +1,6 @@
-"""The whole loop on the simulated world in every mode: it trains, records what it did, and nothing unmeasured gets a score."""
+"""The whole loop on the simulated world in every mode: it trains, records what it did, and nothing unmeasured
+gets a score.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,24 @@ def test_rewriting_trains_and_protected_parts_survive_every_step(tmp_path, mode)
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 def test_rewriting_trains_a_skill_from_nothing(tmp_path, mode):
     (tmp_path / "empty.md").write_text("")
-    run = train(tmp_path / "run", optimizer__skill_update_mode=mode, env__skill_init=str(tmp_path / "empty.md"), train__num_epochs=2)
+    run = train(
+        tmp_path / "run",
+        optimizer__skill_update_mode=mode,
+        env__skill_init=str(tmp_path / "empty.md"),
+        train__num_epochs=2,
+    )
     assert run.json("summary.json")["total_accepts"] > 0
-    assert all(line.startswith("- ") for line in run.result.best_skill.splitlines() if line), "rules, and nothing of a prompt"
+    assert all(line.startswith("- ") for line in run.result.best_skill.splitlines() if line), (
+        "rules, and nothing of a prompt"
+    )
 
 
 def test_the_slow_update_region_survives_later_rewrites(tmp_path):
     run = train(
-        tmp_path / "run", optimizer__skill_update_mode="rewrite_from_suggestions", model__target="world:noise=0,harm=0", train__num_epochs=4
+        tmp_path / "run",
+        optimizer__skill_update_mode="rewrite_from_suggestions",
+        model__target="world:noise=0,harm=0",
+        train__num_epochs=4,
     )
     region = ""
     seen = 0
@@ -62,7 +74,9 @@ async def test_a_step_without_a_usable_rewrite_is_skipped_under_its_own_name(tmp
         given = {**SMALL, "model.target": model, "model.optimizer": model, "train.num_epochs": 1}
         given["optimizer.skill_update_mode"] = "rewrite_from_suggestions"
         options = [f"{name}={value}" for name, value in given.items()]
-        async with Engine(prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path)), tmp_path / "run") as engine:
+        async with Engine(
+            prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path)), tmp_path / "run"
+        ) as engine:
             await api.train(engine)
     records = json.loads((tmp_path / "run/history.json").read_text())
     actions = [record["action"] for record in records]
@@ -78,7 +92,11 @@ def test_the_optimizer_sets_the_limit_and_its_decisions_are_kept(tmp_path):
     told = [json.loads(line) for line in (run.folder / "lr_history.jsonl").read_text().splitlines()]
     assert [one["step"] for one in told] == [record["step"] for record in records]
     for record in records:
-        assert record["edit_states"].get("applied", 0) <= record["lr_decision"]["learning_rate"] == record["edit_budget"]
+        assert (
+            record["edit_states"].get("applied", 0)
+            <= record["lr_decision"]["learning_rate"]
+            == record["edit_budget"]
+        )
         kept = json.loads((run.folder / f"steps/step_{record['step']:04d}/lr_decision.json").read_text())
         assert kept == record["lr_decision"]
 
@@ -92,7 +110,11 @@ def test_without_control_a_step_takes_everything(tmp_path):
 
 
 def test_notes_pass_the_gate_with_their_step_and_nothing_untested_enters(tmp_path):
-    run = train(tmp_path / "run", optimizer__use_skill_aware_reflection=True, optimizer__skill_aware_consolidate_threshold=3)
+    run = train(
+        tmp_path / "run",
+        optimizer__use_skill_aware_reflection=True,
+        optimizer__skill_aware_consolidate_threshold=3,
+    )
     before = None
     for event in run.events:
         if event.type != "checkpoint" or event.kind != "step":
@@ -107,7 +129,12 @@ def test_notes_pass_the_gate_with_their_step_and_nothing_untested_enters(tmp_pat
 
 
 def test_an_ungated_slow_update_is_taken_and_measured_before_it_is_anybodys_score(tmp_path):
-    run = train(tmp_path / "run", optimizer__slow_update_gate_with_selection=False, train__num_epochs=4, model__optimizer="world:harm=1.0")
+    run = train(
+        tmp_path / "run",
+        optimizer__slow_update_gate_with_selection=False,
+        train__num_epochs=4,
+        model__optimizer="world:harm=1.0",
+    )
     taken = [event for event in run.of(EpochEnded) if event.slow_update["action"] == "force_accept"]
     assert taken
     closed = {event.id: event for event in run.of(StageClosed)}
@@ -118,7 +145,11 @@ def test_an_ungated_slow_update_is_taken_and_measured_before_it_is_anybodys_scor
     checkpoints = [event for event in run.events if event.type == "checkpoint"]
     assert all(event.state["score"] is not None for event in checkpoints)
     assert all(event.state["best_score"] >= event.state["score"] for event in checkpoints)
-    dipped = [event for event in checkpoints if event.kind == "epoch" and event.state["score"] < event.state["best_score"]]
+    dipped = [
+        event
+        for event in checkpoints
+        if event.kind == "epoch" and event.state["score"] < event.state["best_score"]
+    ]
     assert dipped, "with a harmful rule in every slow update, one of them must have cost something"
     summary = run.json("summary.json")
     assert "without a gate" in summary["claim"] and "without a gate" in summary["gate"]
@@ -128,16 +159,25 @@ def test_an_ungated_slow_update_is_taken_and_measured_before_it_is_anybodys_scor
 
 @pytest.mark.parametrize("policy", ["mixed", "changed", "unchanged"])
 def test_the_slow_update_reads_the_pairs_its_policy_keeps(tmp_path, policy):
-    run = train(tmp_path / "run", optimizer__longitudinal_pair_policy=policy, optimizer__slow_update_samples=6, train__num_epochs=4)
+    run = train(
+        tmp_path / "run",
+        optimizer__longitudinal_pair_policy=policy,
+        optimizer__slow_update_samples=6,
+        train__num_epochs=4,
+    )
     pairs = [pair for event in run.of(EpochEnded) for pair in event.pairs]
     assert pairs
     kinds = {pair["category"] for pair in pairs}
     changed = {"improved", "regressed"}
-    assert (kinds <= changed) == (policy == "changed") and (kinds.isdisjoint(changed)) == (policy == "unchanged")
+    assert (kinds <= changed) == (policy == "changed") and (kinds.isdisjoint(changed)) == (
+        policy == "unchanged"
+    )
     for event in run.of(EpochEnded):
         assert len(event.pairs) <= 6
         if event.pairs:
-            kept = json.loads((run.folder / f"slow_update/epoch_{event.epoch:02d}/comparison_pairs.json").read_text())
+            kept = json.loads(
+                (run.folder / f"slow_update/epoch_{event.epoch:02d}/comparison_pairs.json").read_text()
+            )
             assert kept == event.pairs
     asked = {event.place for event in run.of(StageClosed) if "/more-" in event.place}
     assert bool(asked) == (policy == "changed")
@@ -150,21 +190,35 @@ async def test_without_a_pair_to_learn_from_nobody_is_asked_for_guidance(tmp_pat
         stage = (call.place or "").rsplit("/", 3)[1]
         asked.append(stage)
         if stage == "analyst_failure":
-            return json.dumps({"patch": {"edits": [{"op": "append", "content": f"- Keep the desk tidy, {call.place}."}]}})
+            return json.dumps(
+                {"patch": {"edits": [{"op": "append", "content": f"- Keep the desk tidy, {call.place}."}]}}
+            )
         return world(call)
 
     async with LoopbackProvider(answers) as provider:
         model = f"compatible:m@{provider.base_url}"
         given = {**SMALL, "model.target": model, "model.optimizer": model, "evaluation.use_gate": "false"}
-        given |= {"optimizer.longitudinal_pair_policy": "changed", "env.train_cases": 8, "env.val_cases": 6, "train.batch_size": 8}
+        given |= {
+            "optimizer.longitudinal_pair_policy": "changed",
+            "env.train_cases": 8,
+            "env.val_cases": 6,
+            "train.batch_size": 8,
+        }
         events = []
         options = [f"{name}={value}" for name, value in given.items()]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
         async with Engine(job, tmp_path / "run", sinks=[events.append]) as engine:
             await api.train(engine)
     ended = [event for event in events if isinstance(event, EpochEnded)]
-    assert [event.slow_update["action"] for event in ended] == ["skip_first_epoch", "no_content", "no_content"]
-    assert "longitudinal_pair_policy" in ended[1].slow_update["why"] and ended[1].meta_skill["action"] == "no_content"
+    assert [event.slow_update["action"] for event in ended] == [
+        "skip_first_epoch",
+        "no_content",
+        "no_content",
+    ]
+    assert (
+        "longitudinal_pair_policy" in ended[1].slow_update["why"]
+        and ended[1].meta_skill["action"] == "no_content"
+    )
     assert not {"slow_update", "meta_skill"} & set(asked)
 
 
@@ -184,13 +238,20 @@ def test_a_rejected_bundle_is_tried_again_as_its_halves_and_the_cost_is_shown(tm
         assert 1 <= len(halves) <= 2 and record["salvage"]["rows"] == sum(half["rows"] for half in halves)
         assert [half["action"] for half in halves[:-1]] == ["reject"] * (len(halves) - 1)
         assert (halves[-1]["action"] == "accept") == (record["action"] in ALL_ACCEPTED)
-        in_it = len(halves[-1]["edits"]) if halves[-1]["action"] == "accept" else record["edit_states"]["applied"]
+        in_it = (
+            len(halves[-1]["edits"]) if halves[-1]["action"] == "accept" else record["edit_states"]["applied"]
+        )
         assert record["edit_apply_summary"]["applied"] == len(record["support_counts"]) == in_it
         applied = record["edit_states"]["applied"]
         assert bundle_rows(run, record["step"]) * 2 < 30
         assert applied >= 2 and sum(len(half["edits"]) for half in halves) <= applied
         step = run.folder / f"steps/step_{record['step']:04d}"
         assert (step / "half_1/candidate_skill.md").is_file() and (step / "half_1/verdict.json").is_file()
-    without = train(tmp_path / "without", model__optimizer="world:harm=0.9,seed=6", train__num_epochs=6, optimizer__salvage=False)
+    without = train(
+        tmp_path / "without",
+        model__optimizer="world:harm=0.9,seed=6",
+        train__num_epochs=6,
+        optimizer__salvage=False,
+    )
     assert not any("salvage" in record for record in without.json("history.json"))
     assert not any("half-" in event.place for event in without.of(Judged))

@@ -11,7 +11,15 @@ TASKS = [Task(id=f"t{number}", prompt=f"question {number}") for number in range(
 
 
 def plan(**changes):
-    settings = {"train": TASKS, "epochs": 2, "batch_size": 4, "seed": 42, "schedule": constant, "largest_limit": 4, "smallest_limit": 2}
+    settings = {
+        "train": TASKS,
+        "epochs": 2,
+        "batch_size": 4,
+        "seed": 42,
+        "schedule": constant,
+        "largest_limit": 4,
+        "smallest_limit": 2,
+    }
     return Plan(**{**settings, **changes})
 
 

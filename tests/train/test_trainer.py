@@ -83,8 +83,16 @@ def test_the_public_files_are_there_with_their_fields(trained):
     assert (trained.folder / state["current_skill_path"]).is_file()
     assert (trained.folder / "best_skill.md").read_text() == trained.result.best_skill
     assert (trained.folder / "skills/skill_v0000.md").is_file()
-    assert {path.name for path in (trained.folder / "steps").iterdir()} == {f"step_{number:04d}" for number in range(1, 7)}
-    for name in ("rollout/results.jsonl", "candidate_skill.md", "edit_apply_report.json", "merged_patch.json", "step_record.json"):
+    assert {path.name for path in (trained.folder / "steps").iterdir()} == {
+        f"step_{number:04d}" for number in range(1, 7)
+    }
+    for name in (
+        "rollout/results.jsonl",
+        "candidate_skill.md",
+        "edit_apply_report.json",
+        "merged_patch.json",
+        "step_record.json",
+    ):
         assert (trained.folder / "steps/step_0001" / name).is_file(), name
     assert trained.json("config.json")["env"]["name"] == "world"
 
@@ -98,7 +106,9 @@ def test_it_gets_better_and_says_that_it_was_simulated(trained):
 
 
 def test_every_proposed_edit_ends_in_exactly_one_state(trained):
-    """Proposed: every edit in an analyst reply (after the limit), a merge reply or a repair reply - counted from the raw replies."""
+    """Proposed: every edit in an analyst reply (after the limit), a merge reply or a repair reply - counted
+    from the raw replies.
+    """
     limit = 4
     proposed: Counter[str] = Counter()
     for stage, place, text in trained.replies():
@@ -109,7 +119,11 @@ def test_every_proposed_edit_ends_in_exactly_one_state(trained):
             proposed[step[0]] += len(json.loads(text)["patch"]["edits"][:limit])
         elif stage in ("merge", "repair"):
             proposed[step[0]] += len(json.loads(text)["edits"])
-    ended = {event.place: Counter(one["state"] for one in event.outcomes) for event in trained.of(Updated) if "half" not in event.place}
+    ended = {
+        event.place: Counter(one["state"] for one in event.outcomes)
+        for event in trained.of(Updated)
+        if "half" not in event.place
+    }
     assert {place: sum(states.values()) for place, states in ended.items()} == dict(proposed)
     ids = [one["id"] for event in trained.of(Updated) for one in event.outcomes]
     assert len(ids) == len(set(ids))
@@ -159,11 +173,21 @@ def test_test_is_opened_once_and_last(trained):
 def test_the_slow_update_is_skipped_where_an_epoch_changed_nothing_and_asked_where_it_did(trained):
     ended = {event.epoch: event for event in trained.of(EpochEnded)}
     assert ended[1].slow_update["action"] == "skip_first_epoch"
-    changed = {1 + (record["step"] - 1) // 2 for record in trained.json("history.json") if record["action"].startswith("accept")}
+    changed = {
+        1 + (record["step"] - 1) // 2
+        for record in trained.json("history.json")
+        if record["action"].startswith("accept")
+    }
     for epoch in (2, 3):
-        asked = [place for stage, place, _ in trained.replies() if stage == "slow_update" and place.startswith(f"e{epoch}/")]
+        asked = [
+            place
+            for stage, place, _ in trained.replies()
+            if stage == "slow_update" and place.startswith(f"e{epoch}/")
+        ]
         assert bool(asked) == (epoch in changed)
-    assert not [place for stage, place, _ in trained.replies() if stage == "meta_skill" and place.startswith("e3/")]
+    assert not [
+        place for stage, place, _ in trained.replies() if stage == "meta_skill" and place.startswith("e3/")
+    ]
 
 
 def test_with_the_gate_off_everything_is_taken_and_every_report_says_so(tmp_path):
@@ -214,8 +238,15 @@ def test_a_shared_cache_pays_for_nothing_twice(tmp_path):
 
 
 def test_a_run_without_headroom_stops_cheaply_and_says_so(tmp_path):
-    """One val case that needs no rule: the seed is perfect, so nothing is trained and the claim is about the seed."""
-    easy = train(tmp_path / "run", model__target="world:noise=0", env__val_cases=1, env__world_seed=_seed_with_an_easy_case())
+    """One val case that needs no rule: the seed is perfect, so nothing is trained and the claim is about the
+    seed.
+    """
+    easy = train(
+        tmp_path / "run",
+        model__target="world:noise=0",
+        env__val_cases=1,
+        env__world_seed=_seed_with_an_easy_case(),
+    )
     assert easy.json("history.json") == []
     assert "no headroom" in easy.json("summary.json")["stopped_because"]
     assert "rollout" not in easy.json("summary.json")["token_summary"]
@@ -227,7 +258,11 @@ def _seed_with_an_easy_case() -> int:
 
 
 def test_after_a_perfect_score_no_further_rollout_is_paid(tmp_path):
-    quiet = {"model__target": "world:noise=0", "model__optimizer": "world:harm=0", "optimizer__use_slow_update": False}
+    quiet = {
+        "model__target": "world:noise=0",
+        "model__optimizer": "world:harm=0",
+        "optimizer__use_slow_update": False,
+    }
     long = train(tmp_path / "run", **quiet, env__val_cases=8, evaluation__repeats=1, train__num_epochs=8)
     history = long.json("history.json")
     assert history[-1]["current_score"] == 1.0
@@ -238,12 +273,19 @@ def test_after_a_perfect_score_no_further_rollout_is_paid(tmp_path):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_perfect_score_at_the_end_of_an_epoch_pays_for_no_look_back(tmp_path, seed):
     """With one step an epoch every step is the last of its epoch."""
-    quiet = {"model__target": "world:noise=0", "model__optimizer": "world:harm=0", "env__world_seed": seed, "train__batch_size": 40}
+    quiet = {
+        "model__target": "world:noise=0",
+        "model__optimizer": "world:harm=0",
+        "env__world_seed": seed,
+        "train__batch_size": 40,
+    }
     run = train(tmp_path / "run", **quiet, env__val_cases=8, evaluation__repeats=1, train__num_epochs=12)
     history = run.json("history.json")
     assert history[-1]["current_score"] == 1.0 and len(history) < 12
     places = [event.place for event in run.of(StageClosed)]
-    assert places[-1].startswith(f"e{len(history)}/s"), "the step that reached it is the last that was paid for"
+    assert places[-1].startswith(f"e{len(history)}/s"), (
+        "the step that reached it is the last that was paid for"
+    )
 
 
 def test_a_policy_that_can_accept_nothing_on_so_few_tasks_stops_before_the_first_step(tmp_path):
@@ -254,12 +296,26 @@ def test_a_policy_that_can_accept_nothing_on_so_few_tasks_stops_before_the_first
 
 
 def test_patience_ends_a_run_that_gets_nowhere(tmp_path):
-    stuck = train(tmp_path / "run", model__optimizer="world:harm=1", train__patience=2, train__num_epochs=8, optimizer__learning_rate=1)
+    stuck = train(
+        tmp_path / "run",
+        model__optimizer="world:harm=1",
+        train__patience=2,
+        train__num_epochs=8,
+        optimizer__learning_rate=1,
+    )
     history = stuck.json("history.json")
-    waited = len(history) - max((record["step"] for record in history if record["action"].startswith("accept")), default=0)
+    waited = len(history) - max(
+        (record["step"] for record in history if record["action"].startswith("accept")), default=0
+    )
     assert waited == 2
     assert "train.patience" in stuck.json("summary.json")["stopped_because"]
-    again = train(tmp_path / "run", model__optimizer="world:harm=1", train__patience=2, train__num_epochs=8, optimizer__learning_rate=1)
+    again = train(
+        tmp_path / "run",
+        model__optimizer="world:harm=1",
+        train__patience=2,
+        train__num_epochs=8,
+        optimizer__learning_rate=1,
+    )
     assert again.json("history.json") == history
 
 
@@ -270,7 +326,10 @@ def test_the_public_files_hold_what_the_optimizer_said_and_figures_by_task_type(
     assert mean == pytest.approx(trained.json("summary.json")["test_hard"])
     digest = trained.json("steps/step_0001/trajectory_digest.json")
     assert digest["n_fail"] <= digest["n_total"] == 20 and digest["failure_patterns"][0]["task_ids"]
-    ranked = [json.loads(path.read_text()) for path in sorted((trained.folder / "steps").glob("*/ranked_edits.json"))]
+    ranked = [
+        json.loads(path.read_text())
+        for path in sorted((trained.folder / "steps").glob("*/ranked_edits.json"))
+    ]
     assert any(one["ranking_details"] for one in ranked)
     assert all((one["ranking_details"] is not None) == one["ranked"] for one in ranked)
     slow = trained.json("slow_update/epoch_02/slow_result.json")

@@ -1,4 +1,6 @@
-"""What the pages about a run are made of: curves, versions, lines with their origin, the table of tasks, the list of runs."""
+"""What the pages about a run are made of: curves, versions, lines with their origin, the table of tasks, the
+list of runs.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def test_intervals_hold_their_mean_and_narrow_with_more_rows() -> None:
 def test_curves_begin_with_the_seed_and_test_is_there_only_once_it_was_opened(facts: Facts) -> None:
     drawn = curves(facts)
     assert (drawn.val[0].at, drawn.val[0].score) == (0.0, facts.baseline)
-    assert len(drawn.tried) == len(facts.changes) and {"accepted", "rejected"} <= {one.outcome for one in drawn.tried}
+    assert len(drawn.tried) == len(facts.changes) and {"accepted", "rejected"} <= {
+        one.outcome for one in drawn.tried
+    }
     assert drawn.test is not None and facts.test.comparison is not None
     assert drawn.test["best"].score == facts.test.comparison.after
     assert [at for at, _ in drawn.limits] == [change.at for change in facts.steps]
@@ -46,7 +50,11 @@ def test_every_version_has_the_text_that_was_measured(finished: Path, facts: Fac
     versions = skill_versions(facts)
     assert versions[0].text == facts.seed_skill
     assert [one.text for one in versions if one.is_best][-1] == facts.best_skill
-    judged = {event.skill for event in read_events(finished / "events.jsonl") if event.type == "judged" and event.skill}
+    judged = {
+        event.skill
+        for event in read_events(finished / "events.jsonl")
+        if event.type == "judged" and event.skill
+    }
     assert {Document(one.text).digest for one in versions[1:]} <= judged
     taken = [one for one in versions if one.is_taken]
     for before, after in pairwise(taken):
@@ -104,7 +112,9 @@ def test_a_cell_leads_to_what_the_target_did(finished: Path, facts: Facts) -> No
         trajectories(finished, facts, "../x", task)
 
 
-def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(finished: Path, tmp_path: Path, facts: Facts) -> None:
+def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(
+    finished: Path, tmp_path: Path, facts: Facts
+) -> None:
     (tmp_path / "events.jsonl").write_text('{"id":"x","type":"checkpoint","nonsense":1}\n')
     (tmp_path / "run.db").write_bytes(b"")
     listing = Listing()
@@ -112,8 +122,13 @@ def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(fi
         one, damaged = listing.read([finished, tmp_path])
         assert (one.status, one.step, one.steps) == ("finished", len(facts.steps), facts.planned)
         assert (one.baseline, one.best, one.simulated) == (facts.baseline, facts.best, True)
-        assert facts.test.comparison is not None and one.test_best == pytest.approx(facts.test.comparison.after)
-        assert (one.calls, one.tokens) == (sum(paid.calls for paid in facts.paid), sum(paid.tokens for paid in facts.paid))
+        assert facts.test.comparison is not None and one.test_best == pytest.approx(
+            facts.test.comparison.after
+        )
+        assert (one.calls, one.tokens) == (
+            sum(paid.calls for paid in facts.paid),
+            sum(paid.tokens for paid in facts.paid),
+        )
         assert damaged.status == "unreadable" and "line 1" in damaged.trouble
 
 
@@ -121,7 +136,12 @@ def test_steps_that_are_open_again_are_counted_nowhere(tmp_path: Path) -> None:
     big_run(tmp_path / "run", steps=3, tasks=30, calls=2)
     with (tmp_path / "run" / "events.jsonl").open("a", encoding="utf-8") as log:
         state = {**first_state(30), "step": 1}
-        log.write(Checkpoint(id="e1/s3/reopened", kind="reopened", state=state, record={"from_step": 2}).model_dump_json() + "\n")
+        log.write(
+            Checkpoint(
+                id="e1/s3/reopened", kind="reopened", state=state, record={"from_step": 2}
+            ).model_dump_json()
+            + "\n"
+        )
     watcher = Watcher(tmp_path / "run")
     watcher.read()
     told = watcher.facts()

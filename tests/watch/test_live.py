@@ -1,4 +1,6 @@
-"""What a watcher outside sees of a run: the same as the run itself, as it happens, and nothing of the sealed test too early."""
+"""What a watcher outside sees of a run: the same as the run itself, as it happens, and nothing of the sealed
+test too early.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,17 @@ async def train_watched(folder: Path, *, latency: float) -> tuple[Looks, Result]
 
     async with LoopbackProvider(world_answers(), latency=lambda call: latency) as provider:
         model = f"compatible:m@{provider.base_url}"
-        options = ["env.name=world", f"model.target={model}", f"model.optimizer={model}", "train.batch_size=10", "env.workers=6", *SMALL]
-        job = prepare(load(None, flags={}, options=[*options, "train.num_epochs=2"], environ={}, cwd=folder.parent))
+        options = [
+            "env.name=world",
+            f"model.target={model}",
+            f"model.optimizer={model}",
+            "train.batch_size=10",
+            "env.workers=6",
+            *SMALL,
+        ]
+        job = prepare(
+            load(None, flags={}, options=[*options, "train.num_epochs=2"], environ={}, cwd=folder.parent)
+        )
         watching = asyncio.ensure_future(keep_looking())
         try:
             async with Engine(job, folder) as engine:
@@ -89,7 +100,11 @@ def test_a_run_is_seen_from_outside_as_it_happens(seen: tuple[Looks, Result]) ->
     assert looks.states == ["waiting", "running", "finished"]
     assert {"baseline", "rollout", "reflect", "gate", "sealed test"} <= looks.stages
     assert 1 < looks.most_in_flight <= 40
-    assert {("target", "selection"), ("target", "rollout"), ("optimizer", "analyst_failure")} <= looks.roles_in_flight
+    assert {
+        ("target", "selection"),
+        ("target", "rollout"),
+        ("optimizer", "analyst_failure"),
+    } <= looks.roles_in_flight
     assert not looks.test_seen_before_the_end
     decided = [event for event in looks.events if event.id is not None]
     assert decided == read_events(watcher.folder / "events.jsonl")  # each once, in order
@@ -104,8 +119,14 @@ def test_rows_come_in_one_after_the_other_and_never_more_than_there_are(seen: tu
     looks, _ = seen
     opened = [event for event in looks.events if isinstance(event, StageOpened)]
     assert opened[0].place == "baseline" and opened[0].total == 20 * 2  # repeats fill up a small val split
-    sizes = {event.place: event.total for event in opened if event.stage == "rollout" and "/end" not in event.place}
-    expected = {f"e{epoch}/s{3 * (epoch - 1) + number}": size for epoch in (1, 2) for number, size in ((1, 10), (2, 10), (3, 4))}
+    sizes = {
+        event.place: event.total for event in opened if event.stage == "rollout" and "/end" not in event.place
+    }
+    expected = {
+        f"e{epoch}/s{3 * (epoch - 1) + number}": size
+        for epoch in (1, 2)
+        for number, size in ((1, 10), (2, 10), (3, 4))
+    }
     assert sizes and sizes.items() <= expected.items()  # 24 tasks in batches of 10
     rows: list[tuple[str, int, int]] = []
     for event in looks.events:
@@ -126,7 +147,9 @@ def test_facts_are_those_of_a_report(finished: Path) -> None:
     database = Database.reading(finished / "run.db")
     entries = list(database.entries())
     database.shut()
-    files: dict[str, Any] = {name: json.loads((finished / f"{name}.json").read_text()) for name in ("config", "summary")}
+    files: dict[str, Any] = {
+        name: json.loads((finished / f"{name}.json").read_text()) for name in ("config", "summary")
+    }
     told = fold(read_events(finished / "events.jsonl"), entries=entries, status="finished", **files)
     assert watcher.facts() == told
     assert watcher.spending.paid() == paid_by_role_and_stage(entries)
@@ -203,7 +226,9 @@ def test_one_reader_serves_all_and_does_not_read_more_often_than_it_must(finishe
     assert watched(finished) is not watcher  # forgotten, as others were looked at since
 
 
-def test_a_damaged_log_is_told_at_every_look_and_never_shown_as_a_run_that_waits(finished: Path, tmp_path: Path) -> None:
+def test_a_damaged_log_is_told_at_every_look_and_never_shown_as_a_run_that_waits(
+    finished: Path, tmp_path: Path
+) -> None:
     lines = (finished / "events.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "events.jsonl").write_text("".join([*lines[:4], "{\n", *lines[5:]]))
     watched = Watched(now=lambda: 1000.0)

@@ -1,4 +1,6 @@
-"""A long run stays quick to read: what it costs is measured in processor time, so that a busy machine changes nothing."""
+"""A long run stays quick to read: what it costs is measured in processor time, so that a busy machine changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_updates_at_no_cost(big: Path) -> None:
+def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_updates_at_no_cost(
+    big: Path,
+) -> None:
     watcher = Watcher(big)
     first, _ = cost(watcher.read)
     told, facts = cost(watcher.facts)
@@ -46,7 +50,10 @@ def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_update
     again, _ = cost(watcher.facts)
     idle, nothing = cost(watcher.read)
     assert len(events) == 8 and nothing == []
-    print(f"first {first:.3f} s, facts {told:.3f} s, table {drawn:.3f} s, update {update:.4f} s, facts {again:.4f} s, idle {idle:.4f} s")
+    print(
+        f"first {first:.3f} s, facts {told:.3f} s, table {drawn:.3f} s, update {update:.4f} s, facts"
+        f" {again:.4f} s, idle {idle:.4f} s"
+    )
     assert first + told < 3.0
     assert update + again < 0.1
     assert idle < 0.02

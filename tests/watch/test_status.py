@@ -1,4 +1,6 @@
-"""Where a watched run stands: the stages of its open step, and a time left that rests on what its log tells."""
+"""Where a watched run stands: the stages of its open step, and a time left that rests on what
+its log tells.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,15 @@ def at(seconds: float) -> str:
 
 
 def closed(step: int, took: float, *, when: float, **state: Any) -> Checkpoint:
-    whole = {"step": step, "score": 0.5, "best_score": 0.6, "best_step": 1, "baseline_score": 0.2, "epoch": 0, **state}
+    whole = {
+        "step": step,
+        "score": 0.5,
+        "best_score": 0.6,
+        "best_step": 1,
+        "baseline_score": 0.2,
+        "epoch": 0,
+        **state,
+    }
     record = {
         "step": step,
         "epoch": 1,
@@ -39,7 +49,18 @@ def closed(step: int, took: float, *, when: float, **state: Any) -> Checkpoint:
 def status() -> Status:
     status = Status(epochs=2, clock=lambda: NOW, from_records=True)
     counts = {"train": 20, "val": 10, "test": 30}
-    status(RunStarted(id="run", identity="x", benchmark="b", target="t", optimizer="o", simulated=False, steps=6, counts=counts))
+    status(
+        RunStarted(
+            id="run",
+            identity="x",
+            benchmark="b",
+            target="t",
+            optimizer="o",
+            simulated=False,
+            steps=6,
+            counts=counts,
+        )
+    )
     return status
 
 
@@ -47,7 +68,9 @@ def strip(status: Status) -> dict[str, str]:
     return {stage.name: stage.state for stage in status.strip()}
 
 
-def test_the_time_left_is_the_median_step_for_those_to_come_and_the_test_at_the_pace_of_a_gate(status: Status) -> None:
+def test_the_time_left_is_the_median_step_for_those_to_come_and_the_test_at_the_pace_of_a_gate(
+    status: Status,
+) -> None:
     assert status.seconds_left() is None and status.left_in_words() == "time left known after the first step"
     for number, took in enumerate((100.0, 1.0, 110.0), start=1):  # the second was half paid before a stop
         status(closed(number, took, when=-40.0))
@@ -63,7 +86,10 @@ def test_where_a_run_was_left_is_said_as_such(status: Status) -> None:
     status(closed(1, 100.0, when=-40.0))
     assert status.position() == "epoch 1/2, step 2/6"
     status.is_at_work = False
-    assert (status.position(), status.left_in_words()) == ("stopped in epoch 1/2, step 2/6", "nobody works on it")
+    assert (status.position(), status.left_in_words()) == (
+        "stopped in epoch 1/2, step 2/6",
+        "nobody works on it",
+    )
 
 
 def test_the_strip_tells_what_is_done_under_way_and_to_come(status: Status) -> None:
@@ -73,11 +99,21 @@ def test_the_strip_tells_what_is_done_under_way_and_to_come(status: Status) -> N
     status(closed(1, 1.0, when=0))
     assert strip(status) == {name: "done" if name == "baseline" else "ahead" for name in strip(status)}
     status(StageClosed(id="r", place="e1/s2", stage="rollout", rows=[]))
-    assert (strip(status)["rollout"], strip(status)["reflect"], strip(status)["gate"]) == ("done", "now", "ahead")
+    assert (strip(status)["rollout"], strip(status)["reflect"], strip(status)["gate"]) == (
+        "done",
+        "now",
+        "ahead",
+    )
     status(Updated(id="u", place="e1/s2", candidate="x", skill="x", outcomes=[]))
-    assert (strip(status)["update"], strip(status)["gate"], strip(status)["sealed test"]) == ("done", "now", "ahead")
+    assert (strip(status)["update"], strip(status)["gate"], strip(status)["sealed test"]) == (
+        "done",
+        "now",
+        "ahead",
+    )
     status(closed(6, 1.0, when=0, finished=True))
-    assert set(strip(status).values()) == {"done"} and status.position() == status.left_in_words() == "finished"
+    assert (
+        set(strip(status).values()) == {"done"} and status.position() == status.left_in_words() == "finished"
+    )
 
 
 def test_marks_of_a_long_run_are_those_of_its_latest_steps() -> None:
@@ -108,7 +144,23 @@ def test_spending_can_be_read_while_it_is_taken_in() -> None:
         for first in range(1, 4001, 400):
             for state in ("open", "settled"):
                 for number in range(first, first + 400):
-                    spending.take([Booked(number, "target", f"s{number % 97}", f"p{number}", state, 1, 5, "1/100", state != "open", 3, 2)])
+                    spending.take(
+                        [
+                            Booked(
+                                number,
+                                "target",
+                                f"s{number % 97}",
+                                f"p{number}",
+                                state,
+                                1,
+                                5,
+                                "1/100",
+                                state != "open",
+                                3,
+                                2,
+                            )
+                        ]
+                    )
     finally:
         stop.set()
         reader.join(10)

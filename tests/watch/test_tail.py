@@ -55,7 +55,9 @@ def test_a_log_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
 
 def test_only_the_wanted_types_are_read(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
-    started = RunStarted(id="run", identity="x", benchmark="b", target="t", optimizer="o", simulated=False, steps=1, counts={})
+    started = RunStarted(
+        id="run", identity="x", benchmark="b", target="t", optimizer="o", simulated=False, steps=1, counts={}
+    )
     broken = json.dumps({"id": "n", "time": "", "type": "notice", "nonsense": 1}, separators=(",", ":"))
     log.write_text(started.model_dump_json() + "\n" + broken + "\n")
     assert LogTail(log, only=["run_started"]).read() == [started]
@@ -75,5 +77,8 @@ def test_an_attempt_is_told_when_it_opens_and_again_when_it_closes_and_not_in_be
     second = database.open("target", "rollout", "rollout/l.0/0", Amount(calls=1, tokens=100))
     news = tail.read([first])
     assert news is not None
-    assert {(one.id, one.state, one.tokens) for one in news.booked} == {(first, "settled", 7), (second, "open", 100)}
+    assert {(one.id, one.state, one.tokens) for one in news.booked} == {
+        (first, "settled", 7),
+        (second, "open", 100),
+    }
     database.shut()

@@ -1,4 +1,6 @@
-"""The agent CLIs, one file each: how one is started, how its events are read, and where its home is kept apart from the user's."""
+"""The agent CLIs, one file each: how one is started, how its events are read, and where its home is kept
+apart from the user's.
+"""
 
 from __future__ import annotations
 

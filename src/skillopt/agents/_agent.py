@@ -18,7 +18,9 @@ Activation = Literal["forced", "natural"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Whom a CLI talks to, and as whom. Without a key it is the login that the CLI itself keeps, if it may be used at all."""
+    """Whom a CLI talks to, and as whom. Without a key it is the login that the CLI itself keeps, if it may be
+    used at all.
+    """
 
     provider: str
     model: str
@@ -36,7 +38,9 @@ class Place:
     workspace: Path
     temp: Path
     config: Path | None = None
-    """The CLI's own configuration folder that is used in place, where the user named one; else it is a fresh one in `home`."""
+    """The CLI's own configuration folder that is used in place, where the user named one; else it is a fresh
+    one in `home`.
+    """
     documents: Path | None = None
     """A folder below `workspace` that the agent may read and not change, where its task has documents."""
 
@@ -57,7 +61,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A task for the agent in its workspace; `skill` is the name of the only skill installed there, or None where there is none."""
+    """A task for the agent in its workspace; `skill` is the name of the only skill installed there, or None
+    where there is none.
+    """
 
     access: Access
     place: Place
@@ -70,7 +76,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a CLI is started. Prompts travel on stdin or in files, never in `arguments`; credentials in `env` only."""
+    """How a CLI is started. Prompts travel on stdin or in files, never in `arguments`; credentials in `env`
+    only.
+    """
 
     arguments: tuple[str, ...]
     env: Mapping[str, str]
@@ -99,7 +107,9 @@ class Report:
 
 
 class Agent(Protocol):
-    """One agent CLI. Methods only read: `ask` and `work` the images they are given, `report` what the CLI left in the place."""
+    """One agent CLI. Methods only read: `ask` and `work` the images they are given, `report` what the CLI
+    left in the place.
+    """
 
     name: str
     login: str
@@ -141,5 +151,7 @@ class Agent(Protocol):
         ...
 
     def report(self, done: Finished, place: Place, skill: str | None) -> Report:
-        """Read what it printed. Raises `Fault` with the right kind for everything that is not the model's own doing."""
+        """Read what it printed. Raises `Fault` with the right kind for everything that is not the model's own
+        doing.
+        """
         ...

@@ -1,4 +1,6 @@
-"""Decides whether the installed CLI is one we can drive: where it is, which version, and that the flags we need are there."""
+"""Decides whether the installed CLI is one we can drive: where it is, which version, and that the flags we
+need are there.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +34,27 @@ def installed(agent: Agent, settings: Mapping[str, object]) -> Installed:
     wanted = str(named or agent.binary)
     found = shutil.which(wanted)
     if found is None:
-        hint = f"Correct the path {wanted!r}" if named else f"Install it ({agent.package}), or set the path of {agent.binary!r}"
+        hint = (
+            f"Correct the path {wanted!r}"
+            if named
+            else f"Install it ({agent.package}), or set the path of {agent.binary!r}"
+        )
         raise ConfigError(f"There is no program {wanted!r} for {agent.name}. {hint}.")
     path = Path(found).absolute()
     return Installed(path=path, version=_version(*_stamp(path)))
 
 
 def check_flags(agent: Agent, cli: Installed) -> None:
-    """Every flag the driver uses is one that this version knows; raises `Fault("contract")` with the remedy otherwise."""
+    """Every flag the driver uses is one that this version knows; raises `Fault("contract")` with the remedy
+    otherwise.
+    """
     text = _help(*_stamp(cli.path), agent.help)
     gone = [flag for flag in agent.flags if not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", text)]
     if gone:
         raise Fault(
             "contract",
-            f"{agent.name}: version {cli.version} of {cli.path} does not know {', '.join(gone)}. "
-            f"Install a version that does (tried with {agent.tested}: {agent.package}), or name another program.",
+            f"{agent.name}: version {cli.version} of {cli.path} does not know {', '.join(gone)}. Install a"
+            f" version that does (tried with {agent.tested}: {agent.package}), or name another program.",
         )
 
 

@@ -1,4 +1,6 @@
-"""Reads what a CLI printed, and decides of what a failed one is a sign: a dead login, a limit, an outage, a broken contract."""
+"""Reads what a CLI printed, and decides of what a failed one is a sign: a dead login, a limit, an outage, a
+broken contract.
+"""
 
 from __future__ import annotations
 
@@ -15,33 +17,49 @@ from skillopt.process import Finished
 from skillopt.redact import redact_patterns
 
 _SHOWN = 500
-# What CLIs say, in the order in which it is believed. A status number counts only where a status is spoken of.
+# What CLIs say, in the order in which it is believed. A status number counts only where a status is spoken
+# of.
 _SIGNS: tuple[tuple[Kind, str], ...] = (
-    ("contract", r"unknown (?:option|argument|flag|command)|unexpected argument|unrecognized (?:option|argument|configuration)"),
+    (
+        "contract",
+        (
+            r"unknown (?:option|argument|flag|command)|unexpected argument|unrecognized"
+            r" (?:option|argument|configuration)"
+        ),
+    ),
     ("contract", r"invalid value .* for|error: option .* invalid|unknown configuration"),
     (
         "auth",
-        r"not logged in|(?:please|must|need to) (?:run /?)?(?:log ?in|sign in|authenticate)|run .{0,30}\blogin\b"
-        r"|authentication (?:failed|required|error)|authentication_failed|no authentication information|invalid (?:api|x-api) ?-?key"
-        r"|incorrect api key|unauthorized|oauth token|token (?:has )?expired|missing environment variable|credit balance|billing"
+        r"not logged in|(?:please|must|need to) (?:run /?)?(?:log ?in|sign in|authenticate)|run"
+        r" .{0,30}\blogin\b"
+        r"|authentication (?:failed|required|error)|authentication_failed|no authentication"
+        r" information|invalid (?:api|x-api) ?-?key"
+        r"|incorrect api key|unauthorized|oauth token|token (?:has )?expired|missing environment"
+        r" variable|credit balance|billing"
         r"|insufficient.?quota|subscription",
     ),
     ("auth", r"(?:status|error|http)\D{0,12}40[13]\b"),
     ("rate_limit", r"rate.?limit|too many requests|usage limit|quota|(?:status|error|http)\D{0,12}429\b"),
     (
         "contract",
-        r"(?:status|error|http)\D{0,12}(?:400|404|413|422)\b|model_not_found|invalid_request|model .{0,80}(?:not exist|not found)",
+        (
+            r"(?:status|error|http)\D{0,12}(?:400|404|413|422)\b|model_not_found|invalid_request|model"
+            r" .{0,80}(?:not exist|not found)"
+        ),
     ),
     (
         "unavailable",
-        r"overloaded|high demand|server.?error|unable to connect|connection (?:failed|refused|reset|error)|error sending request|network"
+        r"overloaded|high demand|server.?error|unable to connect|connection"
+        r" (?:failed|refused|reset|error)|error sending request|network"
         r"|stream disconnected|(?:status|error|http)\D{0,12}5\d\d\b|econnre|enotfound|fetch failed",
     ),
 )
 _NO_PATH = re.compile(r"[^\w./~$:-]")
 # A login that is gone, told as if it were the answer.
 _LOGGED_OUT = re.compile(
-    r"\W{0,4}(?:not logged in|invalid api key|please (?:run /login|log ?in)|authentication (?:failed|required))", re.IGNORECASE
+    r"\W{0,4}(?:not logged in|invalid api key|please (?:run /login|log ?in)|authentication"
+    r" (?:failed|required))",
+    re.IGNORECASE,
 )
 
 
@@ -76,7 +94,9 @@ def fault(name: str, text: str, *, otherwise: Kind, kind: Kind | None = None) ->
 
 
 def no_result(name: str, done: Finished) -> Fault:
-    """Why there is nothing to read: the CLI refused its arguments, lost its login, crashed, or printed what nobody can read."""
+    """Why there is nothing to read: the CLI refused its arguments, lost its login, crashed, or printed what
+    nobody can read.
+    """
     said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
     if done.cut:
         return Fault("parse", f"{name}: it printed more than can be kept, and the end of it was lost")
@@ -84,7 +104,12 @@ def no_result(name: str, done: Finished) -> Fault:
         text = f"ended with code {done.code}: {said or 'it said nothing'}"
         return fault(name, text, otherwise="spawn")
     kind = kind_of(said) if _LOGGED_OUT.match(said) else None
-    return fault(name, f"printed no result that can be read: {said or 'nothing at all'}", otherwise="parse", kind=kind or "parse")
+    return fault(
+        name,
+        f"printed no result that can be read: {said or 'nothing at all'}",
+        otherwise="parse",
+        kind=kind or "parse",
+    )
 
 
 def refuse_login_text(name: str, answer: str) -> None:
@@ -121,14 +146,19 @@ def tool_message(call: str, content: str) -> Message:
 def call_message(text: str, calls: Iterable[tuple[str, str, Any]]) -> Message:
     """What the model said together with the calls (id, name, arguments) it asked for."""
     asked = tuple(
-        ToolCall(id=number, name=name, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False))
+        ToolCall(
+            id=number,
+            name=name,
+            arguments=arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False),
+        )
         for number, name, arguments in calls
     )
     return Message(role="assistant", content=text, tool_calls=asked)
 
 
 def read_skill_files(messages: Iterable[Message], place: Place, folder: str, name: str) -> list[str]:
-    """Files of the installed skill that tool calls name, relative to the skill: what the agent read by itself.
+    """Files of the installed skill that tool calls name, relative to the skill: what the agent read by
+    itself.
 
     One of the same name elsewhere, in a home that is used in place, is another skill.
     """
@@ -161,7 +191,10 @@ def kind_of_status(status: Any) -> Kind | None:
 
 def forced_by_words(skill: str) -> str:
     """How a skill is demanded of an agent that cannot be made to load one from outside."""
-    return f"First load the skill `{skill}` that is installed in this workspace and read all of it. Then do the task below as it says."
+    return (
+        f"First load the skill `{skill}` that is installed in this workspace and read all of it. Then do the"
+        " task below as it says."
+    )
 
 
 def unique(items: Iterable[str]) -> tuple[str, ...]:
@@ -191,5 +224,8 @@ def usage_of(data: Any, *, names: Mapping[str, str], more_input: tuple[str, ...]
 
 _REMEDIES: Mapping[str, str] = {
     "auth": " (log in, or set a key or token for it; see docs/agents.md)",
-    "contract": " (the CLI or the endpoint does not take what it was given; check its version with the table in docs/agents.md)",
+    "contract": (
+        " (the CLI or the endpoint does not take what it was given; check its version with the table in"
+        " docs/agents.md)"
+    ),
 }

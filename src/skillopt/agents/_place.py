@@ -1,4 +1,6 @@
-"""Decides what a CLI can see: folders of its own outside the run folder, and an environment with nothing of ours in it."""
+"""Decides what a CLI can see: folders of its own outside the run folder, and an environment with nothing of
+ours in it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,20 @@ from skillopt.process import minimal_env
 
 _OUTSIDE = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *(
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+    ),
 )
-"""What it takes to reach a provider through a company's network; not passed where the provider is on this machine."""
+"""What it takes to reach a provider through a company's network; not passed where the provider is on this
+machine.
+"""
 _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 
@@ -36,8 +49,12 @@ def fresh_place() -> Iterator[Place]:
         remove(root)
 
 
-def environment(place: Place, access: Access, extra: Mapping[str, str], *, own_home: bool = False) -> dict[str, str]:
-    """The whole environment of a CLI: what a program needs to start, a home of its own, and what is passed on purpose."""
+def environment(
+    place: Place, access: Access, extra: Mapping[str, str], *, own_home: bool = False
+) -> dict[str, str]:
+    """The whole environment of a CLI: what a program needs to start, a home of its own, and what is passed on
+    purpose.
+    """
     env = minimal_env()
     if not own_home:
         env |= {"HOME": str(place.home), "TMPDIR": str(place.temp)}

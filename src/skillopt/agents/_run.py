@@ -29,8 +29,8 @@ class Driver:
         check_settings(agent.name, settings, agent.settings)
         if access.provider != OWN and access.provider not in agent.providers:
             raise ConfigError(
-                f"{agent.name} cannot use models of {access.provider!r}; it takes those of {', '.join(sorted(agent.providers))}, "
-                "and its own without a provider."
+                f"{agent.name} cannot use models of {access.provider!r}; it takes those of"
+                f" {', '.join(sorted(agent.providers))}, and its own without a provider."
             )
         self.agent = agent
         self.access = access
@@ -80,12 +80,18 @@ class Driver:
 
     def _wall(self, place: Place) -> list[str]:
         profile = text_setting(self.settings, "profile")
-        return wall(self.cli.path, place, [Path(profile).absolute()] if profile and Path(profile).is_file() else [])
+        return wall(
+            self.cli.path, place, [Path(profile).absolute()] if profile and Path(profile).is_file() else []
+        )
 
     def _hung(self, timed_out: TimedOut) -> Fault:
-        """A CLI that waits for a dead network or login says so while it waits; what it said last is the better reason."""
+        """A CLI that waits for a dead network or login says so while it waits; what it said last is the
+        better reason.
+        """
         said = timed_out.partial.stdout[-2000:].decode("utf-8", "replace").strip().rpartition("\n")[2]
         said = said or timed_out.partial.stderr[-2000:].decode("utf-8", "replace").strip().rpartition("\n")[2]
         looks_like = kind_of(said) if '"error"' in said or said == said.strip("{}") else None
         hint = f"; it said last: {said[:200]}" if looks_like in ("auth", "unavailable", "rate_limit") else ""
-        return Fault("timeout", f"{self.agent.name} did not end within {self.timeout:g} s and was ended{hint}")
+        return Fault(
+            "timeout", f"{self.agent.name} did not end within {self.timeout:g} s and was ended{hint}"
+        )

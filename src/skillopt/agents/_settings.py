@@ -51,5 +51,6 @@ def refuse_sdk(agent: str, settings: Mapping[str, Any]) -> None:
     word = value.lower() if isinstance(value, str) else value
     if word not in _CLI_WORDS:
         raise ConfigError(
-            f"{agent}: use_sdk {value!r} is not supported: the CLI itself is driven. Set it to 'auto' or 'cli', or remove it."
+            f"{agent}: use_sdk {value!r} is not supported: the CLI itself is driven. Set it to 'auto' or"
+            " 'cli', or remove it."
         )

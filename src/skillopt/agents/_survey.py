@@ -1,4 +1,6 @@
-"""Tells what is known of every agent CLI, for the documentation, and what is installed here, for a check of the machine."""
+"""Tells what is known of every agent CLI, for the documentation, and what is installed here, for a check of
+the machine.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,18 @@ class Found:
     path: str | None
     version: str | None
     isolated_by: str | None
-    """The variable whose credential lets a rollout have a home of its own; None where none is set, and only a provider's key can."""
+    """The variable whose credential lets a rollout have a home of its own; None where none is set, and only a
+    provider's key can.
+    """
     walled: bool
     """Whether the rest of the machine is kept out of its sight."""
     problem: str = ""
 
 
 def survey(environ: Mapping[str, str], paths: Mapping[str, str] | None = None) -> list[Found]:
-    """Every agent CLI with what a check of the machine says about it. Starts each installed one for its version and its help."""
+    """Every agent CLI with what a check of the machine says about it. Starts each installed one for its
+    version and its help.
+    """
     return [_found(agent(name), environ, (paths or {}).get(name)) for name in agents.names()]
 
 
@@ -74,7 +80,9 @@ def _found(one: Agent, environ: Mapping[str, str], path: str | None) -> Found:
     try:
         cli = installed(one, {"path": path})
     except (ConfigError, Fault) as error:
-        return Found(name=one.name, path=None, version=None, isolated_by=credential, walled=False, problem=str(error))
+        return Found(
+            name=one.name, path=None, version=None, isolated_by=credential, walled=False, problem=str(error)
+        )
     problem = ""
     try:
         check_flags(one, cli)
@@ -82,4 +90,11 @@ def _found(one: Agent, environ: Mapping[str, str], path: str | None) -> Found:
         problem = fault.detail
     with fresh_place() as place:
         walled = bool(wall(cli.path, place))
-    return Found(name=one.name, path=str(cli.path), version=cli.version, isolated_by=credential, walled=walled, problem=problem)
+    return Found(
+        name=one.name,
+        path=str(cli.path),
+        version=cli.version,
+        isolated_by=credential,
+        walled=walled,
+        problem=problem,
+    )

@@ -1,6 +1,8 @@
-"""Decides what of the machine an agent at work can see: with bubblewrap the system, its own program and its own place, and nothing else.
+"""Decides what of the machine an agent at work can see: with bubblewrap the system, its own program and its
+own place, and nothing else.
 
-Tasks with their references, the run folder, other rollouts and the user's home are not there. The network is: the agent's model is on it.
+Tasks with their references, the run folder, other rollouts and the user's home are not there. The network is:
+the agent's model is on it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _PATIENCE = 60.0
 
 
 def wall(cli: Path, place: Place, also: Iterable[Path] = ()) -> list[str]:
-    """The beginning of a command line that runs a CLI behind a wall, or nothing where that does not work on this machine.
+    """The beginning of a command line that runs a CLI behind a wall, or nothing where that does not work on
+    this machine.
 
     `also` are files and folders of the user's that a setting names, and that are therefore to be seen.
     """
@@ -36,13 +39,22 @@ def wall(cli: Path, place: Place, also: Iterable[Path] = ()) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _holds(program: Path) -> bool:
-    """Whether the program starts behind a wall: no bubblewrap, no user namespaces or an unusual installation, and it does not."""
-    if shutil.which("bwrap") is None or any(root == Path.home() or root == Path(root.anchor) for root in _roots(program)):
+    """Whether the program starts behind a wall: no bubblewrap, no user namespaces or an unusual installation,
+    and it does not.
+    """
+    if shutil.which("bwrap") is None or any(
+        root == Path.home() or root == Path(root.anchor) for root in _roots(program)
+    ):
         return False
     with fresh_place() as place:
         env = environment(place, Access(provider="", model="", base_url="http://127.0.0.1"), {})
         try:
-            return ask_process([*_arguments(program, place, ()), str(program), "--version"], env=env, timeout=_PATIENCE).code == 0
+            return (
+                ask_process(
+                    [*_arguments(program, place, ()), str(program), "--version"], env=env, timeout=_PATIENCE
+                ).code
+                == 0
+            )
         except Fault:
             return False
 
@@ -63,7 +75,9 @@ def _arguments(program: Path, place: Place, also: Iterable[Path]) -> list[str]:
 
 
 def _roots(program: Path) -> list[Path]:
-    """What a program needs of its own installation, and Node's where it is a script for Node outside of the system."""
+    """What a program needs of its own installation, and Node's where it is a script for Node outside of the
+    system.
+    """
     parts = program.parts
     own = Path(*parts[: parts.index("node_modules") + 1]) if "node_modules" in parts else program.parent
     node = shutil.which("node")

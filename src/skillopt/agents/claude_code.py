@@ -1,4 +1,6 @@
-"""Claude Code (`claude`): Anthropic's agent, by key, by a token of `claude setup-token`, or in chat by the login it keeps itself."""
+"""Claude Code (`claude`): Anthropic's agent, by key, by a token of `claude setup-token`, or in chat by the
+login it keeps itself.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,11 @@ _KINDS: Mapping[str, Kind] = {
     "model_not_found": "contract",
     "invalid_request": "contract",
 }
-_FINISH: Mapping[str, Finish] = {"max_tokens": "length", "refusal": "refusal", "model_context_window_exceeded": "length"}
+_FINISH: Mapping[str, Finish] = {
+    "max_tokens": "length",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "length",
+}
 _NO_SANDBOX = "Sandbox is required but failed to initialize"
 _LOADED = "Base directory for this skill: "
 
@@ -58,9 +64,20 @@ class ClaudeCode:
     skills = ".claude/skills"
     providers = frozenset({"anthropic"})
     credentials = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY")
-    settings = frozenset({"path", "home", "profile", "use_sdk", "effort", "max_thinking_tokens", "activation"})
+    settings = frozenset(
+        {"path", "home", "profile", "use_sdk", "effort", "max_thinking_tokens", "activation"}
+    )
     flags = (
-        *("--print", "--output-format", "--input-format", "--verbose", "--model", "--tools", "--strict-mcp-config", "--setting-sources"),
+        *(
+            "--print",
+            "--output-format",
+            "--input-format",
+            "--verbose",
+            "--model",
+            "--tools",
+            "--strict-mcp-config",
+            "--setting-sources",
+        ),
         "--allowedTools",
     )
     help = ("--help",)
@@ -71,7 +88,9 @@ class ClaudeCode:
     network = "on"
 
     def ask(self, ask: Ask) -> Launch:
-        """No tools, no skills, no settings: the model alone. With the user's own login in the user's home, in its safe mode."""
+        """No tools, no skills, no settings: the model alone. With the user's own login in the user's home, in
+        its safe mode.
+        """
         system = ask.place.root / "system.md"
         own = ask.access.key is None
         arguments = [
@@ -82,7 +101,9 @@ class ClaudeCode:
             *(["--json-schema", json.dumps(ask.schema)] if ask.schema is not None else []),
             *(["--input-format", "stream-json"] if ask.images else []),
         ]
-        env = self._env(ask.access, ask.settings, ask.place) | {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(ask.max_tokens)}
+        env = self._env(ask.access, ask.settings, ask.place) | {
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(ask.max_tokens)
+        }
         return Launch(
             arguments=tuple(arguments),
             env=env,
@@ -92,12 +113,25 @@ class ClaudeCode:
         )
 
     def work(self, work: Work) -> Launch:
-        """In the workspace with its file and shell tools; a forced skill is invoked as the slash command it is."""
+        """In the workspace with its file and shell tools; a forced skill is invoked as the slash command it
+        is.
+        """
         arguments = [
             *self._common(work.access, work.settings),
-            *("--permission-mode", "acceptEdits", "--tools", _TOOLS, "--allowedTools", _TOOLS, "--setting-sources", "project"),
+            *(
+                "--permission-mode",
+                "acceptEdits",
+                "--tools",
+                _TOOLS,
+                "--allowedTools",
+                _TOOLS,
+                "--setting-sources",
+                "project",
+            ),
         ]
-        prompt = _with_images(work.prompt, [str(path.relative_to(work.place.workspace)) for path in work.images])
+        prompt = _with_images(
+            work.prompt, [str(path.relative_to(work.place.workspace)) for path in work.images]
+        )
         forced = work.skill is not None and work.activation == "forced"
         return Launch(
             arguments=tuple(arguments),
@@ -131,11 +165,17 @@ class ClaudeCode:
             calls=count(result.get("num_turns")) or 1,
             usage=usage_of(
                 result.get("usage"),
-                names={"input": "input_tokens", "output": "output_tokens", "cached": "cache_read_input_tokens"},
+                names={
+                    "input": "input_tokens",
+                    "output": "output_tokens",
+                    "cached": "cache_read_input_tokens",
+                },
                 more_input=("cache_read_input_tokens", "cache_creation_input_tokens"),
             ),
             usd=Fraction(str(usd)) if isinstance(usd, (int, float)) and not isinstance(usd, bool) else None,
-            model=str(next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""),
+            model=str(
+                next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""
+            ),
             loaded=() if skill is None else self._loaded(place, messages, skill),
         )
 
@@ -156,7 +196,8 @@ class ClaudeCode:
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_TELEMETRY": "1",
             "DISABLE_ERROR_REPORTING": "1",
-            # A stray CLAUDE.md above the temporary folder, the skills it brings along and its memory are no part of the measurement.
+            # A stray CLAUDE.md above the temporary folder, the skills it brings along and its memory are no
+            # part of the measurement.
             "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
             "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -175,21 +216,35 @@ class ClaudeCode:
         return env
 
     def _fault(self, result: Mapping[str, Any], told: list[dict[str, Any]], answer: str) -> Fault:
-        said = next((event.get("error") for event in reversed(told) if event.get("type") == "assistant" and event.get("error")), None)
+        said = next(
+            (
+                event.get("error")
+                for event in reversed(told)
+                if event.get("type") == "assistant" and event.get("error")
+            ),
+            None,
+        )
         kind = _KINDS.get(str(said)) or kind_of_status(result.get("api_error_status"))
-        return fault(self.name, answer or f"it ended with {result.get('subtype')}", otherwise="unavailable", kind=kind)
+        return fault(
+            self.name, answer or f"it ended with {result.get('subtype')}", otherwise="unavailable", kind=kind
+        )
 
     def _loaded(self, place: Place, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
-        """Its own transcript shows the skill's text where it was put before the model; reading the files is proof as well.
+        """Its own transcript shows the skill's text where it was put before the model; reading the files is
+        proof as well.
 
-        A skill of this name in a home that is used in place goes before the one that is measured, and proves nothing of it.
+        A skill of this name in a home that is used in place goes before the one that is measured, and proves
+        nothing of it.
         """
         found = []
         for record in transcripts(_config(place) / "projects", "*/*.jsonl", place.workspace):
             content = record.get("message", {}).get("content") if record.get("type") == "user" else None
             for block in content if isinstance(content, list) else []:
                 text = block.get("text") if isinstance(block, dict) else None
-                if isinstance(text, str) and text.split("\n", 1)[0] == f"{_LOADED}{place.workspace / self.skills / skill}":
+                if (
+                    isinstance(text, str)
+                    and text.split("\n", 1)[0] == f"{_LOADED}{place.workspace / self.skills / skill}"
+                ):
                     found.append("SKILL.md")
         return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
 
@@ -201,7 +256,9 @@ def _config(place: Place) -> Path:
 def _messages(told: list[dict[str, Any]]) -> list[Message]:
     messages: list[Message] = []
     for event in told:
-        content = event.get("message", {}).get("content") if event.get("type") in ("assistant", "user") else None
+        content = (
+            event.get("message", {}).get("content") if event.get("type") in ("assistant", "user") else None
+        )
         blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
         if event.get("type") == "assistant":
             text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
@@ -220,7 +277,9 @@ def _messages(told: list[dict[str, Any]]) -> list[Message]:
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        return "\n".join(str(block.get("text") or f"[{block.get('type')}]") for block in content if isinstance(block, dict))
+        return "\n".join(
+            str(block.get("text") or f"[{block.get('type')}]") for block in content if isinstance(block, dict)
+        )
     return str(content or "")
 
 
@@ -236,7 +295,11 @@ def _message(prompt: str, images: tuple[Path, ...]) -> str:
 
 def _with_images(prompt: str, paths: list[str]) -> str:
     """At work it takes images by reading files, so the prompt names them."""
-    return prompt if not paths else f"{prompt}\n\nImages that belong to this (read each of them first): {', '.join(paths)}"
+    return (
+        prompt
+        if not paths
+        else f"{prompt}\n\nImages that belong to this (read each of them first): {', '.join(paths)}"
+    )
 
 
 PLUGIN = ClaudeCode()

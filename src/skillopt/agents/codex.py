@@ -1,4 +1,6 @@
-"""Codex (`codex exec`): OpenAI's agent, by key, by an access token, or in chat by the login it keeps itself."""
+"""Codex (`codex exec`): OpenAI's agent, by key, by an access token, or in chat by the login it
+keeps itself.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,31 @@ class Codex:
     providers = frozenset({"openai", "compatible"})
     credentials = ("CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY")
     settings = frozenset(
-        {"path", "home", "profile", "use_sdk", "sandbox", "reasoning_effort", "effort", "network_access", "web_search", "approval_policy"}
+        {
+            "path",
+            "home",
+            "profile",
+            "use_sdk",
+            "sandbox",
+            "reasoning_effort",
+            "effort",
+            "network_access",
+            "web_search",
+            "approval_policy",
+        }
         | {"activation"}
     )
-    flags = ("--json", "--skip-git-repo-check", "--sandbox", "--cd", "--model", "--config", "--disable", "--ignore-rules", "--image")
+    flags = (
+        "--json",
+        "--skip-git-repo-check",
+        "--sandbox",
+        "--cd",
+        "--model",
+        "--config",
+        "--disable",
+        "--ignore-rules",
+        "--image",
+    )
     help = ("exec", "--help")
     images = True
     reports_usage = True
@@ -58,7 +81,9 @@ class Codex:
     network = "off for commands"
 
     def ask(self, ask: Ask) -> Launch:
-        """No shell, nothing to read: the prompt and an answer. With the user's own login, but without the user's settings."""
+        """No shell, nothing to read: the prompt and an answer. With the user's own login, but without the
+        user's settings.
+        """
         schema = ask.place.root / "schema.json"
         own = ask.access.key is None
         arguments = [
@@ -73,12 +98,22 @@ class Codex:
         ]
         files = _home_files(ask.place) | ({} if ask.schema is None else {schema: json.dumps(ask.schema)})
         prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
-        return Launch(arguments=tuple(arguments), env=self._env(ask.access, ask.place), stdin=prompt, files=files, own_home=own)
+        return Launch(
+            arguments=tuple(arguments),
+            env=self._env(ask.access, ask.place),
+            stdin=prompt,
+            files=files,
+            own_home=own,
+        )
 
     def work(self, work: Work) -> Launch:
-        """In the workspace inside its own sandbox, without network; a forced skill is named with its dollar sign."""
+        """In the workspace inside its own sandbox, without network; a forced skill is named with its dollar
+        sign.
+        """
         settings = work.settings
-        sandbox = choice(settings, "sandbox", ("read-only", "workspace-write", "danger-full-access"), "workspace-write")
+        sandbox = choice(
+            settings, "sandbox", ("read-only", "workspace-write", "danger-full-access"), "workspace-write"
+        )
         network = switch(settings, "network_access", False)
         arguments = [
             *self._common(work.access, settings, work.place, _OFF),
@@ -99,9 +134,15 @@ class Codex:
         )
 
     def report(self, done: Finished, place: Place, skill: str | None) -> Report:
-        """Read the events of the turn; a turn that failed has no answer, and a setting it ignored makes it another measurement."""
+        """Read the events of the turn; a turn that failed has no answer, and a setting it ignored makes it
+        another measurement.
+        """
         told = events(done.stdout)
-        items = [event["item"] for event in told if event.get("type") == "item.completed" and isinstance(event.get("item"), dict)]
+        items = [
+            event["item"]
+            for event in told
+            if event.get("type") == "item.completed" and isinstance(event.get("item"), dict)
+        ]
         for item in items:
             if item.get("type") == "error" and "unrecognized configuration" in str(item.get("message")):
                 raise fault(self.name, str(item["message"]), otherwise="contract", kind="contract")
@@ -113,7 +154,14 @@ class Codex:
             last = next((event for event in reversed(told) if event.get("type") == "error"), None)
             raise no_result(self.name, done) if last is None else self._fault(str(last.get("message")))
         messages = tuple(_messages(items))
-        answer = next((message.content for message in reversed(messages) if message.role == "assistant" and message.content), "")
+        answer = next(
+            (
+                message.content
+                for message in reversed(messages)
+                if message.role == "assistant" and message.content
+            ),
+            "",
+        )
         refuse_login_text(self.name, answer)
         return Report(
             messages=messages,
@@ -132,15 +180,31 @@ class Codex:
             loaded=() if skill is None else self._loaded(place, messages, skill),
         )
 
-    def _common(self, access: Access, settings: Mapping[str, Any], place: Place, off: tuple[str, ...]) -> list[str]:
+    def _common(
+        self, access: Access, settings: Mapping[str, Any], place: Place, off: tuple[str, ...]
+    ) -> list[str]:
         refuse_sdk(self.name, settings)
-        effort = text_setting(settings, "reasoning_effort") or text_setting(settings, "effort") or access.effort
+        effort = (
+            text_setting(settings, "reasoning_effort") or text_setting(settings, "effort") or access.effort
+        )
         profile = text_setting(settings, "profile")
         if profile and not text_setting(settings, "home"):
-            raise ConfigError(f"codex: the profile {profile!r} is a file in a Codex home, and a rollout has a fresh one. Set home as well.")
+            raise ConfigError(
+                f"codex: the profile {profile!r} is a file in a Codex home, and a rollout has a fresh one."
+                " Set home as well."
+            )
         policy = choice(settings, "approval_policy", ("never", "untrusted", "on-request"), "never")
         return [
-            *("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules", "--cd", str(place.workspace)),
+            *(
+                "exec",
+                "--json",
+                "--color",
+                "never",
+                "--skip-git-repo-check",
+                "--ignore-rules",
+                "--cd",
+                str(place.workspace),
+            ),
             *(["--model", access.model] if access.model else []),
             *_set("approval_policy", policy),
             *_set("shell_environment_policy.exclude", _SECRETS),
@@ -155,7 +219,9 @@ class Codex:
             return []
         url = access.base_url or "https://api.openai.com/v1"
         # An inline table: TOML writes a quoted text as JSON does.
-        fields = {"name": _PROVIDER, "base_url": url, "wire_api": "responses"} | ({"env_key": KEY_VARIABLE} if access.key else {})
+        fields = {"name": _PROVIDER, "base_url": url, "wire_api": "responses"} | (
+            {"env_key": KEY_VARIABLE} if access.key else {}
+        )
         table = ", ".join(f"{name}={json.dumps(value)}" for name, value in fields.items())
         return [*_set("model_provider", _PROVIDER), "--config", f"model_providers.{_PROVIDER}={{{table}}}"]
 
@@ -175,16 +241,23 @@ class Codex:
             told = None
         if isinstance(told, dict) and "error" in told:
             error = told["error"] if isinstance(told["error"], dict) else {}
-            return fault(self.name, shown(str(error.get("message") or message)), otherwise="contract", kind="contract")
+            return fault(
+                self.name, shown(str(error.get("message") or message)), otherwise="contract", kind="contract"
+            )
         return fault(self.name, message, otherwise="unavailable")
 
     def _loaded(self, place: Place, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
         """Its own transcript holds the skill it put before the model; reading the files is proof as well."""
         found = []
-        ours = f"<skill>\n<name>{skill}</name>\n<path>{place.workspace / self.skills / skill / 'SKILL.md'}</path>"
+        file = place.workspace / self.skills / skill / "SKILL.md"
+        ours = f"<skill>\n<name>{skill}</name>\n<path>{file}</path>"
         for record in transcripts(_config(place) / "sessions", "**/*.jsonl", place.workspace):
             payload = record.get("payload") if record.get("type") == "response_item" else None
-            for part in payload.get("content") or [] if isinstance(payload, dict) and payload.get("role") == "user" else []:
+            for part in (
+                payload.get("content") or []
+                if isinstance(payload, dict) and payload.get("role") == "user"
+                else []
+            ):
                 if isinstance(part, dict) and str(part.get("text")).startswith(ours):
                     found.append("SKILL.md")
         return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
@@ -195,7 +268,9 @@ def _config(place: Place) -> Path:
 
 
 def _home_files(place: Place) -> dict[Path, str]:
-    """A fresh home must exist, so it holds settings that say nothing; one that is used in place stays as it is."""
+    """A fresh home must exist, so it holds settings that say nothing; one that is used in place stays as it
+    is.
+    """
     return {} if place.config is not None else {_config(place) / "config.toml": ""}
 
 
@@ -207,12 +282,25 @@ def _messages(items: list[dict[str, Any]]) -> list[Message]:
             messages.append(call_message(str(item.get("text") or ""), []))
         elif kind == "command_execution":
             messages.append(call_message("", [(number, "shell", {"command": item.get("command")})]))
-            messages.append(tool_message(number, f"{item.get('aggregated_output') or ''}\n[exit code {item.get('exit_code')}]"))
+            messages.append(
+                tool_message(
+                    number, f"{item.get('aggregated_output') or ''}\n[exit code {item.get('exit_code')}]"
+                )
+            )
         elif kind in ("file_change", "mcp_tool_call", "web_search", "todo_list", "collab_tool_call"):
-            details = {name: value for name, value in item.items() if name not in ("id", "type", "status", "result", "error")}
+            details = {
+                name: value
+                for name, value in item.items()
+                if name not in ("id", "type", "status", "result", "error")
+            }
             messages.append(call_message("", [(number, str(kind), details)]))
             messages.append(
-                tool_message(number, json.dumps({name: item.get(name) for name in ("status", "result", "error") if name in item}))
+                tool_message(
+                    number,
+                    json.dumps(
+                        {name: item.get(name) for name in ("status", "result", "error") if name in item}
+                    ),
+                )
             )
     return messages
 
@@ -223,7 +311,9 @@ def _set(key: str, value: object) -> list[str]:
 
 
 def _images(paths: tuple[Path, ...]) -> list[str]:
-    """Not last: the flag takes all that follows it up to the next flag, also the dash that stands for stdin."""
+    """Not last: the flag takes all that follows it up to the next flag, also the dash that
+    stands for stdin.
+    """
     return [part for path in paths for part in ("--image", str(path))]
 
 

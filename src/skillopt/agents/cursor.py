@@ -1,4 +1,6 @@
-"""Cursor CLI (`cursor-agent`): written after its documented output; no binary of it could be tried, see docs/agents.md."""
+"""Cursor CLI (`cursor-agent`): written after its documented output; no binary of it could be tried, see
+docs/agents.md.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ from skillopt.errors import ConfigError
 from skillopt.messages import Message
 from skillopt.process import Finished
 
-_DENY_ALL = {"version": 1, "permissions": {"allow": [], "deny": ["Shell(*)", "Read(**)", "Write(**)", "Mcp(*:*)"]}}
+_DENY_ALL = {
+    "version": 1,
+    "permissions": {"allow": [], "deny": ["Shell(*)", "Read(**)", "Write(**)", "Mcp(*:*)"]},
+}
 
 
 class Cursor:
@@ -47,21 +52,31 @@ class Cursor:
     network = "as its sandbox says"
 
     def ask(self, ask: Ask) -> Launch:
-        """In its mode that only answers, in an empty workspace, with a configuration that denies every tool."""
+        """In its mode that only answers, in an empty workspace, with a configuration that
+        denies every tool.
+        """
         if ask.images or ask.schema is not None:
             raise ConfigError("cursor: the CLI takes neither images nor a reply schema.")
         folder = ask.place.home / ".cursor"
         arguments = [*self._common(ask.access, ask.place), "--mode", "ask", "--sandbox", "enabled"]
         prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
         env = self._env(ask.access) | {"CURSOR_CONFIG_DIR": str(folder)}
-        return Launch(arguments=tuple(arguments), env=env, stdin=prompt, files={folder / "cli-config.json": json.dumps(_DENY_ALL)})
+        return Launch(
+            arguments=tuple(arguments),
+            env=env,
+            stdin=prompt,
+            files={folder / "cli-config.json": json.dumps(_DENY_ALL)},
+        )
 
     def work(self, work: Work) -> Launch:
         """In the workspace inside its sandbox. A forced skill is asked for in words."""
         if work.images:
             raise ConfigError("cursor: the CLI takes no images. Choose another harness for this benchmark.")
         if choice(work.settings, "sandbox", ("enabled", "disabled"), "enabled") == "disabled":
-            raise ConfigError("cursor: with its sandbox disabled the CLI could edit anything on this machine. Remove the setting.")
+            raise ConfigError(
+                "cursor: with its sandbox disabled the CLI could edit anything on this machine. Remove the"
+                " setting."
+            )
         arguments = [*self._common(work.access, work.place), "--force", "--sandbox", "enabled"]
         forced = work.skill is not None and work.activation == "forced"
         prompt = f"{forced_by_words(str(work.skill))}\n\n{work.prompt}" if forced else work.prompt
@@ -79,20 +94,37 @@ class Cursor:
             raise fault(self.name, answer or "the session failed", otherwise="unavailable")
         refuse_login_text(self.name, answer)
         messages = tuple(_messages(told))
-        final = next((message.content for message in reversed(messages) if message.role == "assistant" and message.content), answer)
+        final = next(
+            (
+                message.content
+                for message in reversed(messages)
+                if message.role == "assistant" and message.content
+            ),
+            answer,
+        )
         return Report(
             messages=messages,
             answer=final,
             finish="stop",
             calls=1 + sum(bool(message.tool_calls) for message in messages),
             usage=None,
-            model=str(next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""),
+            model=str(
+                next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""
+            ),
             loaded=() if skill is None else unique(read_skill_files(messages, place, self.skills, skill)),
         )
 
     def _common(self, access: Access, place: Place) -> list[str]:
         model = ["--model", access.model] if access.model else []
-        return ["--print", "--output-format", "stream-json", "--trust", "--workspace", str(place.workspace), *model]
+        return [
+            "--print",
+            "--output-format",
+            "stream-json",
+            "--trust",
+            "--workspace",
+            str(place.workspace),
+            *model,
+        ]
 
     def _env(self, access: Access) -> dict[str, str]:
         return {"CURSOR_API_KEY": access.key} if access.provider == OWN and access.key else {}
@@ -104,14 +136,18 @@ def _messages(told: list[dict[str, Any]]) -> list[Message]:
         if event.get("type") == "assistant":
             content = event.get("message", {}).get("content")
             text = (
-                "".join(str(block.get("text") or "") for block in content if isinstance(block, dict)) if isinstance(content, list) else ""
+                "".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
+                if isinstance(content, list)
+                else ""
             )
             if text:
                 messages.append(call_message(text, []))
         elif event.get("type") == "tool_call" and event.get("subtype") == "completed":
             name, call = _tool(event.get("tool_call"))
             number = str(event.get("call_id"))
-            messages.append(call_message("", [(number, name, call.get("args") or call.get("arguments") or {})]))
+            messages.append(
+                call_message("", [(number, name, call.get("args") or call.get("arguments") or {})])
+            )
             messages.append(tool_message(number, json.dumps(call.get("result"), ensure_ascii=False)))
     return messages
 
@@ -120,7 +156,9 @@ def _tool(data: Any) -> tuple[str, Mapping[str, Any]]:
     """Name and body: `{"readToolCall": {"args", "result"}}`, or `{"function": {"name", "arguments"}}`."""
     for name, body in data.items() if isinstance(data, dict) else ():
         if isinstance(body, dict):
-            return (str(body.get("name") or name) if name == "function" else name.removesuffix("ToolCall")), body
+            return (
+                str(body.get("name") or name) if name == "function" else name.removesuffix("ToolCall")
+            ), body
     return "unknown", {}
 
 

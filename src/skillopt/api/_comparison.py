@@ -25,7 +25,9 @@ class Evaluated:
     """Of all that can change what the target does."""
     skill: str
     digest: str
-    """Of what the target gets, the text and for an agent the files that come with it: the same under every name."""
+    """Of what the target gets, the text and for an agent the files that come with it: the same under every
+    name.
+    """
     split: Split
     repeats: int
     hard: float | None
@@ -56,7 +58,14 @@ class Versus:
 
 
 def evaluated(
-    *, target: str, target_digest: str, skill: str, digest: str, split: Split, repeats: int, rows: tuple[RowFact, ...]
+    *,
+    target: str,
+    target_digest: str,
+    skill: str,
+    digest: str,
+    split: Split,
+    repeats: int,
+    rows: tuple[RowFact, ...],
 ) -> Evaluated:
     """An evaluation of these rows."""
     hard, soft = (list(_by_task(rows, metric).values()) for metric in ("hard", "soft"))
@@ -76,11 +85,12 @@ def evaluated(
 
 
 def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | None) -> list[Versus]:
-    """Every other skill against that one, target by target and split by split: on hard, and on soft too where the scorer gives partial
-    credit.
+    """Every other skill against that one, target by target and split by split: on hard, and on soft too where
+    the scorer gives partial credit.
 
-    `graded` None means that the scores themselves tell. A task with an invalid row on either side is left out by name; with more than
-    10 % of them there is no comparison. Where `against` itself is missing there is nothing to compare with.
+    `graded` None means that the scores themselves tell. A task with an invalid row on either side is left out
+    by name; with more than 10 % of them there is no comparison. Where `against` itself is missing there is
+    nothing to compare with.
     """
     rivals = {(one.target_digest, one.split): one for one in results if one.skill == against}
     if graded is None:
@@ -102,7 +112,8 @@ def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
         why = f"{len(lost)} of {len(names)} {one.split} tasks could not be measured: {', '.join(lost)}"
     else:
         before, after = (
-            {task: value for task, value in _by_task(arm.rows, metric).items() if task not in set(lost)} for arm in (rival, one)
+            {task: value for task, value in _by_task(arm.rows, metric).items() if task not in set(lost)}
+            for arm in (rival, one)
         )
         comparison = compare(before, after)
     return Versus(

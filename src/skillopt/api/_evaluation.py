@@ -1,4 +1,6 @@
-"""Measures skills with one target or several, and says what could not be measured: one target's outage costs the others nothing."""
+"""Measures skills with one target or several, and says what could not be measured: one target's outage costs
+the others nothing.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,16 @@ class Target:
 
     name: str
     digest: str
-    """Of all that can change what it does: model, sampling, output cap, harness. Endpoint and key are no part of it."""
+    """Of all that can change what it does: model, sampling, output cap, harness. Endpoint and key are no part
+    of it.
+    """
     spec: RoleSpec
 
     @classmethod
     def of(cls, config: Config) -> Target:
-        """The target that a configuration names. Raises `ConfigError` where its key or endpoint is missing."""
+        """The target that a configuration names. Raises `ConfigError` where its key or endpoint
+        is missing.
+        """
         identity = json.dumps(config.identity()["model"]["target"], sort_keys=True)
         digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
         return cls(name=config.model.target.name, digest=digest, spec=resolve_role(config, "target"))
@@ -72,8 +78,12 @@ async def evaluate(
     sinks: Sequence[Sink] = (),
     retry: Retry | None = None,
 ) -> list[Evaluated]:
-    """Measure skills on splits with the job's target, all of them or it raises why not; `matrix` does it with several targets."""
-    found = await matrix(job, skills, splits, folder, against=against, repeats=repeats, sinks=sinks, retry=retry)
+    """Measure skills on splits with the job's target, all of them or it raises why not; `matrix` does it with
+    several targets.
+    """
+    found = await matrix(
+        job, skills, splits, folder, against=against, repeats=repeats, sinks=sinks, retry=retry
+    )
     return found.whole()
 
 
@@ -90,13 +100,15 @@ async def matrix(
     sinks: Sequence[Sink] = (),
     retry: Retry | None = None,
 ) -> Matrix:
-    """Measure skills on splits with every target; what was measured before in this folder (or the shared cache) is not paid again.
+    """Measure skills on splits with every target; what was measured before in this folder (or the shared
+    cache) is not paid again.
 
-    All targets share the folder, its ledger and its budget. Equal skills are measured once. A `Skill` brings the files of its own folder
-    to a target that installs it, a `Document` those of the job's skill. `targets` left out is the job's own; `against` names the one of
-    `skills` that `eval_summary.json` compares the others with; `repeats` is the number of draws per task. A target that is lost stops for
-    itself: what is complete is kept and written, and `Matrix` says what is missing. `runs` are training runs in which it is noted if
-    their test tasks were among what was measured.
+    All targets share the folder, its ledger and its budget. Equal skills are measured once. A `Skill` brings
+    the files of its own folder to a target that installs it, a `Document` those of the job's skill. `targets`
+    left out is the job's own; `against` names the one of
+    `skills` that `eval_summary.json` compares the others with; `repeats` is the number of draws per task. A
+    target that is lost stops for itself: what is complete is kept and written, and `Matrix` says what is
+    missing. `runs` are training runs in which it is noted if their test tasks were among what was measured.
     """
     own = Target.of(job.config)
     targets = list(targets) or [own]
@@ -109,14 +121,22 @@ async def matrix(
         work = _Work(job, skills, splits, repeats, targets)
         evaluators = [_Evaluators(lab, target, is_own=target.digest == own.digest) for target in targets]
         try:
-            await together(*(work.measure(target, each) for target, each in zip(targets, evaluators, strict=True)))
+            await together(
+                *(work.measure(target, each) for target, each in zip(targets, evaluators, strict=True))
+            )
         finally:
             await lab.drain()
             found = work.matrix()
             if found.evaluations:  # also when the person stopped it: a cell that is complete stays complete
-                noted = (note_in(run, job, found.evaluations) for run in runs)  # before anybody can read the figures
+                noted = (
+                    note_in(run, job, found.evaluations) for run in runs
+                )  # before anybody can read the figures
                 found = replace(found, noted=tuple(one for one in noted if one is not None))
-                compared = comparisons(found.evaluations, against, graded=job.benchmark.graded) if against is not None else []
+                compared = (
+                    comparisons(found.evaluations, against, graded=job.benchmark.graded)
+                    if against is not None
+                    else []
+                )
                 write_results(folder, lab, found.evaluations, compared, found.missing)
     return found
 
@@ -132,7 +152,9 @@ def eval_splits(name: str, job: Job) -> list[Split]:
 
 
 class _Evaluators:
-    """One target's evaluators: for an agent, skills that carry other files beside their text need one each."""
+    """One target's evaluators: for an agent, skills that carry other files beside their text
+    need one each.
+    """
 
     def __init__(self, lab: Lab, target: Target, *, is_own: bool) -> None:
         self._lab = lab
@@ -152,10 +174,18 @@ class _Work:
     """What is to be measured, what is in, and why a target could not go on."""
 
     def __init__(
-        self, job: Job, skills: Mapping[str, Document | Skill], splits: Sequence[Split], repeats: int, targets: Sequence[Target]
+        self,
+        job: Job,
+        skills: Mapping[str, Document | Skill],
+        splits: Sequence[Split],
+        repeats: int,
+        targets: Sequence[Target],
     ) -> None:
         self._job = job
-        self._skills = {name: one if isinstance(one, Skill) else replace(job.seed, document=one) for name, one in skills.items()}
+        self._skills = {
+            name: one if isinstance(one, Skill) else replace(job.seed, document=one)
+            for name, one in skills.items()
+        }
         self._splits = splits
         self._repeats = repeats
         self._targets = targets
@@ -163,12 +193,17 @@ class _Work:
         self._reasons: dict[str, Stopped] = {}
 
     async def measure(self, target: Target, evaluators: _Evaluators) -> None:
-        """All skills with one target. What stops it is kept for the end and takes nothing from the other targets."""
+        """All skills with one target. What stops it is kept for the end and takes nothing from the other
+        targets.
+        """
         names: dict[str, str] = {}
         for name, skill in self._skills.items():
             names.setdefault(_digest(target, skill), name)  # equal ones are measured once
         running = [
-            self._close((target.digest, digest, split), self._start(evaluators.of(target, self._skills[name]), target, name, split))
+            self._close(
+                (target.digest, digest, split),
+                self._start(evaluators.of(target, self._skills[name]), target, name, split),
+            )
             for digest, name in names.items()
             for split in self._splits
         ]
@@ -180,7 +215,9 @@ class _Work:
     def _start(self, evaluator: Evaluator, target: Target, name: str, split: Split) -> Evaluation:
         rows = rows_of(self._job.splits.of(split), self._repeats)
         place = f"{target.name}/{name}/{split}" if len(self._targets) > 1 else f"{name}/{split}"
-        return evaluator.start(self._skills[name].document.rendered, rows, stage="eval", place=place, resumes=False)
+        return evaluator.start(
+            self._skills[name].document.rendered, rows, stage="eval", place=place, resumes=False
+        )
 
     async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:
         outcomes = await evaluation.close()
@@ -216,13 +253,18 @@ class _Work:
                     yield target, name, split
 
     def _stopped(self) -> Stopped | None:
-        """One reason for all: an outage before everything else, a spent budget last, because raising it would not mend the others."""
+        """One reason for all: an outage before everything else, a spent budget last, because raising it would
+        not mend the others.
+        """
         if not self._reasons:
             return None
         said: dict[str, list[str]] = {}
         for name, reason in self._reasons.items():
             said.setdefault(str(reason), []).append(name)
-        first = min(self._reasons.values(), key=lambda reason: (not isinstance(reason, ProviderDown), isinstance(reason, BudgetSpent)))
+        first = min(
+            self._reasons.values(),
+            key=lambda reason: (not isinstance(reason, ProviderDown), isinstance(reason, BudgetSpent)),
+        )
         if len(said) == 1 and len(self._reasons) == len(self._targets):
             return first
         return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))
@@ -245,6 +287,6 @@ def _check_apart(targets: Sequence[Target]) -> None:
     twice = sorted({target.name for target in targets if digests.count(target.digest) > 1})
     if twice:
         raise ConfigError(
-            f"The target {', '.join(twice)} is named more than once. An endpoint makes no other target of the same model: measure it in "
-            "another folder (--out_root)."
+            f"The target {', '.join(twice)} is named more than once. An endpoint makes no other target of the"
+            " same model: measure it in another folder (--out_root)."
         )

@@ -27,12 +27,18 @@ class Noted:
 
 
 def looks_of(folder: Path) -> int:
-    """How often the test split of a run was looked at: by the run itself, and by evaluations that are noted in it."""
-    return sum(isinstance(event, TestMeasured) for event in read_events(folder / EVENTS)) + len(read_looks(folder))
+    """How often the test split of a run was looked at: by the run itself, and by evaluations that are noted
+    in it.
+    """
+    return sum(isinstance(event, TestMeasured) for event in read_events(folder / EVENTS)) + len(
+        read_looks(folder)
+    )
 
 
 def sealed_splits(job: Job, run: Path) -> list[Split]:
-    """Which splits of the job hold the test tasks of that run, compared by content; none where the folder holds no training run."""
+    """Which splits of the job hold the test tasks of that run, compared by content; none where the folder
+    holds no training run.
+    """
     started = next((event for event in read_events(run / EVENTS) if isinstance(event, RunStarted)), None)
     count = 0 if started is None else started.counts.get("test", 0)
     if not count:
@@ -49,14 +55,22 @@ def sealed_splits(job: Job, run: Path) -> list[Split]:
 def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | None:
     """Note in a run's folder that its test tasks were looked at; None where they were not.
 
-    The same measurement again is the same look. A run that is at work is left alone: nothing is written into its folder.
+    The same measurement again is the same look. A run that is at work is left alone: nothing is written into
+    its folder.
     """
     sealed = set(sealed_splits(job, run))
     shown = [one for one in evaluations if one.split in sealed]
     if not shown:
         return None
     seen = [
-        Seen(target=one.target, target_digest=one.target_digest, skill=one.skill, digest=one.digest, repeats=one.repeats) for one in shown
+        Seen(
+            target=one.target,
+            target_digest=one.target_digest,
+            skill=one.skill,
+            digest=one.digest,
+            repeats=one.repeats,
+        )
+        for one in shown
     ]
     look = Look(tasks=max(one.n for one in shown), seen=seen)
     try:
@@ -64,5 +78,9 @@ def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | No
     except RunConflict as error:
         return Noted(run=run, look=None, why=f"{error} This look at its test split is not noted in it.")
     except OSError as error:
-        return Noted(run=run, look=None, why=f"This look at its test split is not noted in {run}: {error.strerror or error}.")
+        return Noted(
+            run=run,
+            look=None,
+            why=f"This look at its test split is not noted in {run}: {error.strerror or error}.",
+        )
     return Noted(run=run, look=looks_of(run))

@@ -1,4 +1,6 @@
-"""Trains a skill to the end and says what came of it; `optimize` is the whole way from a file of tasks to the result."""
+"""Trains a skill to the end and says what came of it; `optimize` is the whole way from a file of tasks to the
+result.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ async def train(engine: Engine) -> Result:
     if fitted.ended_early:
         figures["ended_early"] = fitted.ended_early
     write_json(engine.folder / "summary.json", job.scrubber.scrub_json(figures))
-    if job.seed.folder is not None:  # references/ and scripts/ are carried along, so that the folder can be used as it is
+    if (
+        job.seed.folder is not None
+    ):  # references/ and scripts/ are carried along, so that the folder can be used as it is
         whole = engine.folder / "best_skill" / job.seed.name
         shutil.rmtree(whole, ignore_errors=True)
         copy_skill(job.seed, state.best.rendered, whole)
@@ -104,9 +108,17 @@ async def aoptimize(
     on_event: Sink | None = None,
 ) -> Result:
     """Train a skill on your own tasks; the async twin of `optimize`."""
-    flags: dict[str, object] = {"env": "own", "target_model": target, "optimizer_model": optimizer, "skill_init": str(skill)}
+    flags: dict[str, object] = {
+        "env": "own",
+        "target_model": target,
+        "optimizer_model": optimizer,
+        "skill_init": str(skill),
+    }
     flags |= {"out_root": None if out is None else str(out), "budget": budget}
-    settings = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in (options or {}).items()]
+    settings = [
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in (options or {}).items()
+    ]
     is_file = isinstance(tasks, (str, Path))
     if is_file:
         flags["data_path"] = str(tasks)
@@ -136,15 +148,19 @@ def optimize(
 ) -> Result:
     """Train a skill on your own tasks and return the result.
 
-    `skill` is a folder with SKILL.md or one .md file; `tasks` a JSONL, JSON or CSV file, rows, or rows by split; `scorer` a name, a
-    function `(task, answer) -> bool | float | Score`, or a command; `target` and `optimizer` are model strings such as
-    `openai:gpt-5.4-mini`; `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder, and calling again with the
-    same arguments resumes; `options` are dotted configuration keys such as {"train.num_epochs": 2}; `on_event` hears every event.
-    Inside a running event loop use `aoptimize`.
+    `skill` is a folder with SKILL.md or one .md file; `tasks` a JSONL, JSON or CSV file, rows, or rows by
+    split; `scorer` a name, a function `(task, answer) -> bool | float | Score`, or a command; `target` and
+    `optimizer` are model strings such as
+    `openai:gpt-5.4-mini`; `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder,
+    and calling again with the same arguments resumes; `options` are dotted configuration keys such as
+    {"train.num_epochs": 2}; `on_event` hears every event. Inside a running event loop use `aoptimize`.
     """
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
-        raise UsageError("skillopt.optimize starts an event loop, and one is running here. Use: await skillopt.aoptimize(...)")
+        raise UsageError(
+            "skillopt.optimize starts an event loop, and one is running here. Use: await"
+            " skillopt.aoptimize(...)"
+        )
     return run_gently(
         aoptimize(
             skill=skill,

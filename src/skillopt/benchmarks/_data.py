@@ -1,4 +1,6 @@
-"""Decides how rows of a file become splits: where they are read, which line is to blame for what, and which settings say so."""
+"""Decides how rows of a file become splits: where they are read, which line is to blame for what, and which
+settings say so.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ from skillopt.tasks.scorers import Scorer, score_trajectory
 from skillopt.tasks.splits import ALIASES, Splits, ratio_split
 from skillopt.tasks.task import SPLITS, Split, Task
 
-__all__ = ["DATA_SUFFIXES", "CommonSettings", "QuestionBenchmark", "Row", "load_rows", "load_splits", "package_text"]
+__all__ = [
+    "DATA_SUFFIXES",
+    "CommonSettings",
+    "QuestionBenchmark",
+    "Row",
+    "load_rows",
+    "load_splits",
+    "package_text",
+]
 
 
 class CommonSettings(BaseModel):
@@ -29,19 +39,34 @@ class CommonSettings(BaseModel):
 
     split_mode: Literal["ratio", "split_dir"] | None = Field(
         default=None,
-        description="How tasks get their split: 'ratio' divides data_path, 'split_dir' reads folders. Unset: split_dir if that is given.",
+        description=(
+            "How tasks get their split: 'ratio' divides data_path, 'split_dir' reads folders. Unset:"
+            " split_dir if that is given."
+        ),
     )
-    split_ratio: str = Field(default="2:1:7", description="Weights of train, val and test under split_mode 'ratio'.")
+    split_ratio: str = Field(
+        default="2:1:7", description="Weights of train, val and test under split_mode 'ratio'."
+    )
     split_seed: int = Field(default=42, description="Seed of the shuffle under split_mode 'ratio'.")
-    split_dir: Path | None = Field(default=None, description="Folder with train/, val/ and perhaps test/, one data file in each.")
-    data_path: Path | None = Field(default=None, description="JSONL, JSON or CSV file with all tasks, or a folder that holds exactly one.")
-    limit: int = Field(default=0, ge=0, description="Use only the first tasks of each split; 0 is all of them.")
+    split_dir: Path | None = Field(
+        default=None, description="Folder with train/, val/ and perhaps test/, one data file in each."
+    )
+    data_path: Path | None = Field(
+        default=None,
+        description="JSONL, JSON or CSV file with all tasks, or a folder that holds exactly one.",
+    )
+    limit: int = Field(
+        default=0, ge=0, description="Use only the first tasks of each split; 0 is all of them."
+    )
 
 
 def load_splits(
-    settings: CommonSettings, to_tasks: Callable[[Sequence[Row]], Sequence[Task]], load: Callable[[Path], list[Row]] = load_rows
+    settings: CommonSettings,
+    to_tasks: Callable[[Sequence[Row]], Sequence[Task]],
+    load: Callable[[Path], list[Row]] = load_rows,
 ) -> Splits:
-    """Read what the settings name and split it. `to_tasks` turns the rows of one file into tasks, one for each, in order.
+    """Read what the settings name and split it. `to_tasks` turns the rows of one file into tasks, one for
+    each, in order.
 
     `load` reads the rows that a ratio divides, where they are spread over more than one file.
     """
@@ -49,13 +74,15 @@ def load_splits(
     if mode == "split_dir":
         if settings.split_dir is None:
             raise ConfigError(
-                "env.split_mode is 'split_dir' but env.split_dir is not set. Name the folder that holds train/, val/ and test/."
+                "env.split_mode is 'split_dir' but env.split_dir is not set. Name the folder that holds"
+                " train/, val/ and test/."
             )
         splits = _from_folders(settings.split_dir, to_tasks)
     else:
         if settings.data_path is None:
             raise ConfigError(
-                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir to a folder with splits."
+                "There are no tasks: set env.data_path to a JSONL, JSON or CSV file, or env.split_dir to a"
+                " folder with splits."
             )
         splits = ratio_split(to_tasks(load(settings.data_path)), settings.split_ratio, settings.split_seed)
     return splits.limited(settings.limit)
@@ -67,10 +94,19 @@ def package_text(name: str) -> str:
 
 
 class QuestionBenchmark:
-    """A benchmark in which the question is all there is: no environment, one scorer. Every task is checked with it when made."""
+    """A benchmark in which the question is all there is: no environment, one scorer. Every task is checked
+    with it when made.
+    """
 
     def __init__(
-        self, *, name: str, splits: Splits, scorer: Scorer, system: str, seed_skill: str, prompts: Mapping[str, str] | None = None
+        self,
+        *,
+        name: str,
+        splits: Splits,
+        scorer: Scorer,
+        system: str,
+        seed_skill: str,
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
         """`prompts` are those of the optimizer's stages that are not the generic ones."""
         self.name = name
@@ -111,12 +147,18 @@ def _from_folders(root: Path, to_tasks: Callable[[Sequence[Row]], Sequence[Task]
         raise TaskError(f"env.split_dir: there is no folder {root}. Correct the path.")
     parts: dict[Split, tuple[Task, ...]] = {}
     for split in SPLITS:
-        folders = [root / alias for alias, meant in ALIASES.items() if meant == split and (root / alias).is_dir()]
+        folders = [
+            root / alias for alias, meant in ALIASES.items() if meant == split and (root / alias).is_dir()
+        ]
         if len(folders) > 1:
-            raise TaskError(f"{root} has {' and '.join(folder.name for folder in folders)}, which are both the {split} split. Keep one.")
+            raise TaskError(
+                f"{root} has {' and '.join(folder.name for folder in folders)}, which are both the {split}"
+                " split. Keep one."
+            )
         if not folders and split != "test":
             raise TaskError(
-                f"{root} has no folder {split}/ with the {split} tasks. Add it, or set env.data_path and env.split_mode: ratio."
+                f"{root} has no folder {split}/ with the {split} tasks. Add it, or set env.data_path and"
+                " env.split_mode: ratio."
             )
         parts[split] = tuple(to_tasks(load_rows(folders[0]))) if folders else ()
     return Splits(train=parts["train"], val=parts["val"], test=parts["test"])

@@ -1,4 +1,6 @@
-"""Decides which rows of the published data a list of ids means, split by split; an id that is missing or there twice is an error."""
+"""Decides which rows of the published data a list of ids means, split by split; an id that is missing or
+there twice is an error.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _SHOWN = 10
 
 @runtime_checkable
 class Materialises(Protocol):
-    """A benchmark plug-in whose splits are published as ids: it knows the rows of the data and the id of each."""
+    """A benchmark plug-in whose splits are published as ids: it knows the rows of the data and the id of
+    each.
+    """
 
     def raw_rows(self, source: Path) -> list[Row]:
         """The rows of the published data."""
@@ -42,21 +46,33 @@ class Manifest:
 
 
 def read_manifest(path: Path, ids: Sequence[str] = ("id",)) -> Manifest:
-    """A folder with train/, val/ and test/, one file of ids in each, or a JSON file with a list of ids under each name.
+    """A folder with train/, val/ and test/, one file of ids in each, or a JSON file with a list of ids under
+    each name.
 
     An id stands alone, or in an object under one of the names in `ids`.
     """
     if path.is_file() and path.suffix.lower() == ".json":
         whole = _json(path)
         if not isinstance(whole, dict) or not all(isinstance(value, list) for value in whole.values()):
-            raise TaskError(f"{path} is no manifest: write an object with a list of ids under train, val and test, or name a folder.")
+            raise TaskError(
+                f"{path} is no manifest: write an object with a list of ids under train, val and test, or"
+                " name a folder."
+            )
         given = {name: list(values) for name, values in whole.items()}
     elif path.is_dir():
-        given = {folder.name: _in_folder(folder) for folder in sorted(path.iterdir()) if folder.is_dir() and folder.name in ALIASES}
+        given = {
+            folder.name: _in_folder(folder)
+            for folder in sorted(path.iterdir())
+            if folder.is_dir() and folder.name in ALIASES
+        }
         if not given:
-            raise TaskError(f"{path} has no folder train/, val/ or test/ with ids. Name the folder that holds them.")
+            raise TaskError(
+                f"{path} has no folder train/, val/ or test/ with ids. Name the folder that holds them."
+            )
     else:
-        raise TaskError(f"There is no manifest {path}. Name a folder with train/, val/ and test/, or a JSON file.")
+        raise TaskError(
+            f"There is no manifest {path}. Name a folder with train/, val/ and test/, or a JSON file."
+        )
     found: dict[Split, tuple[str, ...]] = {}
     for name, values in given.items():
         split = canonical_split(name)
@@ -67,14 +83,20 @@ def read_manifest(path: Path, ids: Sequence[str] = ("id",)) -> Manifest:
     return Manifest(path=path, ids=found)
 
 
-def pick(manifest: Manifest, rows: Sequence[Row], row_id: Callable[[Row], str | None], source: Path) -> dict[Split, list[Row]]:
-    """The rows that the manifest means. Rows it does not name are left; those it names must be there, once."""
+def pick(
+    manifest: Manifest, rows: Sequence[Row], row_id: Callable[[Row], str | None], source: Path
+) -> dict[Split, list[Row]]:
+    """The rows that the manifest means. Rows it does not name are left; those it names must be
+    there, once.
+    """
     wanted = {one for ids in manifest.ids.values() for one in ids}
     named = [(name, row) for row in rows if (name := row_id(row)) in wanted and name is not None]
     by_id = dict(named)
     missing = sorted(wanted - by_id.keys())
     if missing:
-        raise TaskError(f"{len(missing)} of {len(wanted)} ids of {manifest.path} are not in {source}: {_listed(missing)}.")
+        raise TaskError(
+            f"{len(missing)} of {len(wanted)} ids of {manifest.path} are not in {source}: {_listed(missing)}."
+        )
     _refuse_twice((name for name, _ in named), f"{source} holds")
     return {split: [by_id[one] for one in ids] for split, ids in manifest.ids.items()}
 
@@ -100,7 +122,10 @@ def _id(value: Any, names: Sequence[str], where: str) -> str:
     if isinstance(value, Mapping):
         value = next((value[name] for name in (*names, "id") if value.get(name) not in (None, "")), None)
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise TaskError(f"{where}: {value!r} is no id. Write ids as texts or numbers, or objects with one under {names[0]!r}.")
+        raise TaskError(
+            f"{where}: {value!r} is no id. Write ids as texts or numbers, or objects with one under"
+            f" {names[0]!r}."
+        )
     return str(value)
 
 

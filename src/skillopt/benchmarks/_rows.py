@@ -1,4 +1,6 @@
-"""Reads rows from JSONL, JSON and CSV files, each with the line it starts on, so that an error can name it."""
+"""Reads rows from JSONL, JSON and CSV files, each with the line it starts on, so that an error
+can name it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from skillopt.errors import TaskError
 
 DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
 _FIELD_LIMIT = (1 << 31) - 1
-"""The largest field the csv module takes on every platform; its own limit of 128 kB is too small for documents."""
+"""The largest field the csv module takes on every platform; its own limit of 128 kB is too small for
+documents.
+"""
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -34,13 +38,17 @@ class Row:
 
 
 def load_rows(path: Path, under: Sequence[str] = ("data",)) -> list[Row]:
-    """All rows of a file, or of the only data file in a folder. A row that cannot be read is an error that names file and line.
+    """All rows of a file, or of the only data file in a folder. A row that cannot be read is an error that
+    names file and line.
 
-    JSON may be a list of objects, an object with a list under `data` (or what `under` names), or an object of objects, whose keys then
-    serve as ids.
+    JSON may be a list of objects, an object with a list under `data` (or what `under` names), or an object of
+    objects, whose keys then serve as ids.
     """
     file = _only_file(path)
-    readers: dict[str, Callable[[Path, str], Iterator[Row]]] = {".csv": _csv_rows, ".json": partial(_json_rows, under=under)}
+    readers: dict[str, Callable[[Path, str], Iterator[Row]]] = {
+        ".csv": _csv_rows,
+        ".json": partial(_json_rows, under=under),
+    }
     rows = list(readers.get(file.suffix.lower(), _jsonl_rows)(file, _text(file)))
     if not rows:
         raise TaskError(f"{file} holds no rows. Add tasks to it.")
@@ -51,10 +59,17 @@ def load_rows(path: Path, under: Sequence[str] = ("data",)) -> list[Row]:
 
 def _only_file(path: Path) -> Path:
     if path.is_dir():
-        found = sorted(file for file in path.iterdir() if file.suffix.lower() in DATA_SUFFIXES and not file.name.startswith("."))
+        found = sorted(
+            file
+            for file in path.iterdir()
+            if file.suffix.lower() in DATA_SUFFIXES and not file.name.startswith(".")
+        )
         if len(found) != 1:
             names = ", ".join(file.name for file in found) or "none"
-            raise TaskError(f"{path} must hold exactly one data file ({', '.join(DATA_SUFFIXES)}); found {names}. Name the file itself.")
+            raise TaskError(
+                f"{path} must hold exactly one data file ({', '.join(DATA_SUFFIXES)}); found {names}. Name"
+                " the file itself."
+            )
         return found[0]
     if not path.is_file():
         raise TaskError(f"There is no tasks file {path}. Correct the path.")
@@ -71,7 +86,9 @@ def _text(file: Path) -> str:
         raise TaskError(f"{file} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise TaskError(f"{file}, line {line}: not UTF-8 ({error.reason}). Save the file as UTF-8.") from error
+        raise TaskError(
+            f"{file}, line {line}: not UTF-8 ({error.reason}). Save the file as UTF-8."
+        ) from error
 
 
 def _jsonl_rows(file: Path, text: str) -> Iterator[Row]:
@@ -113,7 +130,10 @@ def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[Row]:
         for at, key, value in _members(text, start):
             yield _row(file, lines.of(at), {"id": key, **value})
     else:
-        raise TaskError(f"{file} is an object without a list under {under[0]!r}; tasks are a list of objects. Correct the file.")
+        raise TaskError(
+            f"{file} is an object without a list under {under[0]!r}; tasks are a list of objects. Correct the"
+            " file."
+        )
 
 
 def _csv_rows(file: Path, text: str) -> Iterator[Row]:
@@ -136,7 +156,10 @@ def _csv_records(file: Path, text: str) -> Iterator[Row]:
                     raise TaskError(f"{file}, line 1: the header must name every column once. Correct it.")
             elif cells:
                 if len(cells) != len(header):
-                    raise TaskError(f"{file}, line {start}: {len(cells)} cells under {len(header)} columns. Correct the row.")
+                    raise TaskError(
+                        f"{file}, line {start}: {len(cells)} cells under {len(header)} columns. Correct the"
+                        " row."
+                    )
                 yield Row(path=file, line=start, data=dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
@@ -145,7 +168,9 @@ def _csv_records(file: Path, text: str) -> Iterator[Row]:
 
 def _row(file: Path, line: int, value: Any) -> Row:
     if not isinstance(value, dict):
-        raise TaskError(f"{file}, line {line}: a row is an object with named fields, not {_kind(value)}. Correct the row.")
+        raise TaskError(
+            f"{file}, line {line}: a row is an object with named fields, not {_kind(value)}. Correct the row."
+        )
     return Row(path=file, line=line, data=value)
 
 
@@ -157,7 +182,9 @@ def _check_text(row: Row) -> None:
 
 
 def _kind(value: Any) -> str:
-    return {list: "a list", dict: "an object", str: "a string", type(None): "null"}.get(type(value), "a number or truth value")
+    return {list: "a list", dict: "an object", str: "a string", type(None): "null"}.get(
+        type(value), "a number or truth value"
+    )
 
 
 def _items(text: str, start: int) -> Iterator[tuple[int, Any]]:
@@ -170,7 +197,9 @@ def _items(text: str, start: int) -> Iterator[tuple[int, Any]]:
 
 
 def _members(text: str, start: int) -> Iterator[tuple[int, str, Any]]:
-    """Each key and value of the object that starts at `start`, with the value's place; the text is known to be well formed."""
+    """Each key and value of the object that starts at `start`, with the value's place; the text is known to
+    be well formed.
+    """
     at = _after_space(text, start + 1)
     while text[at] != "}":
         key, end = _DECODER.raw_decode(text, at)

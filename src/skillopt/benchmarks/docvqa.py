@@ -1,8 +1,9 @@
 """DocVQA: questions about the image of a document page, scored by ANLS.
 
 A row: `questionId,question,answer,image_path,topic` in CSV (or the same fields in JSONL or JSON), such as
-`337,"What is the date on the memo?","['May 2, 1997']",images/ffbf0023_1.png,handwritten`. `id`, `ground_truth` and `category` are second
-names; the answers are a list as Python or JSON writes it, or one answer. A path may also stand in the question as `document_path: ...`.
+`337,"What is the date on the memo?","['May 2, 1997']",images/ffbf0023_1.png,handwritten`. `id`,
+`ground_truth` and `category` are second names; the answers are a list as Python or JSON writes it, or one
+answer. A path may also stand in the question as `document_path: ...`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,26 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
+from skillopt.benchmarks._data import (
+    CommonSettings,
+    QuestionBenchmark,
+    Row,
+    load_rows,
+    load_splits,
+    package_text,
+)
 from skillopt.messages import Image
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
 
-MEDIA_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif"}
+MEDIA_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
+}
 ID_FIELDS = ("questionId", "id")
 _PATH_IN_QUESTION = re.compile(r"\s*\bdocument_path:\s*(\S+)")
 
@@ -33,15 +47,24 @@ class DocVQASettings(CommonSettings):
     """The `env.*` keys of DocVQA."""
 
     image_detail: Literal["auto", "low", "high"] = Field(
-        default="auto", description="How closely the model looks at the page, for providers that can be told; auto sends nothing."
+        default="auto",
+        description=(
+            "How closely the model looks at the page, for providers that can be told; auto sends nothing."
+        ),
     )
     data_root: Path | None = Field(
-        default=None, description="Folder that image paths start from; unset is the folder of the tasks file, else the working directory."
+        default=None,
+        description=(
+            "Folder that image paths start from; unset is the folder of the tasks file, else the working"
+            " directory."
+        ),
     )
 
 
 class PageImage(Image):
-    """The image of a page, read from its file whenever it is needed: all pages of a benchmark would not fit into memory."""
+    """The image of a page, read from its file whenever it is needed: all pages of a benchmark would not fit
+    into memory.
+    """
 
     __slots__ = ("path",)
     path: Path
@@ -68,7 +91,9 @@ class _DocVQA:
     }
 
     def __call__(self, settings: DocVQASettings) -> Benchmark:
-        reader = _Reader(settings.data_root, None if settings.image_detail == "auto" else settings.image_detail)
+        reader = _Reader(
+            settings.data_root, None if settings.image_detail == "auto" else settings.image_detail
+        )
         return QuestionBenchmark(
             name="docvqa",
             splits=load_splits(settings, reader.tasks),
@@ -135,17 +160,31 @@ def page_of(row: Row, root: Path | None) -> Path:
     found = next((path for folder in folders if (path := folder / written).is_file()), None)
     if found is None:
         looked = " and ".join(str(folder.absolute()) for folder in folders)
-        raise row.error(f"there is no image {written!r} in {looked}. Set env.data_root to the folder that the paths start from.")
+        raise row.error(
+            f"there is no image {written!r} in {looked}. Set env.data_root to the folder that the paths start"
+            " from."
+        )
     if found.suffix.lower() not in MEDIA_TYPES:
         raise row.error(f"{written!r} is no image that models take; use one of {', '.join(MEDIA_TYPES)}.")
     return found
 
 
 def _answers(row: Row) -> list[str]:
-    value = next((row.data[name] for name in ("answer", "ground_truth", "answers") if row.data.get(name) not in (None, "")), None)
+    value = next(
+        (
+            row.data[name]
+            for name in ("answer", "ground_truth", "answers")
+            if row.data.get(name) not in (None, "")
+        ),
+        None,
+    )
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = _listed(row, value)
-    answers = [str(text) for text in (value if isinstance(value, list) else [value]) if text is not None and str(text).strip()]
+    answers = [
+        str(text)
+        for text in (value if isinstance(value, list) else [value])
+        if text is not None and str(text).strip()
+    ]
     if not answers:
         raise row.error("has no answer. Give it one, or a list of acceptable ones, under 'answer'.")
     return answers
@@ -157,4 +196,6 @@ def _listed(row: Row, text: str) -> Any:
             return read(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-    raise row.error("the answers start like a list but are none, neither as JSON nor as Python. Correct them.")
+    raise row.error(
+        "the answers start like a list but are none, neither as JSON nor as Python. Correct them."
+    )

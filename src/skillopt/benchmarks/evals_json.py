@@ -1,8 +1,10 @@
-"""The evals that a skill brings along in `evals/evals.json`: each prompt is a task, and a judge decides on its assertions.
+"""The evals that a skill brings along in `evals/evals.json`: each prompt is a task, and a judge decides on
+its assertions.
 
-`{"skill_name": "csv-analyzer", "evals": [{"id": 1, "prompt": "Find the top 3 months in ...", "expected_output": "A table of ...",
-"files": ["evals/files/sales.csv"], "assertions": ["The table names March"]}]}`. `expectations` are assertions too. An assertion is a
-sentence, an object that has one under `text`, or one with `type` and `value`. A case without any is judged by its expected output.
+`{"skill_name": "csv-analyzer", "evals": [{"id": 1, "prompt": "Find the top 3 months in ...",
+"expected_output": "A table of ...", "files": ["evals/files/sales.csv"], "assertions": ["The table names
+March"]}]}`. `expectations` are assertions too. An assertion is a sentence, an object that has one under
+`text`, or one with `type` and `value`. A case without any is judged by its expected output.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
+from skillopt.benchmarks._data import (
+    CommonSettings,
+    QuestionBenchmark,
+    Row,
+    load_rows,
+    load_splits,
+    package_text,
+)
 from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import get_scorer
@@ -31,13 +40,20 @@ _MOST_SHOWN = 100_000
 class EvalsSettings(CommonSettings):
     """The `env.*` keys of a skill's own evals."""
 
-    split_ratio: str = Field(default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'.")
+    split_ratio: str = Field(
+        default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'."
+    )
     data_path: Path | None = Field(
-        default=None, description="The skill's folder, or its evals.json; unset is the folder of the skill to start from."
+        default=None,
+        description="The skill's folder, or its evals.json; unset is the folder of the skill to start from.",
     )
     skill_init: Path | None = Field(default=None, description="Skill to start from.")
     show_files: bool = Field(
-        default=True, description="Put the text of a case's files into its prompt; off leaves them to an agent, in its working folder."
+        default=True,
+        description=(
+            "Put the text of a case's files into its prompt; off leaves them to an agent, in its working"
+            " folder."
+        ),
     )
 
 
@@ -49,7 +65,8 @@ class _Evals:
         if settings.data_path is None and settings.split_dir is None:
             if settings.skill_init is None:
                 raise ConfigError(
-                    "There are no evals: set env.data_path to a skill's folder or its evals.json, or env.skill_init to the skill."
+                    "There are no evals: set env.data_path to a skill's folder or its evals.json, or"
+                    " env.skill_init to the skill."
                 )
             settings = settings.model_copy(update={"data_path": settings.skill_init})
         return QuestionBenchmark(
@@ -71,7 +88,10 @@ def load_evals(path: Path) -> list[Row]:
         return load_rows(path, under=_LISTS)
     found = next((file for file in (folder / FILE, folder / FILE.name) if file.is_file()), None)
     if found is None:
-        raise TaskError(f"{folder} holds no {FILE.as_posix()}. Write the skill's evals there, or name the file in env.data_path.")
+        raise TaskError(
+            f"{folder} holds no {FILE.as_posix()}. Write the skill's evals there, or name the file in"
+            " env.data_path."
+        )
     return load_rows(found, under=_LISTS)
 
 
@@ -94,15 +114,23 @@ class _Reader:
         if expected is not None and not isinstance(expected, str):
             raise row.error("'expected_output' is no text. Write what success looks like.")
         if not criteria and not (expected or "").strip():
-            raise row.error("has neither assertions nor an expected_output, so nothing can be judged. Add one of them.")
+            raise row.error(
+                "has neither assertions nor an expected_output, so nothing can be judged. Add one of them."
+            )
         files = [_file(row, name) for name in _list(row, "files")]
         name = row.data.get("id", row.data.get("name", place))
         return Task(
             id=str(name),
-            prompt=prompt.strip() + ("".join(_shown(row, path) for path in files) if self._show_files else ""),
+            prompt=prompt.strip()
+            + ("".join(_shown(row, path) for path in files) if self._show_files else ""),
             reference=(expected or "").strip() or None,
             files=() if self._show_files else tuple(files),
-            data={"rubric": list(dict.fromkeys(criteria)) or [f"The result is what was expected: {(expected or '').strip()}"]},
+            data={
+                "rubric": (
+                    list(dict.fromkeys(criteria))
+                    or [f"The result is what was expected: {(expected or '').strip()}"]
+                )
+            },
         )
 
 
@@ -119,7 +147,14 @@ def _sentence(row: Row, assertion: Any) -> str:
     if isinstance(assertion, str) and assertion.strip():
         return assertion.strip()
     if isinstance(assertion, Mapping):
-        said = next((assertion[key] for key in _SENTENCES if isinstance(assertion.get(key), str) and assertion[key].strip()), None)
+        said = next(
+            (
+                assertion[key]
+                for key in _SENTENCES
+                if isinstance(assertion.get(key), str) and assertion[key].strip()
+            ),
+            None,
+        )
         if said is not None:
             return str(said).strip()
         if isinstance(assertion.get("type"), str) and assertion.get("value") not in (None, ""):
@@ -147,5 +182,8 @@ def _shown(row: Row, path: Path) -> str:
         text = None
     if text is None or len(text) > _MOST_SHOWN:
         why = "is no text" if text is None else "is too long for a prompt"
-        raise row.error(f"{path.name} {why}. Set env.show_files to false and let an agent read it, such as claude_code/... as target.")
+        raise row.error(
+            f"{path.name} {why}. Set env.show_files to false and let an agent read it, such as"
+            " claude_code/... as target."
+        )
     return f"\n\n## File {path.name}\n\n{text.rstrip()}"

@@ -1,10 +1,11 @@
 """LiveMathematicianBench: research mathematics as multiple choice, made from recent theorems.
 
-A raw row, of the monthly files `qa_202511_final.json`: `{"month": "202511", "no": 7, "theorem": "...", "sketch": "...",
-"theorem_type": ["Existence"], "mcq": {"question": "...", "choices": [{"label": "B", "text": "..."}, ...],
-"correct_choice": {"label": "A", "text": "..."}}}`. The right choice is always A there and missing among the choices, so it is added, and
-the choices are put into an order of the item's own.
-A normalised row: `{"id": "202511:7", "question": "...", "choices": [{"label": "A", "text": "..."}, ...], "answer": "C"}`.
+A raw row, of the monthly files `qa_202511_final.json`: `{"month": "202511", "no": 7, "theorem": "...",
+"sketch": "...", "theorem_type": ["Existence"], "mcq": {"question": "...", "choices": [{"label": "B", "text":
+"..."}, ...], "correct_choice": {"label": "A", "text": "..."}}}`. The right choice is always A there and
+missing among the choices, so it is added, and the choices are put into an order of the item's own. A
+normalised row: `{"id": "202511:7", "question": "...", "choices": [{"label": "A", "text": "..."}, ...],
+"answer": "C"}`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
+from skillopt.benchmarks._data import (
+    CommonSettings,
+    QuestionBenchmark,
+    Row,
+    load_rows,
+    load_splits,
+    package_text,
+)
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
@@ -34,12 +42,20 @@ class LiveMathSettings(CommonSettings):
 
     data_path: Path | None = Field(
         default=None,
-        description="File with all tasks, or a folder with the monthly files qa_<month>_final.json, also in folders of months.",
+        description=(
+            "File with all tasks, or a folder with the monthly files qa_<month>_final.json, also in folders"
+            " of months."
+        ),
     )
     shuffle_choices: bool = Field(
-        default=True, description="Put the choices of each item into an order of its own; in raw files the right one is always A."
+        default=True,
+        description=(
+            "Put the choices of each item into an order of its own; in raw files the right one is always A."
+        ),
     )
-    choice_seed: int = Field(default=42, ge=0, description="Seed of that order; the same in training, gate and test.")
+    choice_seed: int = Field(
+        default=42, ge=0, description="Seed of that order; the same in training, gate and test."
+    )
     use_theorem: bool = Field(default=False, description="Show the theorem that the question was made from.")
     use_sketch: bool = Field(default=False, description="Show the sketch of its proof.")
 
@@ -86,7 +102,9 @@ def load_months(path: Path) -> list[Row]:
 
 
 def row_id(row: Row) -> str | None:
-    """The id of a row, or None: as it stands, else month and number; where a raw row names no month, its file does."""
+    """The id of a row, or None: as it stands, else month and number; where a raw row names no month, its file
+    does.
+    """
     given = row.data.get("id")
     if isinstance(given, (str, int)) and not isinstance(given, bool) and str(given).strip():
         return str(given)
@@ -119,7 +137,9 @@ class Reader:
         texts, right = _choices(row, asked)
         if self._settings.shuffle_choices:
             order = list(range(len(texts)))
-            random.Random(int(hashlib.sha256(f"{self._settings.choice_seed}:{name}".encode()).hexdigest()[:16], 16)).shuffle(order)
+            random.Random(
+                int(hashlib.sha256(f"{self._settings.choice_seed}:{name}".encode()).hexdigest()[:16], 16)
+            ).shuffle(order)
             texts, right = [texts[place] for place in order], order.index(right)
         choices = dict(zip(LABELS, texts, strict=False))
         return Task(
@@ -132,11 +152,17 @@ class Reader:
 
     def _prompt(self, row: Row, question: str, choices: Mapping[str, str]) -> str:
         parts = []
-        for wanted, field, title in ((self._settings.use_theorem, "theorem", "Theorem"), (self._settings.use_sketch, "sketch", "Sketch")):
+        for wanted, field, title in (
+            (self._settings.use_theorem, "theorem", "Theorem"),
+            (self._settings.use_sketch, "sketch", "Sketch"),
+        ):
             if wanted:
                 text = row.data.get(field)
                 if not isinstance(text, str) or not text.strip():
-                    raise row.error(f"has no {field}, which env.use_{field} asks for. Add it, or set env.use_{field} to false.")
+                    raise row.error(
+                        f"has no {field}, which env.use_{field} asks for. Add it, or set env.use_{field} to"
+                        " false."
+                    )
                 parts.append(f"## {title}\n\n{text.strip()}")
         listed = "\n\n".join(f"{label}. {text}" for label, text in choices.items())
         return "\n\n".join([*parts, f"## Question\n\n{question}", f"## Choices\n\n{listed}"])
@@ -146,10 +172,14 @@ def _choices(row: Row, asked: Mapping[str, Any]) -> tuple[list[str], int]:
     """The texts of the choices, the right one among them, and its place."""
     labelled = _labelled(row, asked.get("choices"))
     told = next((asked[key] for key in ("correct_choice", "answer", "correct") if asked.get(key)), None)
-    has_labels = isinstance(asked["choices"], Mapping) or any(isinstance(one, Mapping) for one in asked["choices"])
+    has_labels = isinstance(asked["choices"], Mapping) or any(
+        isinstance(one, Mapping) for one in asked["choices"]
+    )
     label, text = _right(row, told, labelled, has_labels)
     if text is None and label not in labelled:
-        raise row.error(f"the right choice {label!r} is no label of a choice and has no text of its own. Correct the row.")
+        raise row.error(
+            f"the right choice {label!r} is no label of a choice and has no text of its own. Correct the row."
+        )
     if label in labelled and text is not None and labelled[label] != text:
         raise row.error(f"two different choices have the label {label!r}. Correct the row.")
     if label not in labelled:
@@ -167,7 +197,10 @@ def _labelled(row: Row, given: Any) -> dict[str, str]:
         pairs = [(str(label), _text(text)) for label, text in given.items()]
     elif isinstance(given, Sequence) and not isinstance(given, str):
         pairs = [
-            (str(one.get("label", LABELS[at % 26])) if isinstance(one, Mapping) else LABELS[at % 26], _text(one))
+            (
+                str(one.get("label", LABELS[at % 26])) if isinstance(one, Mapping) else LABELS[at % 26],
+                _text(one),
+            )
             for at, one in enumerate(given)
         ]
     else:

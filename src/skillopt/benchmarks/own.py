@@ -1,6 +1,8 @@
-"""Your own tasks: a JSONL, JSON or CSV file, a prompt template and a scorer, without code - or tasks and a function from Python.
+"""Your own tasks: a JSONL, JSON or CSV file, a prompt template and a scorer, without code - or tasks and a
+function from Python.
 
-A row: `{"id": "7", "question": "What is 6 * 7?", "answer": "42"}`. Any further field can be used in the template and by the scorer.
+A row: `{"id": "7", "question": "What is 6 * 7?", "answer": "42"}`. Any further field can be used in the
+template and by the scorer.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
+from skillopt.benchmarks._data import (
+    CommonSettings,
+    QuestionBenchmark,
+    Row,
+    load_rows,
+    load_splits,
+    package_text,
+)
 from skillopt.errors import ConfigError, TaskError, suggest
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES, Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import ScorerSpec, get_scorer
@@ -32,38 +41,67 @@ _MEMORY = Path("tasks given from Python")
 class OwnSettings(CommonSettings):
     """The `env.*` keys of your own tasks."""
 
-    split_ratio: str = Field(default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'.")
-    test_path: Path | None = Field(default=None, description="File with the test tasks; data_path is then divided into train and val only.")
+    split_ratio: str = Field(
+        default="2:2:1", description="Weights of train, val and test under split_mode 'ratio'."
+    )
+    test_path: Path | None = Field(
+        default=None,
+        description="File with the test tasks; data_path is then divided into train and val only.",
+    )
     prompt: str | None = Field(
         default=None,
-        description="Template of the prompt, or a .md or .txt file with it; {field} is filled from the row. "
-        f"Unset: the first of {', '.join(PROMPT_FIELDS)} that the row has.",
+        description=(
+            "Template of the prompt, or a .md or .txt file with it; {field} is filled from the row. "
+            f"Unset: the first of {', '.join(PROMPT_FIELDS)} that the row has."
+        ),
     )
     scorer: str | list[str] = Field(
         default="exact_match",
-        description="A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd: program arguments', "
-        "or a list of arguments.",
+        description=(
+            "A scorer's name (also 'checks' and 'judge'), 'module:function', 'file.py:function', 'cmd:"
+            " program arguments', or a list of arguments."
+        ),
     )
     pass_at: float | None = Field(
-        default=None, gt=0, le=1, description="The number from which a function's or command's score passes (hard = 1). Unset: 1."
+        default=None,
+        gt=0,
+        le=1,
+        description="The number from which a function's or command's score passes (hard = 1). Unset: 1.",
     )
-    scorer_options: dict[str, Any] = Field(default_factory=dict, description="Options of the scorer, such as {absolute: 0.01} for numeric.")
+    scorer_options: dict[str, Any] = Field(
+        default_factory=dict, description="Options of the scorer, such as {absolute: 0.01} for numeric."
+    )
     graded: bool | None = Field(
-        default=None, description="Whether a function or command gives partial credit, so that the gate reads soft."
+        default=None,
+        description="Whether a function or command gives partial credit, so that the gate reads soft.",
     )
     id_field: str | None = Field(
-        default=None, description="The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row."
+        default=None,
+        description="The field with the task's id. Unset: 'id' or 'task_id', else a hash of the row.",
     )
     reference_field: str | None = Field(
-        default=None, description=f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)} that the row has."
+        default=None,
+        description=(
+            f"The field with the reference. Unset: the first of {', '.join(REFERENCE_FIELDS)} that the row"
+            " has."
+        ),
     )
-    kind_field: str | None = Field(default=None, description="The field with the task type, for figures per type.")
+    kind_field: str | None = Field(
+        default=None, description="The field with the task type, for figures per type."
+    )
     system: str | None = Field(
         default=None,
-        description="Template of the system prompt, or a .md or .txt file with it; {skill} is where the skill goes. Unset: ours.",
+        description=(
+            "Template of the system prompt, or a .md or .txt file with it; {skill} is where the skill goes."
+            " Unset: ours."
+        ),
     )
     prompts: Path | None = Field(
-        default=None, description="Folder with prompts of your own for the optimizer, one file a stage (analyst_failure.md). Unset: ours."
+        default=None,
+        description=(
+            "Folder with prompts of your own for the optimizer, one file a stage (analyst_failure.md). Unset:"
+            " ours."
+        ),
     )
 
 
@@ -78,9 +116,16 @@ class OwnBenchmark(QuestionBenchmark):
             return cls._build(settings, load_splits(settings, reader.tasks), settings.scorer)
         if settings.split_dir is not None:
             raise ConfigError("env.test_path and env.split_dir both say what is test. Keep one of them.")
-        rest = load_splits(settings.model_copy(update={"split_ratio": _without_test(settings.split_ratio), "limit": 0}), reader.tasks)
+        rest = load_splits(
+            settings.model_copy(update={"split_ratio": _without_test(settings.split_ratio), "limit": 0}),
+            reader.tasks,
+        )
         test = tuple(reader.tasks(load_rows(settings.test_path)))
-        return cls._build(settings, Splits(train=rest.train, val=rest.val, test=test).limited(settings.limit), settings.scorer)
+        return cls._build(
+            settings,
+            Splits(train=rest.train, val=rest.val, test=test).limited(settings.limit),
+            settings.scorer,
+        )
 
     @classmethod
     def from_tasks(
@@ -92,7 +137,8 @@ class OwnBenchmark(QuestionBenchmark):
     ) -> OwnBenchmark:
         """From Python: a list of tasks or rows, split by ratio, or a mapping of split names to such lists.
 
-        `scorer` may be a function or a scorer object; unset, `settings.scorer` is used. Rows are read as those of a file are.
+        `scorer` may be a function or a scorer object; unset, `settings.scorer` is used. Rows are read as
+        those of a file are.
         """
         settings = settings or OwnSettings()
         reader = _Reader(settings)
@@ -106,17 +152,28 @@ class OwnBenchmark(QuestionBenchmark):
             splits = Splits(train=parts["train"], val=parts["val"], test=parts["test"])
         else:
             splits = ratio_split(reader.from_memory(tasks), settings.split_ratio, settings.split_seed)
-        return cls._build(settings, splits.limited(settings.limit), settings.scorer if scorer is None else scorer)
+        return cls._build(
+            settings, splits.limited(settings.limit), settings.scorer if scorer is None else scorer
+        )
 
     @classmethod
     def _build(cls, settings: OwnSettings, splits: Splits, scorer: ScorerSpec) -> OwnBenchmark:
-        system = package_text("own_system.md") if settings.system is None else _template(settings.system, "env.system")
+        system = (
+            package_text("own_system.md")
+            if settings.system is None
+            else _template(settings.system, "env.system")
+        )
         if "skill" not in placeholders(system):
-            raise ConfigError("env.system has no {skill}, so the target would never see the skill. Put {skill} where it belongs.")
+            raise ConfigError(
+                "env.system has no {skill}, so the target would never see the skill. Put {skill} where it"
+                " belongs."
+            )
         return cls(
             name="own",
             splits=splits,
-            scorer=get_scorer(scorer, pass_at=settings.pass_at, graded=settings.graded, options=settings.scorer_options),
+            scorer=get_scorer(
+                scorer, pass_at=settings.pass_at, graded=settings.graded, options=settings.scorer_options
+            ),
             system=system,
             seed_skill=package_text("own_skill.md"),
             prompts={} if settings.prompts is None else _prompts(settings.prompts),
@@ -153,13 +210,21 @@ class _Reader:
         items = list(given)
         for place, item in enumerate(items, start=1):
             if not isinstance(item, (Task, Mapping)):
-                raise TaskError(f"Task {place} of the list is {type(item).__name__}; give a Task, or a mapping of fields.")
-        rows = [Row(path=_MEMORY, line=place, data=item) for place, item in enumerate(items, start=1) if isinstance(item, Mapping)]
+                raise TaskError(
+                    f"Task {place} of the list is {type(item).__name__}; give a Task, or a mapping of fields."
+                )
+        rows = [
+            Row(path=_MEMORY, line=place, data=item)
+            for place, item in enumerate(items, start=1)
+            if isinstance(item, Mapping)
+        ]
         made = iter(self.tasks(rows) if rows else ())
         return [item if isinstance(item, Task) else next(made) for item in items]
 
     def _placeholders(self, fields: Sequence[str]) -> list[str]:
-        """The template's names that are fields. Others stay as they are in the prompt, unless they look like a mistyped field."""
+        """The template's names that are fields. Others stay as they are in the prompt, unless they look like
+        a mistyped field.
+        """
         if self._template is None:
             return []
         names = placeholders(self._template)
@@ -168,15 +233,21 @@ class _Reader:
                 raise TaskError(f"env.prompt names {{{name}}}, which is no field of the rows. {hint}")
         known = [name for name in names if name in fields]
         if not known:
-            raise TaskError(f"env.prompt names no field of the rows, so all tasks would be the same. Fields: {', '.join(fields)}.")
+            raise TaskError(
+                "env.prompt names no field of the rows, so all tasks would be the same. Fields:"
+                f" {', '.join(fields)}."
+            )
         return known
 
     def _task(self, row: Row, names: Sequence[str]) -> Task:
         settings = self._settings
-        reference_field = settings.reference_field or next((field for field in REFERENCE_FIELDS if field in row.data), None)
+        reference_field = settings.reference_field or next(
+            (field for field in REFERENCE_FIELDS if field in row.data), None
+        )
         if reference_field in names:
             raise row.error(
-                f"env.prompt shows {{{reference_field}}}, which is the reference: the target would be told the answer. Remove it."
+                f"env.prompt shows {{{reference_field}}}, which is the reference: the target would be told"
+                " the answer. Remove it."
             )
         kind = self._field(row, settings.kind_field, "env.kind_field")
         return Task(
@@ -193,7 +264,8 @@ class _Reader:
         field = next((field for field in PROMPT_FIELDS if field in row.data), None)
         if field is None:
             raise row.error(
-                f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}. Add one, or set env.prompt to a template."
+                f"has no field {', '.join(PROMPT_FIELDS[:-1])} or {PROMPT_FIELDS[-1]}. Add one, or set"
+                " env.prompt to a template."
             )
         prompt = _text(row.data[field])
         if not prompt.strip():
@@ -202,9 +274,15 @@ class _Reader:
 
     def _id(self, row: Row) -> str:
         field = self._settings.id_field
-        value = self._field(row, field, "env.id_field") if field is not None else row.data.get("id", row.data.get("task_id"))
+        value = (
+            self._field(row, field, "env.id_field")
+            if field is not None
+            else row.data.get("id", row.data.get("task_id"))
+        )
         if value is None and field is None:
-            digest = hashlib.sha256(json.dumps(dict(row.data), sort_keys=True, default=str).encode()).hexdigest()[:12]
+            digest = hashlib.sha256(
+                json.dumps(dict(row.data), sort_keys=True, default=str).encode()
+            ).hexdigest()[:12]
             self._copies[digest] += 1  # equal rows may repeat inside a split; each needs its own id
             return digest if self._copies[digest] == 1 else f"{digest}-{self._copies[digest]}"
         if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
@@ -232,22 +310,43 @@ def _template(text: str, key: str) -> str:
     try:
         return Path(text).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{key}: the file {text} cannot be read: {error}. Correct the path, or write the template itself.") from error
+        raise ConfigError(
+            f"{key}: the file {text} cannot be read: {error}. Correct the path, or write the template itself."
+        ) from error
 
 
 def _prompts(folder: Path) -> dict[str, str]:
     """The prompts of a folder by their stage."""
     try:
-        found = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir()) if path.suffix == ".md"}
+        found = {
+            path.stem: path.read_text(encoding="utf-8")
+            for path in sorted(folder.iterdir())
+            if path.suffix == ".md"
+        }
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"env.prompts: {folder} cannot be read: {error}. Name a folder with files such as analyst_failure.md.") from error
+        raise ConfigError(
+            f"env.prompts: {folder} cannot be read: {error}. Name a folder with files such as"
+            " analyst_failure.md."
+        ) from error
     if not found:
-        raise ConfigError(f"env.prompts: {folder} holds no .md file. Add one that is named after a stage, such as analyst_failure.md.")
+        raise ConfigError(
+            f"env.prompts: {folder} holds no .md file. Add one that is named after a stage, such as"
+            " analyst_failure.md."
+        )
     for stage in found:
         if stage not in OPTIMIZER_STAGES:
-            raise ConfigError(f"env.prompts: no stage is named {stage!r} ({folder / stage}.md). {suggest(stage, OPTIMIZER_STAGES)}")
+            raise ConfigError(
+                f"env.prompts: no stage is named {stage!r} ({folder / stage}.md)."
+                f" {suggest(stage, OPTIMIZER_STAGES)}"
+            )
     return found
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return (
+        ""
+        if value is None
+        else value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, default=str)
+    )

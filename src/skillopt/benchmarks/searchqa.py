@@ -1,6 +1,7 @@
 """SearchQA: trivia questions with retrieved snippets, scored like SQuAD.
 
-A row: `{"id": "q1", "question": "This city on the Seine ...", "context": "[DOC] [TLE] Paris ... [DOC] ...", "answers": ["Paris"]}`.
+A row: `{"id": "q1", "question": "This city on the Seine ...", "context": "[DOC] [TLE] Paris ... [DOC] ...",
+"answers": ["Paris"]}`.
 `key` may stand for `id`; `context` may be null. In CSV, `answers` is one answer or a JSON list.
 """
 
@@ -13,7 +14,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, Row, load_rows, load_splits, package_text
+from skillopt.benchmarks._data import (
+    CommonSettings,
+    QuestionBenchmark,
+    Row,
+    load_rows,
+    load_splits,
+    package_text,
+)
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.task import Task
@@ -67,7 +75,9 @@ def to_tasks(rows: Sequence[Row]) -> list[Task]:
 
 
 def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:
-    """The context in at most `limit` characters, cut where a document begins; a first document longer than that is cut inside."""
+    """The context in at most `limit` characters, cut where a document begins; a first document longer than
+    that is cut inside.
+    """
     context = context.strip()
     if len(context) <= limit:
         return context
@@ -78,7 +88,9 @@ def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:
 def _to_task(row: Row) -> Task:
     question = _string(row, "question")
     context = shorten(_string(row, "context", optional=True))
-    prompt = f"## Snippets\n\n{context}\n\n## Question\n\n{question}" if context else f"## Question\n\n{question}"
+    prompt = (
+        f"## Snippets\n\n{context}\n\n## Question\n\n{question}" if context else f"## Question\n\n{question}"
+    )
     return Task(id=_id(row), prompt=prompt, reference=_answers(row), data={"question": question})
 
 
@@ -94,7 +106,9 @@ def _string(row: Row, field: str, *, optional: bool = False) -> str:
     if value is None and optional:
         return ""
     if not isinstance(value, str) or not (optional or value.strip()):
-        raise row.error(f"{field!r} is {'missing or empty' if not value else 'no text'}. Give the row a {field}.")
+        raise row.error(
+            f"{field!r} is {'missing or empty' if not value else 'no text'}. Give the row a {field}."
+        )
     return value.strip()
 
 
@@ -105,7 +119,11 @@ def _answers(row: Row) -> list[str]:
             value = json.loads(value)
         except ValueError as error:
             raise row.error(f"'answers' starts like a JSON list but is none: {error}. Correct it.") from error
-    answers = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text.strip()]
+    answers = [
+        text
+        for text in (value if isinstance(value, list) else [value])
+        if isinstance(text, str) and text.strip()
+    ]
     if not answers:
         raise row.error("'answers' holds no answer. Give the row a list of acceptable answers.")
     return answers

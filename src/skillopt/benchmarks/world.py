@@ -1,4 +1,6 @@
-"""The cases of the rule world (simulated, see `models/world.py`): the embedded default and the test-bed for gates and schedules."""
+"""The cases of the rule world (simulated, see `models/world.py`): the embedded default and the test-bed for
+gates and schedules.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 
-_ROLLOUT = "You work on cases of the simulated rule world.\n\n## Skill\n\n{skill}\n\nAnswer with the code of the case in <answer> tags."
+_ROLLOUT = (
+    "You work on cases of the simulated rule world.\n\n## Skill\n\n{skill}\n\nAnswer with the code of the"
+    " case in <answer> tags."
+)
 
 
 class WorldSettings(BaseModel):
@@ -52,7 +57,10 @@ class WorldBenchmark:
 
     def _task(self, case: str) -> Task:
         return Task(
-            id=case, prompt=f"Case {case}, about {family_of(case)}. What is its code?", reference=code_of(case), kind=family_of(case)
+            id=case,
+            prompt=f"Case {case}, about {family_of(case)}. What is its code?",
+            reference=code_of(case),
+            kind=family_of(case),
         )
 
 

@@ -34,20 +34,27 @@ from skillopt.train.trainer import Fitted, Trainer
 class Engine(Lab):
     """One training run in its folder."""
 
-    def __init__(self, job: Job, folder: Path, *, sinks: Sequence[Sink] = (), retry: Retry | None = None) -> None:
+    def __init__(
+        self, job: Job, folder: Path, *, sinks: Sequence[Sink] = (), retry: Retry | None = None
+    ) -> None:
         super().__init__(job, folder, job.identity(), sinks=sinks, retry=retry)
 
     def _open(self, identity: Mapping[str, Any], budget: Budget, sinks: Sequence[Sink]) -> None:
         super()._open(identity, budget, sinks)
         self._export()
         self._track()
-        self.trainer = self._trainer(self.model("optimizer", self.job.optimizer, self.optimizer_price), self._rewriter())
+        self.trainer = self._trainer(
+            self.model("optimizer", self.job.optimizer, self.optimizer_price), self._rewriter()
+        )
 
     def _rewriter(self) -> Model | None:
         """The optimizer with the effort of a rewrite, where that is another."""
         job, config = self.job, self.job.config
         effort = config.model.rewrite_reasoning_effort
-        if config.optimizer.skill_update_mode == "patch" or effort in (None, job.optimizer.model.reasoning_effort):
+        if config.optimizer.skill_update_mode == "patch" or effort in (
+            None,
+            job.optimizer.model.reasoning_effort,
+        ):
             return None
         spec = replace(job.optimizer, model=replace(job.optimizer.model, reasoning_effort=effort))
         return self.model("optimizer", spec, self.optimizer_price)
@@ -56,7 +63,9 @@ class Engine(Lab):
         return self
 
     async def fit(self) -> Fitted:
-        """Train to the end of the plan or the budget. Whatever stops it, calls already sent are waited for and kept."""
+        """Train to the end of the plan or the budget. Whatever stops it, calls already sent are waited for
+        and kept.
+        """
         self._announce()
         try:
             return await self.trainer.fit(self.job.skill)
@@ -69,7 +78,8 @@ class Engine(Lab):
         gate = Gate(
             self.evaluator,
             rows_of(job.splits.val, job.repeats),
-            metric=config.evaluation.gate_metric or {True: "soft", False: "hard", None: None}[job.benchmark.graded],
+            metric=config.evaluation.gate_metric
+            or {True: "soft", False: "hard", None: None}[job.benchmark.graded],
             weight=config.evaluation.gate_mixed_weight,
             is_on=config.evaluation.use_gate,
             policy=config.gate.policy,
@@ -78,7 +88,9 @@ class Engine(Lab):
             confirm_draws=config.gate.confirm_draws,
             seed_chars=len(job.skill.rendered),
             constraints=Constraints(
-                tokens=config.gate.max_tokens_increase, latency=config.gate.max_latency_increase, unknown=config.gate.unknown_effort
+                tokens=config.gate.max_tokens_increase,
+                latency=config.gate.max_latency_increase,
+                unknown=config.gate.unknown_effort,
             ),
         )
         plan = Plan(
@@ -132,7 +144,9 @@ class Engine(Lab):
             pair_policy=config.optimizer.longitudinal_pair_policy,
             salvages=config.optimizer.salvage,
             look_back=job.look_back,
-            guard=LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered) if config.gate.leak_guard else None,
+            guard=LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
+            if config.gate.leak_guard
+            else None,
         )
 
     def _export(self) -> None:
@@ -142,18 +156,26 @@ class Engine(Lab):
             found = database.finished(rollout)
             return None if found is None else found[1]
 
-        exports = Exports(self.folder, scrubber=self.job.scrubber, trajectory=trajectory if self.job.config.output.predictions else None)
+        exports = Exports(
+            self.folder,
+            scrubber=self.job.scrubber,
+            trajectory=trajectory if self.job.config.output.predictions else None,
+        )
         exports.replay(self.run.history)
         self.run.watch(exports)
 
     def _track(self) -> None:
-        """Tell the trackers, first what they missed: they follow facts, so a stop or a late start loses nothing."""
+        """Tell the trackers, first what they missed: they follow facts, so a stop or a late start loses
+        nothing.
+        """
         tracking = self.job.config.tracking
         kinds = kinds_of(tracking)
         settings = self.job.scrubber.scrub_json(self.job.settings)
         project = self.job.scrubber.scrub(tracking.project)
         tracking = tracking.model_copy(update={"project": project})
-        for delivery in deliveries(kinds, tracking, self.folder, identity=self.run.identity, settings=settings, warn=self.run.emit):
+        for delivery in deliveries(
+            kinds, tracking, self.folder, identity=self.run.identity, settings=settings, warn=self.run.emit
+        ):
             delivery.start(self.run.history)
             self._folder_stack.callback(delivery.close)
             self.run.watch(delivery)
@@ -182,19 +204,28 @@ class Engine(Lab):
         if job.skill.frontmatter:
             folder = None if job.seed.folder is None else job.seed.folder.resolve().name
             broken = [one.message for one in violations(job.skill.text, folder) if one.severity == "error"]
-            notes += [f"The skill breaks a rule of the Agent Skills format, kept as it is: {message}" for message in broken]
+            notes += [
+                f"The skill breaks a rule of the Agent Skills format, kept as it is: {message}"
+                for message in broken
+            ]
         if job.repeats > 1 and evaluation.repeats is None:
-            notes.append(f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times.")
+            notes.append(
+                f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times."
+            )
         if not self.trainer.gate.verified:
             notes.append("Fewer than 5 val tasks: verdicts of this run are marked unverified.")
         if not evaluation.use_gate:
             notes.append("The gate is off: every candidate is taken without proof, and every report says so.")
         elif self.trainer.ungated:
-            notes.append("Slow updates are taken without a gate and measured afterwards, and every report says so.")
+            notes.append(
+                "Slow updates are taken without a gate and measured afterwards, and every report says so."
+            )
         return notes
 
 
 def _skill_aware(config: OptimizerConfig) -> SkillAware | None:
     if not config.use_skill_aware_reflection:
         return None
-    return SkillAware(source=config.skill_aware_appendix_source, consolidate_above=config.skill_aware_consolidate_threshold)
+    return SkillAware(
+        source=config.skill_aware_appendix_source, consolidate_above=config.skill_aware_consolidate_threshold
+    )

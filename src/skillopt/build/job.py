@@ -56,8 +56,12 @@ class Job:
 
     @property
     def simulated(self) -> bool:
-        """Whether anything of the run is simulated, which every report then says. A model that is called simulated is taken at its word."""
-        return self.in_world or any(role.model.name.startswith("simulated") for role in (self.target, self.optimizer))
+        """Whether anything of the run is simulated, which every report then says. A model that is called
+        simulated is taken at its word.
+        """
+        return self.in_world or any(
+            role.model.name.startswith("simulated") for role in (self.target, self.optimizer)
+        )
 
     @property
     def repeats(self) -> int:
@@ -76,11 +80,17 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
-            **({} if self.look_back is None else {"look_back": [self.look_back.older.digest, tasks_digest(self.look_back.tasks)]}),
+            **(
+                {}
+                if self.look_back is None
+                else {"look_back": [self.look_back.older.digest, tasks_digest(self.look_back.tasks)]}
+            ),
         }
 
     def folder(self, cwd: Path) -> Path:
-        """Where the run lives: as told, else a folder named after the run's identity, so that the same command finds it again."""
+        """Where the run lives: as told, else a folder named after the run's identity, so that the same
+        command finds it again.
+        """
         if self.config.env.out_root is not None:
             return self.config.env.out_root
         return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{_digest(self.identity())[:10]}"
@@ -94,22 +104,32 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
     config = resolved.config
     if benchmark is None:
         if config.env.name is None:
-            raise ConfigError("No benchmark is named: set env.name (or --env) to one of " + ", ".join(benchmarks.names()) + ".")
+            raise ConfigError(
+                "No benchmark is named: set env.name (or --env) to one of "
+                + ", ".join(benchmarks.names())
+                + "."
+            )
         benchmark = benchmarks.get(config.env.name)(config.env.settings)
     splits = Splits(
         train=tuple(benchmark.tasks("train")),
         val=_first(benchmark.tasks("val"), config.evaluation.sel_env_num),
-        test=_first(benchmark.tasks("test"), config.evaluation.test_env_num) if config.evaluation.eval_test else (),
+        test=(
+            _first(benchmark.tasks("test"), config.evaluation.test_env_num)
+            if config.evaluation.eval_test
+            else ()
+        ),
     )
     if config.train.train_size and config.train.train_size != len(splits.train):
         raise TaskError(
-            f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)} tasks. Set 0 to take them."
+            f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
+            " tasks. Set 0 to take them."
         )
     seed = _seed(config, benchmark)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.text) != seed.document.text:
         raise SkillError(
-            "The skill holds a credential that this configuration also uses. Remove it from the skill before it is sent anywhere."
+            "The skill holds a credential that this configuration also uses. Remove it from the skill before"
+            " it is sent anywhere."
         )
     return Job(
         config=config,
@@ -140,7 +160,10 @@ def _judge(config: Config, benchmark: Benchmark, needs_key: bool) -> RoleSpec | 
         return None
     judge = resolve_role(config, "judge", needs_key=needs_key)
     if judge.model.provider == "world":
-        raise ConfigError("Answers are to be judged, and the simulated world judges none. Name a model that does: model.judge (--judge).")
+        raise ConfigError(
+            "Answers are to be judged, and the simulated world judges none. Name a model that does:"
+            " model.judge (--judge)."
+        )
     return judge
 
 

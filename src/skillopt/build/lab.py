@@ -1,4 +1,6 @@
-"""Opens a run folder and puts the model stack together: what measuring needs, for training and for `eval` alike."""
+"""Opens a run folder and puts the model stack together: what measuring needs, for training and for `eval`
+alike.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Lab:
         retry: Retry | None = None,
         one_stops_all: bool = True,
     ) -> None:
-        """`one_stops_all`: a dead login at one endpoint ends the work at the others too, as a training run needs all its models."""
+        """`one_stops_all`: a dead login at one endpoint ends the work at the others too, as a training run
+        needs all its models.
+        """
         self.job = job
         self.folder = folder
         self._one_stops_all = one_stops_all
@@ -119,10 +123,14 @@ class Lab:
         workers, analysts = most or config.env.workers, most or config.gradient.analyst_workers
         ceilings: dict[Role, int] = {"target": workers, "optimizer": analysts, "judge": workers}
         on_close = self.ledger.stop if self._one_stops_all else _nobody_else
-        limiter = self._limiters.setdefault(provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close))
+        limiter = self._limiters.setdefault(
+            provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close)
+        )
         paid = Budgeted(Scrubbed(provider, self.job.scrubber), self.ledger, price)
         stack: Model = Limited(AskedAgain(paid, provider), limiter)
-        if isinstance(provider, ByHand):  # scrubbed again, as its questions become files before they come to the provider
+        if isinstance(
+            provider, ByHand
+        ):  # scrubbed again, as its questions become files before they come to the provider
             stack = Scrubbed(Handed(stack, provider.desk, self._rounds), self.job.scrubber)
         recorded = Recorded(stack, self.run.database)
         self._recorded.append(recorded)
@@ -133,15 +141,21 @@ class Lab:
     def allowance(self) -> Allowance:
         """What one rollout may use, where an agent makes the calls itself."""
         allowed = self.job.config.budget.per_rollout
-        return Allowance(tokens=allowed.tokens, usd=None if allowed.usd is None else Fraction(str(allowed.usd)))
+        return Allowance(
+            tokens=allowed.tokens, usd=None if allowed.usd is None else Fraction(str(allowed.usd))
+        )
 
     def further_target(self, spec: RoleSpec, carrier: Skill | None = None) -> Evaluator:
-        """An evaluator of another target beside the job's own: the same folder, ledger, rollouts and number of workers for all.
+        """An evaluator of another target beside the job's own: the same folder, ledger, rollouts and number
+        of workers for all.
 
-        `carrier` is the skill whose other files a target installs along with the text; unset is the one that training starts from.
+        `carrier` is the skill whose other files a target installs along with the text; unset is the one that
+        training starts from.
         """
         evaluator = self._evaluator(spec, self._price("target", spec, self.ledger.budget), carrier)
-        if evaluator.workers == self.evaluator.workers:  # one that is asked by hand has no limit, and takes no slot from the others
+        if (
+            evaluator.workers == self.evaluator.workers
+        ):  # one that is asked by hand has no limit, and takes no slot from the others
             evaluator.slots = self.evaluator.slots
         return evaluator
 
@@ -154,23 +168,32 @@ class Lab:
     def slowed(self) -> str:
         """In words: what providers made us slow down, by endpoint; empty when nothing is held back."""
         told = {endpoint: limiter.slowed() for endpoint, limiter in self._limiters.items()}
-        return "; ".join(f"{endpoint}: {text}" if len(told) > 1 else text for endpoint, text in told.items() if text)
+        return "; ".join(
+            f"{endpoint}: {text}" if len(told) > 1 else text for endpoint, text in told.items() if text
+        )
 
     async def drain(self) -> None:
         """Wait for calls already sent, so that what is paid is kept."""
         roles = (self.job.target, self.job.optimizer, self.job.judge)
         longest = max(role.model.timeout for role in roles if role is not None)
-        sent = [*(recorded.drain() for recorded in self._recorded), *(evaluator.drain() for evaluator in self._evaluators)]
+        sent = [
+            *(recorded.drain() for recorded in self._recorded),
+            *(evaluator.drain() for evaluator in self._evaluators),
+        ]
         await asyncio.wait([asyncio.ensure_future(one) for one in sent], timeout=longest + DRAIN_SECONDS)
 
     def spending(self) -> dict[str, Any]:
-        """What was really paid, over all sessions: by stage, in total, and where a reservation had to be kept."""
+        """What was really paid, over all sessions: by stage, in total, and where a reservation had to be
+        kept.
+        """
         stages: dict[str, dict[str, int]] = {}
         states: dict[str, int] = {}
         for entry in self.run.database.entries():
             states[entry.state] = states.get(entry.state, 0) + 1
             for name in (entry.stage, "_total"):
-                row = stages.setdefault(name, {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0})
+                row = stages.setdefault(
+                    name, {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+                )
                 row["calls"] += entry.charged.calls
                 row["total_tokens"] += entry.charged.tokens
                 if entry.usage is not None:
@@ -189,7 +212,13 @@ class Lab:
     def _evaluator(self, spec: RoleSpec, price: Price | None, carrier: Skill | None = None) -> Evaluator:
         job = self.job
         purse = Purse(self.ledger, price, self.allowance)
-        setup = Setup(model=spec.model, agent=spec.agent, skill=carrier or job.seed, purse=purse, scrub=job.scrubber.scrub)
+        setup = Setup(
+            model=spec.model,
+            agent=spec.agent,
+            skill=carrier or job.seed,
+            purse=purse,
+            scrub=job.scrubber.scrub,
+        )
         harness: Harness = harnesses.get(spec.harness)(setup)
         model = self.model("target", spec, price) if harness.asks_model else Unasked(spec.model)
         evaluator = Evaluator(
@@ -211,7 +240,9 @@ class Lab:
         """The judge, one for all targets: its calls pass the same stack as all others."""
         if spec is None:
             return None
-        return ModelJudge(self.model("judge", spec, self._price("judge", spec, budget)), max_tokens=spec.max_tokens)
+        return ModelJudge(
+            self.model("judge", spec, self._price("judge", spec, budget)), max_tokens=spec.max_tokens
+        )
 
     def _rollouts(self) -> Rollouts:
         path = self.job.config.cache.path
@@ -224,23 +255,34 @@ class Lab:
     def _price(self, role: str, spec: RoleSpec, budget: Budget) -> Price | None:
         price = known_price(spec)
         in_agent = role == "target" and spec.harness in agents.names()
-        if price is None and budget.usd is not None and not (in_agent and self.job.config.budget.per_rollout.usd is not None):
+        if (
+            price is None
+            and budget.usd is not None
+            and not (in_agent and self.job.config.budget.per_rollout.usd is not None)
+        ):
             hint = "set budget.per_rollout.usd, " if in_agent else ""
             raise ConfigError(
-                f"A budget in dollars needs a price for the {role} {spec.model.name!r}, and none is known. Declare model.{role}.price "
-                f"(input and output, dollars per million tokens), {hint}or give the budget in tokens or calls."
+                f"A budget in dollars needs a price for the {role} {spec.model.name!r}, and none is known."
+                f" Declare model.{role}.price (input and output, dollars per million tokens), {hint}or give"
+                " the budget in tokens or calls."
             )
         return price
 
     def _spent(self, entry: Entry) -> None:
         spent = self.ledger.settled
         usd = None if spent.usd is None else float(spent.usd)
-        self.run.emit(Spending(calls=spent.calls, tokens=spent.tokens, usd=usd, in_flight=self.ledger.in_flight))
+        self.run.emit(
+            Spending(calls=spent.calls, tokens=spent.tokens, usd=usd, in_flight=self.ledger.in_flight)
+        )
         if self._tells_calls and entry.opened is not None:
             self.run.emit(self._called(entry, self.seconds - entry.opened))
 
     def _called(self, entry: Entry, seconds: float) -> Called:
-        specs = {"target": self.job.target, "optimizer": self.job.optimizer, "judge": self.job.judge or self.job.optimizer}
+        specs = {
+            "target": self.job.target,
+            "optimizer": self.job.optimizer,
+            "judge": self.job.judge or self.job.optimizer,
+        }
         model, usage = specs[entry.role].model, entry.usage
         return Called(
             role=entry.role,

@@ -29,7 +29,17 @@ def known_price(spec: RoleSpec) -> Price | None:
 
 
 def _declared(price: PriceConfig) -> Price:
-    per_token = {name: Fraction(str(value)) / 1_000_000 for name, value in price.model_dump().items() if value is not None}
+    per_token = {
+        name: Fraction(str(value)) / 1_000_000
+        for name, value in price.model_dump().items()
+        if value is not None
+    }
     today = datetime.now(timezone.utc).date()
     cached = per_token.get("cached", per_token["input"])
-    return Price(input=per_token["input"], output=per_token["output"], cached=cached, source="configuration", date=today)
+    return Price(
+        input=per_token["input"],
+        output=per_token["output"],
+        cached=cached,
+        source="configuration",
+        date=today,
+    )

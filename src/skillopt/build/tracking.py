@@ -23,7 +23,10 @@ def kinds_of(config: TrackingConfig) -> dict[str, Kind]:
     found: dict[str, Kind] = {name: trackers.get(name) for name in names}
     for name, kind in found.items():
         if kind.module and not _is_there(kind.module):
-            raise ConfigError(f"Tracker {name!r} needs {kind.module.partition('.')[0]}: pip install 'skillopt[{kind.extra}]'")
+            raise ConfigError(
+                f"Tracker {name!r} needs {kind.module.partition('.')[0]}: pip install"
+                f" 'skillopt[{kind.extra}]'"
+            )
     return found
 
 

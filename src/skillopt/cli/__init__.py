@@ -1,4 +1,6 @@
-"""The command line, one file a command; here, and nowhere else, an error becomes a sentence and an exit code."""
+"""The command line, one file a command; here, and nowhere else, an error becomes a sentence and
+an exit code.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from typer.core import TyperGroup
 from skillopt.errors import SkillOptError, Stopped
 
 EXIT_CODES = (
-    "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage or by unusable replies, "
-    "run the same command again to go on · 4 the budget was spent before the plan ended: the best skill so far is exported, "
-    "raise the budget and run again · 5 questions by hand wait for answers, answer and run again · "
-    "130 interrupted, run the same command again to go on."
+    "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage or by"
+    " unusable replies, run the same command again to go on · 4 the budget was spent before the plan ended:"
+    " the best skill so far is exported, raise the budget and run again · 5 questions by hand wait for"
+    " answers, answer and run again · 130 interrupted, run the same command again to go on."
 )
 PANELS = ("Train and measure", "Look at runs", "Look things up")
 
@@ -40,11 +42,16 @@ def eval_main() -> None:
 
 
 def app(wanted: str | None = None) -> typer.Typer:
-    """The whole command line. Only the `wanted` command gets its many options, so that the others' help stays quick."""
+    """The whole command line. Only the `wanted` command gets its many options, so that the others' help stays
+    quick.
+    """
     door = typer.Typer(
         cls=_Door,
         name="skillopt",
-        help="Train the skill of an agent - the Markdown document it loads before it works - with the model frozen.",
+        help=(
+            "Train the skill of an agent - the Markdown document it loads before it works - with the model"
+            " frozen."
+        ),
         epilog=EXIT_CODES,
         no_args_is_help=True,
         add_completion=False,
@@ -78,7 +85,10 @@ def _print_version(wanted: bool) -> None:
 
 
 def _door(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
 ) -> None:
     """What stands before a command."""
 

@@ -1,4 +1,6 @@
-"""Decides how evaluations read on a terminal: a row a skill, a column a target, and each comparison in a few lines."""
+"""Decides how evaluations read on a terminal: a row a skill, a column a target, and each comparison in a few
+lines.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from skillopt.tasks.task import Split
 
 
-def show(found: Matrix, compared: Sequence[Versus], remarks: Sequence[str], folder: Path, *, simulated: bool) -> None:
+def show(
+    found: Matrix, compared: Sequence[Versus], remarks: Sequence[str], folder: Path, *, simulated: bool
+) -> None:
     """Print what was measured, what is missing, and where the rows are."""
     console = Console(highlight=False)
     several = len({target for target, _, _ in _asked(found)}) > 1
@@ -30,7 +34,9 @@ def show(found: Matrix, compared: Sequence[Versus], remarks: Sequence[str], fold
 
 
 def table(found: Matrix, *, simulated: bool) -> Table:
-    """A row a skill and split, a column a target; a cell is the mean hard score, the soft one in brackets, and what it rests on."""
+    """A row a skill and split, a column a target; a cell is the mean hard score, the soft one in brackets,
+    and what it rests on.
+    """
     cells = {(one.target, one.skill, one.split): _cell(one) for one in found.evaluations}
     asked = _asked(found)
     targets = list(dict.fromkeys(target for target, _, _ in asked))
@@ -40,7 +46,9 @@ def table(found: Matrix, *, simulated: bool) -> Table:
     for target in targets:
         drawn.add_column(Text(target), overflow="fold")
     for skill, split in dict.fromkeys((skill, split) for _, skill, split in asked):
-        drawn.add_row(Text(skill), split, *(cells.get((target, skill, split), words.NOT_MEASURED) for target in targets))
+        drawn.add_row(
+            Text(skill), split, *(cells.get((target, skill, split), words.NOT_MEASURED) for target in targets)
+        )
     return drawn
 
 
@@ -60,13 +68,22 @@ def _cell(one: Evaluated) -> str:
 
 
 def _list(found: Matrix, *, simulated: bool) -> Table:
-    drawn = Table(show_edge=False, pad_edge=False, title="Simulated" if simulated else None, title_justify="left")
+    drawn = Table(
+        show_edge=False, pad_edge=False, title="Simulated" if simulated else None, title_justify="left"
+    )
     drawn.add_column("skill", overflow="fold")
     drawn.add_column("split")
     for name in ("hard", "soft", "n", "invalid"):
         drawn.add_column(name, justify="right", no_wrap=True)
     for one in found.evaluations:
-        drawn.add_row(Text(one.skill), one.split, words.score(one.hard), words.score(one.soft), str(one.n), str(one.invalid))
+        drawn.add_row(
+            Text(one.skill),
+            one.split,
+            words.score(one.hard),
+            words.score(one.soft),
+            str(one.n),
+            str(one.invalid),
+        )
     for lost in found.missing:
         drawn.add_row(Text(lost.skill), lost.split, words.NOT_MEASURED)
     return drawn
@@ -83,9 +100,16 @@ def _said(one: Versus, *, several: bool) -> Iterator[str]:
         yield f"{head}{draws}): {words.NOT_MEASURED}. {one.why}."
         return
     low, high = found.interval
-    yield f"{head}, {words.count(found.n, 'task')}{draws}): {found.before:.3f} to {found.after:.3f}, {found.delta:+.3f}"
+    yield (
+        f"{head}, {words.count(found.n, 'task')}{draws}): {found.before:.3f} to {found.after:.3f},"
+        f" {found.delta:+.3f}"
+    )
     chance = "" if found.p < 0.05 else "; this difference can be chance" if found.delta else ""
     yield f"  95 % interval {low:+.3f} to {high:+.3f}, p = {found.p:.2g} ({found.test}){chance}"
-    for word, tasks in (("fixed", found.fixed), ("broken", found.broken), ("left out, not measurable", one.left_out)):
+    for word, tasks in (
+        ("fixed", found.fixed),
+        ("broken", found.broken),
+        ("left out, not measurable", one.left_out),
+    ):
         if tasks or word != "left out, not measurable":
             yield f"  {len(tasks)} {word}{': ' if tasks else ''}{', '.join(tasks)}"

@@ -1,4 +1,6 @@
-"""Decides which options a command takes: one for every public configuration flag, made from the configuration's own schema."""
+"""Decides which options a command takes: one for every public configuration flag, made from the
+configuration's own schema.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,31 @@ _PANELS = {
     "evaluation": "Gate and test",
     "env": "Tasks and files",
 }
-_METAVARS = {"bool": "true|false", "int": "N", "float": "X", "path": "PATH", "secret": "SECRET", "text": "TEXT"}
+_METAVARS = {
+    "bool": "true|false",
+    "int": "N",
+    "float": "X",
+    "path": "PATH",
+    "secret": "SECRET",
+    "text": "TEXT",
+}
 
 ConfigArgument: TypeAlias = Annotated[
     str | None,
     typer.Argument(
-        metavar="CONFIG", help="Config file, packaged name, or a folder with train.yaml; the same as --config.", show_default=False
+        metavar="CONFIG",
+        help="Config file, packaged name, or a folder with train.yaml; the same as --config.",
+        show_default=False,
     ),
 ]
 ConfigOption: TypeAlias = Annotated[
-    str | None, typer.Option("--config", metavar="CONFIG", help="Config file, or a packaged name such as searchqa.", show_default=False)
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="CONFIG",
+        help="Config file, or a packaged name such as searchqa.",
+        show_default=False,
+    ),
 ]
 CfgOptions: TypeAlias = Annotated[
     list[str] | None,
@@ -47,25 +64,41 @@ CfgOptions: TypeAlias = Annotated[
     ),
 ]
 ShortTarget: TypeAlias = Annotated[
-    str | None, typer.Option("--target", metavar="MODEL", help="The same as --target_model, shorter.", show_default=False)
+    str | None,
+    typer.Option(
+        "--target", metavar="MODEL", help="The same as --target_model, shorter.", show_default=False
+    ),
 ]
 ShortOptimizer: TypeAlias = Annotated[
-    str | None, typer.Option("--optimizer", metavar="MODEL", help="The same as --optimizer_model, shorter.", show_default=False)
+    str | None,
+    typer.Option(
+        "--optimizer", metavar="MODEL", help="The same as --optimizer_model, shorter.", show_default=False
+    ),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; only the outcome, and warnings.")]
-Plain: TypeAlias = Annotated[bool, typer.Option("--plain", help="Progress as plain lines; the default when stderr is no terminal.")]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="One JSON object on stdout and nothing else there.")
+]
+Quiet: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress; only the outcome, and warnings.")
+]
+Plain: TypeAlias = Annotated[
+    bool, typer.Option("--plain", help="Progress as plain lines; the default when stderr is no terminal.")
+]
 
 
 class FlagCommand(TyperCommand):
-    """A command whose `--cfg-options` takes all the values that follow it, as the public command line does."""
+    """A command whose `--cfg-options` takes all the values that follow it, as the public
+    command line does.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, spread(args))
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
-    """`--cfg-options a=1 b=2` written as `--cfg-options a=1 --cfg-options b=2`; a value is what holds `=` and starts with no dash."""
+    """`--cfg-options a=1 b=2` written as `--cfg-options a=1 --cfg-options b=2`; a value is what holds `=` and
+    starts with no dash.
+    """
     found: list[str] = []
     following = False
     for argument in arguments:
@@ -89,11 +122,15 @@ def register(
 ) -> None:
     """Add a command that takes `flags`; with `full` it gets an option for every flag whose key is wanted."""
     made = with_flags(command, wanted) if full else _brief(command)
-    app.command(name, cls=FlagCommand, context_settings=_EITHER_SPELLING, rich_help_panel=panel, epilog=epilog)(made)
+    app.command(
+        name, cls=FlagCommand, context_settings=_EITHER_SPELLING, rich_help_panel=panel, epilog=epilog
+    )(made)
 
 
 def with_flags(command: Callable[..., None], wanted: Callable[[str], bool]) -> Callable[..., None]:
-    """The command with its parameter `flags` spelled out: one option per public flag, as text that the schema reads later."""
+    """The command with its parameter `flags` spelled out: one option per public flag, as text that the schema
+    reads later.
+    """
     options = _flag_options(wanted)
 
     def run(**values: Any) -> None:
@@ -113,8 +150,14 @@ def with_flags(command: Callable[..., None], wanted: Callable[[str], bool]) -> C
 
 
 def _annotated(hint: Any) -> Any:
-    """The hint itself: before Python 3.11 a default of None wraps it once more, and typer would not see what is in it."""
-    inside = [part for part in get_args(hint) if get_origin(part) is Annotated] if get_origin(hint) is Union else []
+    """The hint itself: before Python 3.11 a default of None wraps it once more, and typer would not see what
+    is in it.
+    """
+    inside = (
+        [part for part in get_args(hint) if get_origin(part) is Annotated]
+        if get_origin(hint) is Union
+        else []
+    )
     return inside[0] if inside else hint
 
 
@@ -141,7 +184,9 @@ def _flag_options(wanted: Callable[[str], bool]) -> dict[str, inspect.Parameter]
     for benchmark in benchmarks.names():
         try:
             own = flags(benchmark)
-        except ImportError:  # a plug-in without its dependencies says so when it is used, not when another one is
+        except (
+            ImportError
+        ):  # a plug-in without its dependencies says so when it is used, not when another one is
             continue
         for flag in own:
             if not wanted(flag.key) or (flag.name in found and not _is_thin(found[flag.name][0])):
@@ -160,7 +205,12 @@ def _is_thin(flag: Flag) -> bool:
 def _option(flag: Flag, panel: str) -> inspect.Parameter:
     metavar = _METAVARS.get(flag.type, flag.type.replace(" | ", "|"))
     option = typer.Option(
-        f"--{flag.name}", help=flag.description, metavar=metavar, rich_help_panel=panel, show_default=False, hidden=flag.hidden
+        f"--{flag.name}",
+        help=flag.description,
+        metavar=metavar,
+        rich_help_panel=panel,
+        show_default=False,
+        hidden=flag.hidden,
     )
     annotation = Annotated[str | None, option]
     return inspect.Parameter(flag.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -169,7 +219,11 @@ def _option(flag: Flag, panel: str) -> inspect.Parameter:
 def _panel(key: str) -> str:
     from skillopt.config.provider_keys import PROVIDER_KEYS
 
-    return "Providers and agent programs" if key in PROVIDER_KEYS else _PANELS.get(key.partition(".")[0], "Other")
+    return (
+        "Providers and agent programs"
+        if key in PROVIDER_KEYS
+        else _PANELS.get(key.partition(".")[0], "Other")
+    )
 
 
 def _brief(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,6 @@
-"""What the commands of `skillopt plugin` share: the facts that texts are made from, read off this very program, and what is shown."""
+"""What the commands of `skillopt plugin` share: the facts that texts are made from, read off this very
+program, and what is shown.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def utc_now() -> datetime:
 
 
 def hook_input() -> bytes:
-    """What an agent tells its hook on stdin, as far as it comes within a second: an agent that never closes it is not waited for."""
+    """What an agent tells its hook on stdin, as far as it comes within a second: an agent that never closes
+    it is not waited for.
+    """
     if sys.stdin is None or sys.stdin.isatty():
         return b""
     try:
@@ -70,7 +74,9 @@ def place(scope: Scope, project: Path | None) -> Place:
         if not project.is_dir():
             raise UsageError(f"There is no folder {project}. Name the project: --project FOLDER.")
         project = project.resolve()
-    return Place(scope=scope, home=Path.home(), project=project, env=dict(os.environ), windows=os.name == "nt")
+    return Place(
+        scope=scope, home=Path.home(), project=project, env=dict(os.environ), windows=os.name == "nt"
+    )
 
 
 def kit(*, portable: bool = False) -> Kit:
@@ -82,7 +88,11 @@ def kit(*, portable: bool = False) -> Kit:
     if portable:
         program = by_name(windows=windows)
     else:
-        user = sysconfig.get_path("scripts", f"{os.name}_user") if f"{os.name}_user" in sysconfig.get_scheme_names() else None
+        user = (
+            sysconfig.get_path("scripts", f"{os.name}_user")
+            if f"{os.name}_user" in sysconfig.get_scheme_names()
+            else None
+        )
         scripts = [Path(folder) for folder in (sysconfig.get_path("scripts"), user) if folder]
         program = this_program(Path(sys.executable), scripts, windows=windows, version=sys.version_info[:2])
     return Kit(version=__version__, program=program, commands=_commands(), tools=_tools())
@@ -96,11 +106,16 @@ def remarks(agent: str, place: Place, kit: Kit, *, portable: bool) -> list[str]:
     if find_spec("mcp") is None:
         said.append("The MCP server needs one more package: pip install 'skillopt[mcp]'.")
     if place.project is not None and not portable:
-        said.append(f"The files call {kit.program.argv[0]}, which is this machine's; --portable writes 'skillopt' for files you share.")
+        said.append(
+            f"The files call {kit.program.argv[0]}, which is this machine's; --portable writes 'skillopt' for"
+            " files you share."
+        )
     return said
 
 
-def told(agent: str, place: Place, plan: Plan, *, dry_run: bool, remarks: list[str] | None = None) -> dict[str, Any]:
+def told(
+    agent: str, place: Place, plan: Plan, *, dry_run: bool, remarks: list[str] | None = None
+) -> dict[str, Any]:
     """What was done or would be, for programs."""
     return {
         "agent": agent,
@@ -132,7 +147,9 @@ def listed(installer: Installer) -> dict[str, Any]:
                         "root": receipt.root,
                         "version": receipt.version,
                         "changed_since": [
-                            str(one.path) for one in plan_uninstall(receipt).changes if one.state in ("change", "left", "unchanged")
+                            str(one.path)
+                            for one in plan_uninstall(receipt).changes
+                            if one.state in ("change", "left", "unchanged")
                         ],
                     }
                     for receipt in receipts
@@ -163,9 +180,14 @@ def show_list(told: dict[str, Any]) -> None:
         typer.echo(f"{one['name']:12} {one['title']}: {one['gets']}")
         for there in one["installed"]:
             where = "for all projects" if there["scope"] == "user" else f"in {there['root']}"
-            changed = f"; not as it was left: {', '.join(there['changed_since'])}" if there["changed_since"] else ""
+            changed = (
+                f"; not as it was left: {', '.join(there['changed_since'])}" if there["changed_since"] else ""
+            )
             typer.echo(f"{'':12} installed {where} by {there['version']}{changed}")
-    typer.echo("\nskillopt plugin install AGENT [--user | --project FOLDER] [--dry-run]; uninstall puts every file back.")
+    typer.echo(
+        "\nskillopt plugin install AGENT [--user | --project FOLDER] [--dry-run]; uninstall puts every file"
+        " back."
+    )
 
 
 @cache
@@ -174,7 +196,9 @@ def _commands() -> tuple[Command, ...]:
 
 
 def _read_commands() -> Iterator[Command]:
-    """Every command, from the parser itself; options that only stand for keys of the configuration are left out."""
+    """Every command, from the parser itself; options that only stand for keys of the configuration are left
+    out.
+    """
     from skillopt.cli import app
 
     names = sorted(typer.main.get_command(app()).commands)  # type: ignore[attr-defined]
@@ -194,7 +218,9 @@ def _command(name: str, command: Any) -> Command:
     for one in command.params:
         if getattr(one, "hidden", False) or getattr(one, "rich_help_panel", None) or one.name == "help":
             continue
-        shown = (one.metavar or one.name.upper()) if one.param_type_name == "argument" else ", ".join(one.opts)
+        shown = (
+            (one.metavar or one.name.upper()) if one.param_type_name == "argument" else ", ".join(one.opts)
+        )
         options.append(Option(name=shown, help=getattr(one, "help", None) or ""))
     return Command(name=name, help=" ".join((command.help or "").split()), options=tuple(options))
 

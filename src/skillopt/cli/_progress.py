@@ -1,4 +1,6 @@
-"""Decides what a person sees while a run works: a live view on a terminal, an occasional plain line elsewhere."""
+"""Decides what a person sees while a run works: a live view on a terminal, an occasional plain line
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,21 @@ _SHORT = {"slow update": "slow", "sealed test": "test"}
 
 
 class View(Protocol):
-    """A watcher of a run: an event sink that also takes in what was decided before, and sentences from the command itself."""
+    """A watcher of a run: an event sink that also takes in what was decided before, and sentences from the
+    command itself.
+    """
 
     def __call__(self, event: Event) -> None: ...
 
-    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None, brake: Callable[[], str] | None = None) -> None:
-        """Begin to show; `history` is what earlier sessions decided, `gauge` counts the calls in flight, `brake` tells what slows them."""
+    def start(
+        self,
+        history: Sequence[Event],
+        gauge: Callable[[], int] | None = None,
+        brake: Callable[[], str] | None = None,
+    ) -> None:
+        """Begin to show; `history` is what earlier sessions decided, `gauge` counts the calls in flight,
+        `brake` tells what slows them.
+        """
         ...
 
     def say(self, text: str) -> None:
@@ -53,7 +64,12 @@ class Silent:
         if isinstance(event, Notice) and event.level == "warning":
             self.say(f"warning: {event.text}")
 
-    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None, brake: Callable[[], str] | None = None) -> None:
+    def start(
+        self,
+        history: Sequence[Event],
+        gauge: Callable[[], int] | None = None,
+        brake: Callable[[], str] | None = None,
+    ) -> None:
         """Nothing is shown."""
 
     def say(self, text: str) -> None:
@@ -72,7 +88,12 @@ class PlainLines:
         self._clock = clock
         self._spoke = clock()
 
-    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None, brake: Callable[[], str] | None = None) -> None:
+    def start(
+        self,
+        history: Sequence[Event],
+        gauge: Callable[[], int] | None = None,
+        brake: Callable[[], str] | None = None,
+    ) -> None:
         self._status.replay(history)
         self._status.gauge, self._status.brake = gauge, brake
         if history:
@@ -96,7 +117,10 @@ class PlainLines:
     def _tail(self) -> str:
         status = self._status
         slowed = f", slowed: {status.slowed()}" if status.slowed() else ""
-        return f"{spent(status.calls, status.tokens, status.usd)}, {status.in_flight()} in flight, {status.left_in_words()}{slowed}"
+        return (
+            f"{spent(status.calls, status.tokens, status.usd)}, {status.in_flight()} in flight,"
+            f" {status.left_in_words()}{slowed}"
+        )
 
 
 class LiveView:
@@ -106,7 +130,12 @@ class LiveView:
         self._status = status
         self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8, transient=True)
 
-    def start(self, history: Sequence[Event], gauge: Callable[[], int] | None = None, brake: Callable[[], str] | None = None) -> None:
+    def start(
+        self,
+        history: Sequence[Event],
+        gauge: Callable[[], int] | None = None,
+        brake: Callable[[], str] | None = None,
+    ) -> None:
         self._status.replay(history)
         self._status.gauge, self._status.brake = gauge, brake
         self._live.start()
@@ -130,7 +159,9 @@ class LiveView:
 
 
 def panel(status: Status) -> Group:
-    """Where a run stands, in a few lines: the same for the process that works on it and for one that watches."""
+    """Where a run stands, in a few lines: the same for the process that works on it and for one
+    that watches.
+    """
     title = Text("SkillOpt  ", style="bold")
     title.append(status.what())
     if status.simulated:
@@ -139,16 +170,24 @@ def panel(status: Status) -> Group:
     grid.add_column(style="dim", no_wrap=True, min_width=9)
     grid.add_column(overflow="fold")
     bar = Table.grid(padding=(0, 1))
-    share = ProgressBar(total=max(1, status.total), completed=status.done, width=24) if status.total else Text("")
+    share = (
+        ProgressBar(total=max(1, status.total), completed=status.done, width=24) if status.total else Text("")
+    )
     bar.add_row(Text(status.position(), style="cyan"), share, status.rows())
     grid.add_row("now", bar)
     if status.steps and status.is_at_work:
         grid.add_row("stages", _strip(status))
     if status.baseline is not None:
         best = f"{score(status.best)} ({f'step {status.best_step}' if status.best_step else 'the seed'})"
-        grid.add_row("val score", f"current {score(status.score)} · best {best} · seed {score(status.baseline)}")
+        grid.add_row(
+            "val score", f"current {score(status.score)} · best {best} · seed {score(status.baseline)}"
+        )
         grid.add_row("steps", Text(f"{status.marks()}  {status.verdicts()}".strip()))
-    grid.add_row("spent", f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)} · {status.in_flight()} in flight")
+    grid.add_row(
+        "spent",
+        f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)} · {status.in_flight()}"
+        " in flight",
+    )
     if slowed := status.slowed():
         grid.add_row("slowed", Text(slowed, style="yellow"))
     grid.add_row("time", f"{duration(status.elapsed())} · {status.left_in_words()}")

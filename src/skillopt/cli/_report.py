@@ -18,13 +18,19 @@ from skillopt.cli._run import Trained
 
 def print_json(data: Any) -> None:
     """One JSON value on stdout."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str).encode("utf-8", "replace").decode())
+    typer.echo(
+        json.dumps(data, indent=2, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
+    )
 
 
 def as_json(trained: Trained) -> dict[str, Any]:
     """The summary, with the folder and the file to use."""
     result = trained.result
-    return {**result.summary, "folder": str(result.folder), "best_skill_path": str(result.folder / "best_skill.md")}
+    return {
+        **result.summary,
+        "folder": str(result.folder),
+        "best_skill_path": str(result.folder / "best_skill.md"),
+    }
 
 
 def show(trained: Trained, *, quiet: bool) -> None:
@@ -49,7 +55,11 @@ def scores(summary: Mapping[str, Any]) -> Table:
     for name in (
         "",
         f"val ({summary['gate_metric']})",
-        "sealed test" if compared is None else f"sealed test ({summary['test']['metric']}, n = {compared['n']})",
+        (
+            "sealed test"
+            if compared is None
+            else f"sealed test ({summary['test']['metric']}, n = {compared['n']})"
+        ),
     ):
         table.add_column(name, no_wrap=True)
     before, after = summary["baseline_gate_score"], summary["best_gate_score"]
@@ -63,7 +73,11 @@ def scores(summary: Mapping[str, Any]) -> Table:
     table.add_row("best", words.score(after), words.score(compared["after"]))
     if summary["final_test_hard"] is not None:
         table.add_row("last", "", words.score(summary["final_test_hard"]))
-    table.add_row("change", words.change(before, after), f"{compared['delta']:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}")
+    table.add_row(
+        "change",
+        words.change(before, after),
+        f"{compared['delta']:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}",
+    )
     table.add_row("", "", f"p = {compared['p']:.2g} ({compared['test']})")
     table.add_row("tasks", "", f"{len(compared['fixed'])} fixed, {len(compared['broken'])} broken")
     return table
@@ -76,7 +90,9 @@ def facts(trained: Trained) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row("", "")
-    grid.add_row("steps", f"{len(trained.steps)}: {words.outcomes(str(record['action']) for record in trained.steps)}")
+    grid.add_row(
+        "steps", f"{len(trained.steps)}: {words.outcomes(str(record['action']) for record in trained.steps)}"
+    )
     paid = summary["spending"]
     grid.add_row("spent", words.spent(paid["calls"], paid["tokens"], paid["usd"]))
     grid.add_row("time", words.duration(summary["total_wall_time_s"]))
@@ -85,19 +101,24 @@ def facts(trained: Trained) -> Table:
 
 
 def remarks(summary: Mapping[str, Any]) -> Sequence[str]:
-    """What a reader must know before he believes the figures; changes that passed no gate stand in the claim."""
+    """What a reader must know before he believes the figures; changes that passed no gate stand
+    in the claim.
+    """
     said = []
     if not summary["verified"]:
         said.append("Unverified: fewer than 5 val tasks decided.")
     if summary["val_tasks_left_out"]:
-        said.append(f"Left out of the gate, not measurable at baseline: {', '.join(summary['val_tasks_left_out'])}.")
+        said.append(
+            f"Left out of the gate, not measurable at baseline: {', '.join(summary['val_tasks_left_out'])}."
+        )
     if summary["test"]["left_out"] and summary["test"]["measured"]:
         said.append(f"Left out of the test, not measurable: {', '.join(summary['test']['left_out'])}.")
     attempts = summary["spending"]["attempts"]
     unsettled = attempts.get("unreported", 0) + attempts.get("open", 0)
     if unsettled:
         said.append(
-            f"{words.count(unsettled, 'call')} ended without a usage report and {'is' if unsettled == 1 else 'are'} charged as reserved."
+            f"{words.count(unsettled, 'call')} ended without a usage report and"
+            f" {'is' if unsettled == 1 else 'are'} charged as reserved."
         )
     if summary["spending"]["more_than_reserved"]:
         said.append(f"Used more than was reserved: {'; '.join(summary['spending']['more_than_reserved'])}.")
@@ -110,7 +131,11 @@ def remarks(summary: Mapping[str, Any]) -> Sequence[str]:
 
 def _heading(trained: Trained) -> Text:
     summary = trained.result.summary
-    ended = "Training finished" if summary["status"] == "finished" else "The budget ended training before its plan"
+    ended = (
+        "Training finished"
+        if summary["status"] == "finished"
+        else "The budget ended training before its plan"
+    )
     heading = Text(f"{ended}: {trained.subject}", style="bold")
     if summary["simulated"]:
         heading.append("  simulated ", style="black on yellow")

@@ -1,4 +1,6 @@
-"""What `train`, `eval` and `demo` share: configuring, choosing a view, stopping on a signal, keeping secrets out of errors."""
+"""What `train`, `eval` and `demo` share: configuring, choosing a view, stopping on a signal, keeping secrets
+out of errors.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def configure(config: str | None, flags: Mapping[str, str], options: Sequence[st
 
 
 def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None) -> View:
-    """Live on a terminal, plain lines elsewhere; always on stderr, so that stdout is the result. `target` names several as one."""
+    """Live on a terminal, plain lines elsewhere; always on stderr, so that stdout is the result. `target`
+    names several as one.
+    """
     from rich.console import Console
 
     from skillopt.cli._progress import LiveView, PlainLines, Silent
@@ -78,7 +82,11 @@ def train(job: Job, folder: Path, view: View) -> Trained:
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
             with on_signal(engine.stop, view, folder):
                 result = await api.train(engine)
-            return Trained(result=result, steps=engine.run.steps(), subject=f"{job.benchmark.name}, target {job.config.model.target.name}")
+            return Trained(
+                result=result,
+                steps=engine.run.steps(),
+                subject=f"{job.benchmark.name}, target {job.config.model.target.name}",
+            )
 
     with scrubbed(job.scrubber):
         return watched(session(), view)
@@ -94,7 +102,8 @@ def watched(session: Coroutine[Any, Any, T], view: View) -> T:
 
 @contextlib.contextmanager
 def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iterator[None]:
-    """Ctrl-C or SIGTERM stops between decisions; a second one ends the process at once. Needs the running event loop.
+    """Ctrl-C or SIGTERM stops between decisions; a second one ends the process at once. Needs the running
+    event loop.
 
     What that loses is what a `kill -9` would lose: nothing that was paid and had arrived.
     """
@@ -109,10 +118,13 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
             view.close()
             sys.stderr.flush()
             os._exit(Interrupted.exit_code)
-        view.say("Stopping: nothing further is sent, calls already sent are waited for. Once more ends at once.")
+        view.say(
+            "Stopping: nothing further is sent, calls already sent are waited for. Once more ends at once."
+        )
         stop(
             Interrupted(
-                f"Interrupted between decisions; everything paid is kept in {folder}.\nTo go on, run the same command:\n  {command()}"
+                f"Interrupted between decisions; everything paid is kept in {folder}.\nTo go on, run the same"
+                f" command:\n  {command()}"
             )
         )
 
@@ -130,7 +142,9 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
 
 @contextlib.contextmanager
 def scrubbed(scrubber: Scrubber) -> Iterator[None]:
-    """Errors leave without the credentials that were loaded; an unexpected one keeps its traceback and ends with code 1."""
+    """Errors leave without the credentials that were loaded; an unexpected one keeps its traceback and ends
+    with code 1.
+    """
     try:
         yield
     except SkillOptError as error:

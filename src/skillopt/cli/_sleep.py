@@ -1,4 +1,6 @@
-"""What the commands of `skillopt sleep` share: their options, where a night takes place, and how a program of the system is run."""
+"""What the commands of `skillopt sleep` share: their options, where a night takes place, and how a program of
+the system is run.
+"""
 
 from __future__ import annotations
 
@@ -58,17 +60,38 @@ PUBLIC_ONLY: Mapping[str, Any] = {
     **{"auto-adopt": bool, "opencode-tool-replay": bool, "progress": bool},
     **{"codex-path": str, "cursor-path": str, "pi-path": str, "opencode-path": str},
 }
-"""Public options of every command that mean nothing here, or nothing we would do; their settings say why. Not shown in help."""
+"""Public options of every command that mean nothing here, or nothing we would do; their settings say why. Not
+shown in help.
+"""
 ADOPT_ONLY: Mapping[str, tuple[Any, str, bool]] = {
-    "staging": (str, "a proposal is named by its id: `skillopt sleep adopt ID`; `skillopt sleep status` lists them", True),
+    "staging": (
+        str,
+        "a proposal is named by its id: `skillopt sleep adopt ID`; `skillopt sleep status` lists them",
+        True,
+    ),
     "legacy": (bool, "there is one kind of proposal; --skill and --edit choose parts of it", True),
     "all-skills": (bool, "adopt takes all that is open unless --skill or --edit says less", False),
 }
 """Public options of `adopt` alone: why, and whether the command is refused."""
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("_", "-")}
-_HERE = ("invoked_project", "target_skill_path", "skill_roots", "claude_home", "codex_home", "cursor_home", "pi_home")
+_HERE = (
+    "invoked_project",
+    "target_skill_path",
+    "skill_roots",
+    "claude_home",
+    "codex_home",
+    "cursor_home",
+    "pi_home",
+)
 _PLACE_VARIABLES = (
-    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "OPENCODE_DB", "PI_CODING_AGENT_DIR", "SKILLOPT_DEVIN_WORKSPACES"),
+    *(
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "COPILOT_HOME",
+        "OPENCODE_DB",
+        "PI_CODING_AGENT_DIR",
+        "SKILLOPT_DEVIN_WORKSPACES",
+    ),
     *("VSCODE_PORTABLE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
 _PATHS = (*_HERE, "vscode_workspace_storage", "copilot_cli_session_store", "opencode_db")
@@ -80,21 +103,34 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
 
     def option(flag: str, field: str, kind: Any) -> inspect.Parameter:
         about = SleepSettings.model_fields[field].description
-        told = typer.Option(f"--{flag}", help=about, show_default=False, rich_help_panel="Settings, over those of the file")
-        return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told])
+        told = typer.Option(
+            f"--{flag}", help=about, show_default=False, rich_help_panel="Settings, over those of the file"
+        )
+        return inspect.Parameter(
+            field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told]
+        )
 
     def hidden(flag: str, kind: Any) -> inspect.Parameter:
         wanted = Annotated[kind | None, typer.Option(f"--{flag}", hidden=True)]
-        return inspect.Parameter(flag.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=wanted)
+        return inspect.Parameter(
+            flag.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=wanted
+        )
 
     options = {field: option(flag, field, kind) for flag, (field, kind) in FLAGS.items()}
     others = {flag: hidden(flag, kind) for flag, kind in PUBLIC_ONLY.items()}
-    others |= {flag: hidden(flag, kind) for flag, (kind, _, _) in ADOPT_ONLY.items()} if name == "adopt" else {}
+    others |= (
+        {flag: hidden(flag, kind) for flag, (kind, _, _) in ADOPT_ONLY.items()} if name == "adopt" else {}
+    )
 
     def run(**values: Any) -> None:
         _answer([flag for flag in others if values.pop(flag.replace("-", "_"))])
         given = {field: values.pop(field) for field in options}
-        command(flags={field: _absolute(field, value) for field, value in given.items() if value not in (None, [])}, **values)
+        command(
+            flags={
+                field: _absolute(field, value) for field, value in given.items() if value not in (None, [])
+            },
+            **values,
+        )
 
     hints = get_type_hints(command, include_extras=True)
     own = [
@@ -114,14 +150,20 @@ def _answer(flags: Sequence[str]) -> None:
 
     for flag in flags:
         key = flag.replace("-", "_")
-        why, refused = ADOPT_ONLY[flag][1:] if flag in ADOPT_ONLY else ((REFUSED if key in REFUSED else DEAD)[key][0], key in REFUSED)
+        why, refused = (
+            ADOPT_ONLY[flag][1:]
+            if flag in ADOPT_ONLY
+            else ((REFUSED if key in REFUSED else DEAD)[key][0], key in REFUSED)
+        )
         if refused:
             raise UsageError(f"--{flag} is refused: {why}.")
         typer.echo(f"warning: --{flag} has no effect ({why})", err=True)
 
 
 def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Around:
-    """Where the command takes place, by the settings file with the flags over it; what the reader should know goes to stderr."""
+    """Where the command takes place, by the settings file with the flags over it; what the reader should know
+    goes to stderr.
+    """
     from skillopt.nights import Around, Home, find_settings, read_settings, with_tasks
     from skillopt.sleep.sources import Homes
 
@@ -132,11 +174,18 @@ def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Ar
     settings = read.settings
     project = (settings.invoked_project or Path.cwd()).absolute()
     if not project.is_dir():
-        raise UsageError(f"There is no folder {project}. Name the project whose sessions are meant: --project.")
+        raise UsageError(
+            f"There is no folder {project}. Name the project whose sessions are meant: --project."
+        )
     if any("\ud800" <= char <= "\udfff" for char in str(project)):
-        raise UsageError(f"The folder {str(project)!r} has bytes in its name that are no UTF-8, so nothing can be kept for it. Rename it.")
+        raise UsageError(
+            f"The folder {str(project)!r} has bytes in its name that are no UTF-8, so nothing can be kept for"
+            " it. Rename it."
+        )
     homes = Homes(home=home, env=dict(os.environ), places=settings.places())
-    around = Around(settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home))
+    around = Around(
+        settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home)
+    )
     return around if tasks_file is None else with_tasks(around, tasks_file.absolute())
 
 
@@ -157,12 +206,16 @@ def write_output(path: Path, around: Around, gathered: Gathered) -> str:
             target="" if target is None else str(target),
         )
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror or error}. Name another file.") from error
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}. Name another file."
+        ) from error
     return str(path.absolute())
 
 
 def environ() -> dict[str, str]:
-    """The environment with the person's own `~/.skillopt-sleep/.env` below it: a scheduler knows none of a shell's variables."""
+    """The environment with the person's own `~/.skillopt-sleep/.env` below it: a scheduler knows none of a
+    shell's variables.
+    """
     from skillopt.config.environment import read_dotenv
 
     return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}
@@ -176,7 +229,9 @@ def moment(text: str, now: datetime, option: str = "--since") -> datetime:
             return now - timedelta(**{units[text[-1]]: int(text[:-1])})
         read = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"{option} {text!r} is no time. Write 2026-11-14, 2026-11-14T09:00Z, 12h or 7d.") from error
+        raise UsageError(
+            f"{option} {text!r} is no time. Write 2026-11-14, 2026-11-14T09:00Z, 12h or 7d."
+        ) from error
     return read if read.tzinfo is not None else read.replace(tzinfo=timezone.utc)
 
 
@@ -193,17 +248,23 @@ def ask_system(argv: Sequence[str], data: bytes | None) -> Finished:
 
 
 def places_of(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The variables that say where transcripts lie, as far as they are set: a schedule reads the same ones."""
+    """The variables that say where transcripts lie, as far as they are set: a schedule reads
+    the same ones.
+    """
     return tuple((name, env[name]) for name in _PLACE_VARIABLES if env.get(name, "").strip())
 
 
 def print_to(log: Path) -> None:
-    """Send all that this program prints from now on, errors included, to the end of a file for its owner alone."""
+    """Send all that this program prints from now on, errors included, to the end of a file for its owner
+    alone.
+    """
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError as error:
-        raise UsageError(f"--log {log} cannot be written: {error.strerror or error}. Name another file.") from error
+        raise UsageError(
+            f"--log {log} cannot be written: {error.strerror or error}. Name another file."
+        ) from error
     for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
         stream.flush()
         os.dup2(descriptor, number)
@@ -253,9 +314,15 @@ class Onlooker:
 
 
 def program() -> tuple[str, ...]:
-    """This program by its whole path, as a scheduler needs it: the script beside the interpreter where there is one."""
+    """This program by its whole path, as a scheduler needs it: the script beside the interpreter where there
+    is one.
+    """
     script = Path(sys.executable).with_name("skillopt-sleep.exe" if os.name == "nt" else "skillopt-sleep")
-    return (str(script),) if script.is_file() else tuple(own_program("skillopt_sleep.__main__", name="skillopt-sleep"))
+    return (
+        (str(script),)
+        if script.is_file()
+        else tuple(own_program("skillopt_sleep.__main__", name="skillopt-sleep"))
+    )
 
 
 def _absolute(field: str, value: Any) -> Any:

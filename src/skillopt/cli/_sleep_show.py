@@ -1,4 +1,6 @@
-"""Decides how nights read: one JSON object for programs, the same facts as lines for people, and no text that could steer a terminal."""
+"""Decides how nights read: one JSON object for programs, the same facts as lines for people, and no text that
+could steer a terminal.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ def harvest_json(found: Harvest, sessions: Sequence[Session], since: datetime | 
 
 def harvest(told: Mapping[str, Any]) -> None:
     """Read, kept and dropped, by reason."""
-    typer.echo(f"{words.count(told['read'], 'session')} read since {told['since'] or 'the beginning'}, {told['kept']} kept")
+    typer.echo(
+        f"{words.count(told['read'], 'session')} read since {told['since'] or 'the beginning'},"
+        f" {told['kept']} kept"
+    )
     _counts("kept from", told["sources"])
     _counts("dropped", told["dropped"])
     _counts("records passed over", told["skipped_records"])
@@ -58,7 +63,8 @@ def harvest(told: Mapping[str, Any]) -> None:
         typer.echo("No task was found, so no file was written.")
     elif "output" in told:
         typer.echo(
-            f'{words.count(told["tasks"], "task")} written to {told["output"]}, redacted. Read them, set "reviewed": true, and use them:'
+            f"{words.count(told['tasks'], 'task')} written to {told['output']}, redacted. Read them, set"
+            ' "reviewed": true, and use them:'
         )
         typer.echo(f"  skillopt sleep run --tasks-file {told['output']}")
 
@@ -87,9 +93,16 @@ def preview_json(seen: Preview) -> dict[str, Any]:
         ],
         "suggestions": [asdict(one) for one in mined.suggestions],
         "left_out": dict(mined.left_out),
-        "targets": [{"name": aim.name, "path": str(aim.path), "new": aim.before is None, "tasks": len(aim.tasks)} for aim in gathered.aims],
+        "targets": [
+            {"name": aim.name, "path": str(aim.path), "new": aim.before is None, "tasks": len(aim.tasks)}
+            for aim in gathered.aims
+        ],
         "notes": [*gathered.notes, *gathered.harvest.notes],
-        "cost": {"calls": _range(seen.calls), "tokens": _range(seen.tokens), "usd": _range(seen.usd)} if gathered.aims else None,
+        "cost": (
+            {"calls": _range(seen.calls), "tokens": _range(seen.tokens), "usd": _range(seen.usd)}
+            if gathered.aims
+            else None
+        ),
         "remedy": seen.remedy,
     }
 
@@ -98,9 +111,14 @@ def preview(told: Mapping[str, Any]) -> None:
     """Tasks, suggestions, cost and remedy."""
     typer.echo(f"{words.count(told['sessions'], 'session')} of this project. {told['note']}")
     for task in told["tasks"]:
-        checks = ", ".join(f"{check['op']}={check['arg']}" if check["arg"] is not None else check["op"] for check in task["checks"])
+        checks = ", ".join(
+            f"{check['op']}={check['arg']}" if check["arg"] is not None else check["op"]
+            for check in task["checks"]
+        )
         checks = checks or f"rubric: {task['rubric']}"
-        typer.echo(f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]")
+        typer.echo(
+            f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]"
+        )
     for one in told["suggestions"]:
         typer.echo(f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})")
         for said in one["corrections"][:3]:
@@ -108,11 +126,17 @@ def preview(told: Mapping[str, Any]) -> None:
     _counts("requests left out", told["left_out"])
     for target in told["targets"]:
         new = ", a new skill" if target["new"] else ""
-        typer.echo(f"would work on {target['name']} with {words.count(target['tasks'], 'task')}: {target['path']}{new}")
+        typer.echo(
+            f"would work on {target['name']} with {words.count(target['tasks'], 'task')}:"
+            f" {target['path']}{new}"
+        )
     _lines("note", told["notes"])
     if told["cost"] is not None:
         cost = told["cost"]
-        typer.echo(f"likely cost: {_likely(cost['calls'])} calls, {_likely(cost['tokens'])} tokens, {_dollars(cost['usd'])}")
+        typer.echo(
+            f"likely cost: {_likely(cost['calls'])} calls, {_likely(cost['tokens'])} tokens,"
+            f" {_dollars(cost['usd'])}"
+        )
     if told["remedy"]:
         typer.echo(told["remedy"])
 
@@ -164,11 +188,19 @@ def night_json(ended: Ended, around: Around) -> dict[str, Any]:
 def night(told: Mapping[str, Any]) -> None:
     """The verdict of each skill, and what to do next."""
     again = ", taken up again" if told["resumed"] else ""
-    typer.echo(f"Night {told['night']}{again}: {words.count(told['n_sessions'], 'session')}, {words.count(told['n_tasks'], 'task')}.")
+    typer.echo(
+        f"Night {told['night']}{again}: {words.count(told['n_sessions'], 'session')},"
+        f" {words.count(told['n_tasks'], 'task')}."
+    )
     for skill in told["skills"]:
-        mark = "" if skill["verified"] or skill["gate_action"] == "not measured" else " (unverified: too few held-out tasks)"
+        mark = (
+            ""
+            if skill["verified"] or skill["gate_action"] == "not measured"
+            else " (unverified: too few held-out tasks)"
+        )
         typer.echo(
-            f"{skill['name']}: held-out {words.score(skill['baseline'])} to {words.score(skill['candidate'])}, {skill['gate_action']}{mark}"
+            f"{skill['name']}: held-out {words.score(skill['baseline'])} to"
+            f" {words.score(skill['candidate'])}, {skill['gate_action']}{mark}"
         )
         typer.echo(f"  {skill['claim']}")
         if not skill["accepted"] and skill["why"] not in skill["claim"]:
@@ -182,10 +214,14 @@ def night(told: Mapping[str, Any]) -> None:
         typer.echo(f"Nothing is proposed: {told['outcome']}.")
     else:
         typer.echo(f"Proposal {told['proposal']}: {told['staging_dir']}")
-        typer.echo("Nothing has changed yet: `skillopt sleep diff` shows it, `skillopt sleep adopt` takes it.")
+        typer.echo(
+            "Nothing has changed yet: `skillopt sleep diff` shows it, `skillopt sleep adopt` takes it."
+        )
 
 
-def status_json(around: Around, standing: Standing, schedules: Sequence[Schedule], trouble: str) -> dict[str, Any]:
+def status_json(
+    around: Around, standing: Standing, schedules: Sequence[Schedule], trouble: str
+) -> dict[str, Any]:
     """Nights, proposals and schedules."""
     kept = around.home.project(around.project)
     state = kept.load()
@@ -207,13 +243,16 @@ def status_json(around: Around, standing: Standing, schedules: Sequence[Schedule
                 "note": one.note,
                 "edits": {str(edit): decided for edit, decided in one.edits.items()},
                 "targets": [
-                    {"name": target.name, "path": str(target.path), "disk": target.disk, "note": target.note} for target in one.targets
+                    {"name": target.name, "path": str(target.path), "disk": target.disk, "note": target.note}
+                    for target in one.targets
                 ],
             }
             for one in standing.proposals
         ],
         "refused": dict(standing.refused),
-        "schedule": None if ours is None else {"time": ours.time, "command": list(ours.command), "log": str(ours.log)},
+        "schedule": (
+            None if ours is None else {"time": ours.time, "command": list(ours.command), "log": str(ours.log)}
+        ),
         "schedule_trouble": trouble,
         "log": None if tail is None else {"written": tail.written.isoformat(), "lines": list(tail.lines)},
     }
@@ -224,7 +263,8 @@ def status(told: Mapping[str, Any]) -> None:
     typer.echo(f"{told['project']}: {words.count(told['night'], 'night')} so far")
     for record in told["nights"]:
         typer.echo(
-            f"  night {record['number']}, {record['ended'][:16]}: {words.count(record['tasks'], 'task')}, {plain(record['outcome'])}"
+            f"  night {record['number']}, {record['ended'][:16]}: {words.count(record['tasks'], 'task')},"
+            f" {plain(record['outcome'])}"
         )
     if told["open_night"] is not None:
         typer.echo(f"Night {told['open_night']} is open: `skillopt sleep run` goes on with it.")
@@ -234,7 +274,9 @@ def status(told: Mapping[str, Any]) -> None:
         edits = ", ".join(f"{number} {word}" for word, number in Counter(one["edits"].values()).items())
         typer.echo(f"Proposal {one['id']}: {one['state']} ({edits}) {one['note']}".rstrip())
         for target in one["targets"]:
-            typer.echo(f"  {target['name']}: {target['path']} {_ON_DISK[target['disk']]}. {target['note']}".rstrip())
+            typer.echo(
+                f"  {target['name']}: {target['path']} {_ON_DISK[target['disk']]}. {target['note']}".rstrip()
+            )
     for id, why in told["refused"].items():
         typer.echo(f"Refused {id}: {plain(why)}")
     if told["schedule"] is not None:
@@ -279,19 +321,30 @@ def done(result: Done) -> None:
 def cleaned_json(done: Cleaned, *, dry: bool) -> dict[str, Any]:
     """What was taken away."""
     folders = [str(path) for path in done.folders]
-    return {"dry_run": dry, "proposals": list(done.proposals), "folders": folders, "bytes": done.size, "notes": list(done.notes)}
+    return {
+        "dry_run": dry,
+        "proposals": list(done.proposals),
+        "folders": folders,
+        "bytes": done.size,
+        "notes": list(done.notes),
+    }
 
 
 def cleaned(told: Mapping[str, Any]) -> None:
     """What was taken away, in words."""
     _lines("note", told["notes"])
-    what = f"{words.count(len(told['proposals']), 'proposal')} and {words.count(len(told['folders']), 'run folder')} of nights"
+    what = (
+        f"{words.count(len(told['proposals']), 'proposal')} and"
+        f" {words.count(len(told['folders']), 'run folder')} of nights"
+    )
     typer.echo(f"{'Would take' if told['dry_run'] else 'Took'} away {what}, {told['bytes'] / 1e6:,.1f} MB.")
 
 
 def diff(text: str) -> None:
     """A unified diff, without characters that could steer a terminal."""
-    shown = "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text.replace("\r\n", "\n"))
+    shown = "".join(
+        char if char.isprintable() or char in "\n\t" else "�" for char in text.replace("\r\n", "\n")
+    )
     print_unified(Console(highlight=False), shown)
 
 
@@ -306,7 +359,11 @@ def _lines(title: str, lines: Iterable[str]) -> None:
 
 
 def _range(one: Range | None) -> dict[str, float] | None:
-    return None if one is None else {"low": round(one.low, 4), "likely": round(one.likely, 4), "high": round(one.high, 4)}
+    return (
+        None
+        if one is None
+        else {"low": round(one.low, 4), "likely": round(one.likely, 4), "high": round(one.high, 4)}
+    )
 
 
 def _likely(one: Mapping[str, float]) -> str:
@@ -314,4 +371,8 @@ def _likely(one: Mapping[str, float]) -> str:
 
 
 def _dollars(one: Mapping[str, float] | None) -> str:
-    return "cost unknown" if one is None else f"${one['likely']:,.2f} (${one['low']:,.2f} to ${one['high']:,.2f})"
+    return (
+        "cost unknown"
+        if one is None
+        else f"${one['likely']:,.2f} (${one['low']:,.2f} to ${one['high']:,.2f})"
+    )

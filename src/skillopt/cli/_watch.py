@@ -1,4 +1,6 @@
-"""`skillopt runs watch`: decides what a terminal shows of a run that another process works on, and when there is nothing more to see."""
+"""`skillopt runs watch`: decides what a terminal shows of a run that another process works on, and when there
+is nothing more to see.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ NAME = "watch"
 
 
 class RunsCommand(TyperCommand):
-    """`runs`, which lists; `runs watch` is a command of its own behind it. A folder of that name is `./watch`."""
+    """`runs`, which lists; `runs watch` is a command of its own behind it. A folder of that name is
+    `./watch`.
+    """
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of whichever of the two was asked for."""
@@ -41,16 +45,24 @@ def watch(
         Path | None,
         typer.Argument(
             metavar="RUN",
-            help="A run folder, also one that is not there yet; a folder with runs below it stands for the newest of them. "
-            "Left out: the newest below 'outputs'.",
+            help=(
+                "A run folder, also one that is not there yet; a folder with runs below it stands for the"
+                " newest of them. "
+                "Left out: the newest below 'outputs'."
+            ),
             show_default=False,
         ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Show where it stands and end.")] = False,
-    json_lines: Annotated[bool, typer.Option("--json-lines", help="Print every event as one line of JSON instead.")] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Plain lines instead of a live view, also on a terminal.")] = False,
+    json_lines: Annotated[
+        bool, typer.Option("--json-lines", help="Print every event as one line of JSON instead.")
+    ] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Plain lines instead of a live view, also on a terminal.")
+    ] = False,
 ) -> None:
-    """Watch a run that any process works on: stage, scores, verdicts, calls in flight, cost and time left. Reads only.
+    """Watch a run that any process works on: stage, scores, verdicts, calls in flight, cost and time left.
+    Reads only.
 
     Ends with the run. Ctrl-C ends the watching and leaves the run alone.
     """
@@ -96,7 +108,9 @@ def _show(watcher: Watcher, console: Console, *, plain: bool) -> None:
     # A status of its own: the watcher's has taken in an event before the view is told of it.
     status = Status(clock=time.time, from_records=True)
     status.timer, status.gauge = watcher.seconds, lambda: watcher.spending.in_flight
-    view: View = PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
+    view: View = (
+        PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
+    )
     for event in watcher.read():
         status(event)
     if watcher.state == "waiting":

@@ -9,7 +9,19 @@ from skillopt.report.words import NOT_MEASURED, UNKNOWN, money, outcome, score
 from skillopt.watch.compare import signed as change
 from skillopt.watch.words import count, duration, outcomes, spent
 
-__all__ = ["NOT_MEASURED", "UNKNOWN", "change", "count", "duration", "edit", "money", "outcome", "outcomes", "score", "spent"]
+__all__ = [
+    "NOT_MEASURED",
+    "UNKNOWN",
+    "change",
+    "count",
+    "duration",
+    "edit",
+    "money",
+    "outcome",
+    "outcomes",
+    "score",
+    "spent",
+]
 
 
 def edit(data: Mapping[str, Any]) -> str:

@@ -28,7 +28,9 @@ def show(
     cfg_options: CfgOptions = None,
     json: Json = False,
 ) -> None:
-    """Print the configuration a command with these arguments would use: key, value, source. No credential is shown."""
+    """Print the configuration a command with these arguments would use: key, value, source. No credential is
+    shown.
+    """
     from rich.console import Console
     from rich.text import Text
 

@@ -20,12 +20,23 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 
 def dashboard(
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0 takes a free port.")] = 7860,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0 takes a free port.")
+    ] = 7860,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on. Any other than this machine's own asks visitors for a token.")
+        str,
+        typer.Option(
+            "--host",
+            help="Address to listen on. Any other than this machine's own asks visitors for a token.",
+        ),
     ] = "127.0.0.1",
-    share: Annotated[bool, typer.Option("--share", help="Listen on all addresses of this machine, with a token.")] = False,
-    token: Annotated[bool, typer.Option("--token", help="Ask for a token here too: other users of this machine need it then.")] = False,
+    share: Annotated[
+        bool, typer.Option("--share", help="Listen on all addresses of this machine, with a token.")
+    ] = False,
+    token: Annotated[
+        bool,
+        typer.Option("--token", help="Ask for a token here too: other users of this machine need it then."),
+    ] = False,
     root: Annotated[
         list[Path] | None,
         typer.Option(
@@ -37,9 +48,11 @@ def dashboard(
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
 ) -> None:
-    """Show runs as they train, launch and stop them, review what nights propose. Reads run folders; starts only what this program starts.
+    """Show runs as they train, launch and stop them, review what nights propose. Reads run folders; starts
+    only what this program starts.
 
-    Only this machine can reach it, unless --host or --share says otherwise; then a token is asked for, which is printed once.
+    Only this machine can reach it, unless --host or --share says otherwise; then a token is asked for, which
+    is printed once.
     """
     if importlib.util.find_spec("nicegui") is None:
         raise ConfigError("The dashboard needs nicegui: pip install 'skillopt[webui]'")

@@ -23,13 +23,31 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 
 def data(
-    benchmark: Annotated[str, typer.Argument(help="searchqa, docvqa, livemathematicianbench, or one of another package.")],
-    manifest: Annotated[
-        Path, typer.Option("--manifest", metavar="PATH", help="The ids of each split: a folder with train/, val/, test/, or a JSON file.")
+    benchmark: Annotated[
+        str, typer.Argument(help="searchqa, docvqa, livemathematicianbench, or one of another package.")
     ],
-    source: Annotated[Path, typer.Option("--source", metavar="PATH", help="The published data: a JSONL, JSON or CSV file, or a folder.")],
+    manifest: Annotated[
+        Path,
+        typer.Option(
+            "--manifest",
+            metavar="PATH",
+            help="The ids of each split: a folder with train/, val/, test/, or a JSON file.",
+        ),
+    ],
+    source: Annotated[
+        Path,
+        typer.Option(
+            "--source", metavar="PATH", help="The published data: a JSONL, JSON or CSV file, or a folder."
+        ),
+    ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="Where the splits go; data/BENCHMARK when left out.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Where the splits go; data/BENCHMARK when left out.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Write train/, val/ and test/ with the rows that the ids of a manifest mean, for --split_dir.
@@ -41,13 +59,21 @@ def data(
 
     plugin = benchmarks.get(benchmark)
     if not isinstance(plugin, Materialises):
-        raise UsageError(f"The splits of {benchmark!r} are not made from ids. Its page in docs/benchmarks says where its data comes from.")
+        raise UsageError(
+            f"The splits of {benchmark!r} are not made from ids. Its page in docs/benchmarks says where its"
+            " data comes from."
+        )
     folder = Path("data") / benchmark if out is None else out
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} already holds something; nothing was written. Choose a new folder with --out.")
+        raise UsageError(
+            f"{folder} already holds something; nothing was written. Choose a new folder with --out."
+        )
     rows = plugin.raw_rows(source)
     picked = pick(read_manifest(manifest, ("id", "key", "questionId")), rows, plugin.row_id, source)
-    splits = {split: [plugin.moved(row, folder.absolute() / split) for row in found] for split, found in picked.items()}
+    splits = {
+        split: [plugin.moved(row, folder.absolute() / split) for row in found]
+        for split, found in picked.items()
+    }
     _write(folder, splits, benchmark)
     for split, found in splits.items():
         typer.echo(f"{len(found):>6}  {folder / split / FILE}")
@@ -62,7 +88,10 @@ def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchm
     made = not folder.exists()
     try:
         for split, rows in splits.items():
-            write_text(folder / split / FILE, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
+            write_text(
+                folder / split / FILE,
+                "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows),
+            )
         plugin = benchmarks.get(benchmark)
         plugin(plugin.Settings(split_dir=folder))
     except BaseException:  # also on Ctrl-C: half of the splits would be taken for all of them

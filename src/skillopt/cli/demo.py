@@ -12,8 +12,9 @@ from skillopt.cli._options import Json, Plain, Quiet
 
 PANEL, PLACE = "Train and measure", 0
 WHAT_IT_IS = (
-    "This demo is simulated: the target and the optimizer are small programs that follow rules, so it needs no key, no network and no "
-    "money. The training loop, the gate, the sealed test and the files are the real ones."
+    "This demo is simulated: the target and the optimizer are small programs that follow rules, so it needs"
+    " no key, no network and no money. The training loop, the gate, the sealed test and the files are the"
+    " real ones."
 )
 
 
@@ -24,7 +25,10 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 def demo(
     out: Annotated[
-        Path | None, typer.Option("--out", "--out_root", metavar="DIR", help="Run folder; default outputs/demo.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out", "--out_root", metavar="DIR", help="Run folder; default outputs/demo.", show_default=False
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -46,11 +50,15 @@ def demo(
         _show_change(job.skill.rendered, trained.result.best_skill)
     _report.show(trained, quiet=quiet)
     if not quiet:
-        typer.echo(f"Look closer:  skillopt explain {_short(folder)} 1    Your own tasks:  skillopt train --help")
+        typer.echo(
+            f"Look closer:  skillopt explain {_short(folder)} 1    Your own tasks:  skillopt train --help"
+        )
 
 
 def _free_folder(*, quiet: bool) -> Path:
-    """The demo's folder, or the first numbered one beside it that holds no finished run; an unfinished one is gone on with."""
+    """The demo's folder, or the first numbered one beside it that holds no finished run; an unfinished one is
+    gone on with.
+    """
     from skillopt.watch.folder import is_finished
 
     folder, number = Path("outputs/demo"), 1
@@ -58,7 +66,10 @@ def _free_folder(*, quiet: bool) -> Path:
         taken, number = folder, number + 1
         folder = Path(f"outputs/demo-{number}")
         if not quiet:
-            typer.echo(f"{taken} already holds a finished run and is left alone; this one goes to {folder}.", err=True)
+            typer.echo(
+                f"{taken} already holds a finished run and is left alone; this one goes to {folder}.",
+                err=True,
+            )
     return folder
 
 

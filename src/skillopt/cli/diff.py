@@ -20,10 +20,15 @@ def add(app: typer.Typer, *, full: bool) -> None:
 def diff(
     a: Annotated[Path, typer.Argument(help="A skill (folder or .md file), or a run folder.")],
     b: Annotated[
-        Path | None, typer.Argument(help="The other one; left out, A is a run: its seed against its best.", show_default=False)
+        Path | None,
+        typer.Argument(
+            help="The other one; left out, A is a run: its seed against its best.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Show the difference of two skills. A run folder stands for its best skill; alone, for its seed against its best."""
+    """Show the difference of two skills. A run folder stands for its best skill; alone, for its seed against
+    its best.
+    """
     from rich.console import Console
 
     from skillopt.cli._text import print_diff

@@ -35,11 +35,14 @@ def doctor(
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
     cfg_options: CfgOptions = None,
-    no_calls: Annotated[bool, typer.Option("--no-calls", help="Ask no model anything; what only a call can tell is skipped.")] = False,
+    no_calls: Annotated[
+        bool, typer.Option("--no-calls", help="Ask no model anything; what only a call can tell is skipped.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check models, logins, prices, agent programs, sandbox, data and nights, and say what to do where something is missing.
+    """Check models, logins, prices, agent programs, sandbox, data and nights, and say what to do where
+    something is missing.
 
     Each model answers a few tiny questions; what they cost is shown. Nothing is written to any run folder.
     """
@@ -51,7 +54,9 @@ def doctor(
     problem, resolved = "", None
     try:
         name = _options.config_name(config_argument, config)
-        resolved = load(name, flags=flags, options=list(cfg_options or ()), environ=os.environ, cwd=Path.cwd())
+        resolved = load(
+            name, flags=flags, options=list(cfg_options or ()), environ=os.environ, cwd=Path.cwd()
+        )
     except UsageError as error:  # nothing else of the configuration can be checked then, but the machine can
         problem = str(error)
     subject = Subject(resolved=resolved, environ=os.environ, problem=problem, home=Path.home())
@@ -86,7 +91,10 @@ def _watched(run: Callable[..., Any], *, quiet: bool) -> Examination:
             return
         open_checks.remove(title)
         if watches:
-            worst = next((state for state in ("fix", "note", "fine") if any(one.state == state for one in findings)), "skipped")
+            worst = next(
+                (state for state in ("fix", "note", "fine") if any(one.state == state for one in findings)),
+                "skipped",
+            )
             live.console.print(_line(worst, f"{title} checked"))
 
     if watches:
@@ -134,7 +142,11 @@ def _show(found: Examination) -> None:
     fixes = sum(one.state == "fix" for one in found.findings)
     console.print()
     cost = "an unknown amount" if found.usd is None else f"${found.usd:.6f}"
-    spent = f"{count(found.calls, 'call')} made, {count(found.tokens, 'token')}, cost {cost}" if found.calls else "no calls made"
+    spent = (
+        f"{count(found.calls, 'call')} made, {count(found.tokens, 'token')}, cost {cost}"
+        if found.calls
+        else "no calls made"
+    )
     verdict = f"{count(fixes, 'thing')} must be fixed" if fixes else "Nothing must be fixed"
     console.print(f"{verdict}; {spent}.", style="bold red" if fixes else "bold green", soft_wrap=True)
 

@@ -31,29 +31,41 @@ def estimate(
     target_reply: Annotated[
         int | None,
         typer.Option(
-            "--target-reply", min=1, metavar="TOKENS", help="Length of the target's replies, where you know it.", show_default=False
+            "--target-reply",
+            min=1,
+            metavar="TOKENS",
+            help="Length of the target's replies, where you know it.",
+            show_default=False,
         ),
     ] = None,
     optimizer_reply: Annotated[
         int | None,
         typer.Option(
-            "--optimizer-reply", min=1, metavar="TOKENS", help="Length of the optimizer's replies, where you know it.", show_default=False
+            "--optimizer-reply",
+            min=1,
+            metavar="TOKENS",
+            help="Length of the optimizer's replies, where you know it.",
+            show_default=False,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Say what a run will take in calls, tokens and dollars, stage by stage, before anything is sent.
 
-    Each figure is what is likely, between what is possible with luck and without. With --budget it also says what that buys.
+    Each figure is what is likely, between what is possible with luck and without. With --budget it also says
+    what that buys.
     """
     from skillopt.build import prepare
     from skillopt.cli import _report, _run
     from skillopt.estimate import estimate as estimated
 
     named = _options.with_models(flags, target=target, optimizer=optimizer)
-    job = prepare(_run.configure(_options.config_name(config_argument, config), named, cfg_options), needs_key=False)
+    job = prepare(
+        _run.configure(_options.config_name(config_argument, config), named, cfg_options), needs_key=False
+    )
     given = {"target": target_reply, "optimizer": optimizer_reply}
-    found = estimated(job, reply_tokens={role: tokens for role, tokens in given.items() if tokens is not None})  # type: ignore[misc]
+    reply_tokens: Any = {role: tokens for role, tokens in given.items() if tokens is not None}
+    found = estimated(job, reply_tokens=reply_tokens)
     if json:
         _report.print_json(_as_json(found))
     else:
@@ -75,7 +87,9 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 def _figures(of: Estimate | Line) -> dict[str, Any]:
     ranges = {"calls": of.calls, "tokens": of.tokens, "usd": of.usd}
     return {
-        name: None if one is None else {"low": round(one.low, 4), "likely": round(one.likely, 4), "high": round(one.high, 4)}
+        name: None
+        if one is None
+        else {"low": round(one.low, 4), "likely": round(one.likely, 4), "high": round(one.high, 4)}
         for name, one in ranges.items()
     }
 
@@ -86,7 +100,9 @@ def _show(found: Estimate) -> None:
 
     console = Console(highlight=False)
     steps = f"{found.steps} steps" + (", simulated" if found.simulated else "")
-    table = Table(title=f"Likely cost of {steps} (least to most)", title_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title=f"Likely cost of {steps} (least to most)", title_justify="left", box=None, pad_edge=False
+    )
     table.add_column("stage")
     table.add_column("role")
     for name in ("calls", "tokens", "dollars"):
@@ -100,7 +116,10 @@ def _show(found: Estimate) -> None:
     if found.advice:
         console.print(found.advice)
     console.print("Assumed: " + "; ".join(found.assumptions) + ".", style="dim")
-    console.print("Prices: " + "; ".join(f"{role}: {source}" for role, source in found.prices.items()) + ".", style="dim")
+    console.print(
+        "Prices: " + "; ".join(f"{role}: {source}" for role, source in found.prices.items()) + ".",
+        style="dim",
+    )
 
 
 def _cells(of: Estimate | Line) -> list[str]:

@@ -36,7 +36,15 @@ _OWN_KEYS = ("base_url", "api_key", "price")
 
 def add(app: typer.Typer, *, full: bool) -> None:
     """Add the command."""
-    _options.register(app, "eval", evaluate, panel=PANEL, full=full, epilog=EXIT_CODES, wanted=lambda key: key.startswith(_KEYS))
+    _options.register(
+        app,
+        "eval",
+        evaluate,
+        panel=PANEL,
+        full=full,
+        epilog=EXIT_CODES,
+        wanted=lambda key: key.startswith(_KEYS),
+    )
 
 
 def evaluate(
@@ -45,28 +53,52 @@ def evaluate(
     config: ConfigOption = None,
     skill: Annotated[
         list[str] | None,
-        typer.Option("--skill", metavar="PATH", help=f"What to measure: {_SKILLS}; repeatable.", show_default=False),
+        typer.Option(
+            "--skill", metavar="PATH", help=f"What to measure: {_SKILLS}; repeatable.", show_default=False
+        ),
     ] = None,
     target: Annotated[
         list[str] | None,
-        typer.Option("--target", metavar="MODEL", help="What to measure with, as --target_model; repeatable.", show_default=False),
+        typer.Option(
+            "--target",
+            metavar="MODEL",
+            help="What to measure with, as --target_model; repeatable.",
+            show_default=False,
+        ),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="PATH", help=f"Compare each skill in pairs with this one: {_SKILLS}.", show_default=False),
+        typer.Option(
+            "--against",
+            metavar="PATH",
+            help=f"Compare each skill in pairs with this one: {_SKILLS}.",
+            show_default=False,
+        ),
     ] = None,
-    split: Annotated[str, typer.Option("--split", metavar="SPLIT", help=f"What to measure on: {_NAMES}.")] = "all",
-    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, help="Draws per task; their mean is the task's score.")] = 1,
+    split: Annotated[
+        str, typer.Option("--split", metavar="SPLIT", help=f"What to measure on: {_NAMES}.")
+    ] = "all",
+    repeats: Annotated[
+        int,
+        typer.Option("--repeats", metavar="N", min=1, help="Draws per task; their mean is the task's score."),
+    ] = 1,
     run: Annotated[
         list[Path] | None,
-        typer.Option("--run", metavar="RUN", help="A training run whose test split this may look at; repeatable.", show_default=False),
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="A training run whose test split this may look at; repeatable.",
+            show_default=False,
+        ),
     ] = None,
     cfg_options: CfgOptions = None,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
 ) -> None:
-    """Measure skills with one target or several, alone or in pairs. What was measured before in the same folder is not paid again."""
+    """Measure skills with one target or several, alone or in pairs. What was measured before in the same
+    folder is not paid again.
+    """
     from skillopt import api
     from skillopt.build import prepare
     from skillopt.cli import _matrix, _report, _run
@@ -84,11 +116,25 @@ def evaluate(
     if "test" in splits and json:
         view.say(LOOK)
     with _run.scrubbed(job.scrubber):
-        work = api.matrix(job, skills, splits, folder, targets=targets, against=against, repeats=repeats, runs=runs, sinks=[view])
+        work = api.matrix(
+            job,
+            skills,
+            splits,
+            folder,
+            targets=targets,
+            against=against,
+            repeats=repeats,
+            runs=runs,
+            sinks=[view],
+        )
         found = _run.watched(session(work, folder, view), view)
         if not found.evaluations:
             found.whole()
-        compared = api.comparisons(found.evaluations, against, graded=job.benchmark.graded) if against is not None else []
+        compared = (
+            api.comparisons(found.evaluations, against, graded=job.benchmark.graded)
+            if against is not None
+            else []
+        )
         remarks = _remarks(found, "test" in splits, named=bool(runs))
         if json:
             whole = {
@@ -111,12 +157,17 @@ def evaluate(
 def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, Skill]:
     """The skills by the name they were given, the one to compare with among them; `none` is an empty one."""
     if not names:
-        raise ConfigError("No skill is named: --skill PATH takes a folder with SKILL.md or a .md file, --skill none measures without one.")
+        raise ConfigError(
+            "No skill is named: --skill PATH takes a folder with SKILL.md or a .md file, --skill none"
+            " measures without one."
+        )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"--skill names {', '.join(twice)} more than once.")
     if against is not None and set(names) == {against}:
-        raise ConfigError(f"--against {against} is the only skill that --skill names; a comparison needs two.")
+        raise ConfigError(
+            f"--against {against} is the only skill that --skill names; a comparison needs two."
+        )
     wanted = dict.fromkeys([*names, *([] if against is None else [against])])
     return {name: _load(name) for name in wanted}
 
@@ -133,19 +184,29 @@ def _load(name: str) -> Skill:
         return load_skill(name)
     best = Path(name) / "best_skill.md"
     if not best.is_file():
-        raise ConfigError(f"{name} is a run without a best skill: there is no {best.name} in it. Train first, or name a skill.")
-    # As for an export: a seed folder that was renamed between two sessions leaves two, and the later one belongs to the text.
+        raise ConfigError(
+            f"{name} is a run without a best skill: there is no {best.name} in it. Train first, or name a"
+            " skill."
+        )
+    # As for an export: a seed folder that was renamed between two sessions leaves two, and the later one
+    # belongs to the text.
     whole = [path for path in (Path(name) / "best_skill").glob("*") if path.is_dir()]
-    return replace(load_skill(best), folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None))
+    return replace(
+        load_skill(best), folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None)
+    )
 
 
 def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
-    """The training runs that this may look into: those that are named, and those in whose folder a skill lies."""
+    """The training runs that this may look into: those that are named, and those in whose folder a skill
+    lies.
+    """
     from skillopt.watch.folder import is_run, open_run
 
     for run in named:
         if open_run(run).started is None:
-            raise UsageError(f"--run {run} is no training run that has begun; it has no test split to look at.")
+            raise UsageError(
+                f"--run {run} is no training run that has begun; it has no test split to look at."
+            )
     found = {run.resolve(): run for run in named}
     for path in (Path(name) for name in skills if name != "none"):
         home = next((folder for folder in (path, *path.absolute().parents) if is_run(folder)), None)
@@ -154,14 +215,22 @@ def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def resolve(config: str | None, flags: Mapping[str, str], options: Sequence[str], targets: Sequence[str]) -> list[Resolved]:
-    """The configuration once for every target; without --target it names the only one. What a reader should know goes to stderr."""
+def resolve(
+    config: str | None, flags: Mapping[str, str], options: Sequence[str], targets: Sequence[str]
+) -> list[Resolved]:
+    """The configuration once for every target; without --target it names the only one. What a reader should
+    know goes to stderr.
+    """
     from skillopt.config import load
 
     if targets and "target_model" in flags:
-        raise ConfigError("--target and --target_model both name a target; keep --target, which may be given several times.")
+        raise ConfigError(
+            "--target and --target_model both name a target; keep --target, which may be given several times."
+        )
     wanted = [{**flags, "target_model": target} for target in targets] or [dict(flags)]
-    found = [load(config, flags=one, options=list(options), environ=os.environ, cwd=Path.cwd()) for one in wanted]
+    found = [
+        load(config, flags=one, options=list(options), environ=os.environ, cwd=Path.cwd()) for one in wanted
+    ]
     for warning in dict.fromkeys(warning for one in found for warning in one.warnings):
         typer.echo(f"warning: {warning}", err=True)
     if len(found) > 1:
@@ -180,14 +249,16 @@ def _check_shared(found: Sequence[Resolved]) -> None:
         for key, source in sources.items():
             if source is not None and source.layer in CHOSEN and source != in_name:
                 raise ConfigError(
-                    f"model.target.{key} ({source}) belongs to one target, and --target names {len(found)}. Write endpoints into the "
-                    "targets (compatible:NAME@URL) and keep keys in the environment, or measure this target by itself with the same "
-                    "--out_root: a folder adds up."
+                    f"model.target.{key} ({source}) belongs to one target, and --target names {len(found)}."
+                    " Write endpoints into the targets (compatible:NAME@URL) and keep keys in the"
+                    " environment, or measure this target by itself with the same --out_root: a folder"
+                    " adds up."
                 )
 
 
 def target_only(resolved: Resolved) -> Resolved:
-    """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none needs a key or a price.
+    """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none
+    needs a key or a price.
 
     Where no judge is named the optimizer judges, and goes on to do so.
     """
@@ -207,12 +278,16 @@ def _with_targets(job: Job, names: Sequence[str]) -> Job:
 
 
 def folder_of(job: Job, resolved: Resolved) -> Path:
-    """Where results go: as told on the command line, else one folder for these tasks, whatever they are measured with."""
+    """Where results go: as told on the command line, else one folder for these tasks, whatever they are
+    measured with.
+    """
     out = job.config.env.out_root
     if out is not None and resolved.provenance["env.out_root"].layer in ("flag", "cfg-options"):
         return out  # a config file's out_root is the training run's folder
     identity = job.identity()
-    digest = hashlib.sha256(json_format.dumps([identity["env"], identity["tasks"]], sort_keys=True).encode()).hexdigest()[:10]
+    digest = hashlib.sha256(
+        json_format.dumps([identity["env"], identity["tasks"]], sort_keys=True).encode()
+    ).hexdigest()[:10]
     return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"
 
 
@@ -238,7 +313,9 @@ async def session(evaluation: Coroutine[Any, Any, Matrix], folder: Path, view: V
 def _remarks(found: Matrix, is_look: bool, *, named: bool) -> list[str]:
     """What a reader must know of a look at test: that it is one, and where it is counted."""
     said = [LOOK] if is_look else []
-    said += [one.why or f"Counted in {one.run}: this is look {one.look} at its test split." for one in found.noted]
+    said += [
+        one.why or f"Counted in {one.run}: this is look {one.look} at its test split." for one in found.noted
+    ]
     return [*said, UNCOUNTED] if is_look and not named else said
 
 

@@ -25,12 +25,17 @@ def explain(
     step: Annotated[
         str,
         typer.Argument(
-            help="A step's number, or 'epoch-N' for the slow update of epoch N; 'N/bundle', 'N/half-1' where a bundle was halved."
+            help=(
+                "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/bundle', 'N/half-1' where a"
+                " bundle was halved."
+            )
         ),
     ],
     json: Json = False,
 ) -> None:
-    """Recompute the gate's verdict on a step from the stored rows and show the evidence. Ends with 1 if it differs from the record."""
+    """Recompute the gate's verdict on a step from the stored rows and show the evidence. Ends with 1 if it
+    differs from the record.
+    """
     from skillopt.cli import _report
     from skillopt.cli._evidence import gather
     from skillopt.watch.folder import open_run
@@ -62,26 +67,43 @@ def _show(evidence: Evidence) -> None:
         n = evidence.total
         console.print(
             Text(
-                f"I, the incumbent's sum: {float(evidence.bar):g} of {n} ({float(evidence.bar / n):.4f}).  "
-                f"U, the candidate's sum with rows not read counted in full: {float(evidence.upper):g} ({float(evidence.upper / n):.4f}).  "
-                f"Metric: {judged.metric}. Policy: {evidence.policy}."
+                f"I, the incumbent's sum: {float(evidence.bar):g} of {n} ({float(evidence.bar / n):.4f}).  U,"
+                f" the candidate's sum with rows not read counted in full: {float(evidence.upper):g}"
+                f" ({float(evidence.upper / n):.4f}).  Metric: {judged.metric}. Policy: {evidence.policy}."
             ),
             soft_wrap=True,
         )
-        prefix = "an accept needs every row" if evidence.recomputed == "accept" else "the shortest prefix that fixes the verdict"
+        prefix = (
+            "an accept needs every row"
+            if evidence.recomputed == "accept"
+            else "the shortest prefix that fixes the verdict"
+        )
         console.print(Text(f"Decided on {evidence.read} of {n} rows, {prefix}:"), soft_wrap=True)
         table = Table(show_edge=False, pad_edge=False)
         for name in ("row", "task", "draw", "incumbent", "candidate", "U after it"):
             table.add_column(name, justify="left" if name == "task" else "right", overflow="fold")
         for number, row in enumerate(evidence.rows, start=1):
             mine = f"invalid ({row.invalid})" if row.candidate is None else f"{float(row.candidate):g}"
-            table.add_row(str(number), Text(row.task), str(row.draw), f"{float(row.incumbent):g}", mine, f"{float(row.upper):g}")
+            table.add_row(
+                str(number),
+                Text(row.task),
+                str(row.draw),
+                f"{float(row.incumbent):g}",
+                mine,
+                f"{float(row.upper):g}",
+            )
         console.print(table)
     if evidence.edits:
         console.print(Text("Edits and how they ended:"))
         for edit in evidence.edits:
             why = f" ({edit['reason']})" if edit.get("reason") else ""
             style = "green" if edit["state"] == "applied" else "dim"
-            console.print(Text(f"  {edit['state']:<11}{words.edit(edit['edit'])}{why}", style=style), soft_wrap=True)
-    same = "The recomputed verdict equals the recorded one." if evidence.agrees else "The recomputed verdict DIFFERS from the recorded one."
+            console.print(
+                Text(f"  {edit['state']:<11}{words.edit(edit['edit'])}{why}", style=style), soft_wrap=True
+            )
+    same = (
+        "The recomputed verdict equals the recorded one."
+        if evidence.agrees
+        else "The recomputed verdict DIFFERS from the recorded one."
+    )
     console.print(Text(same, style="green" if evidence.agrees else "bold red"))

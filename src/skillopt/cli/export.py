@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from skillopt.export import Exported
 
 PANEL, PLACE = "Look at runs", 4
-_TO = "claude-code (.claude/skills), codex or agents (.agents/skills), cursor (.cursor/skills), or zip (NAME.zip)"
+_TO = (
+    "claude-code (.claude/skills), codex or agents (.agents/skills), cursor (.cursor/skills), or zip"
+    " (NAME.zip)"
+)
 
 
 def add(app: typer.Typer, *, full: bool) -> None:
@@ -24,28 +27,53 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    to: Annotated[str, typer.Option("--to", metavar="AGENT", help=f"Who is to use it: {_TO}.", show_default=False)],
+    to: Annotated[
+        str, typer.Option("--to", metavar="AGENT", help=f"Who is to use it: {_TO}.", show_default=False)
+    ],
     name: Annotated[
-        str | None, typer.Option("--name", help="The name of a skill that has none: lowercase, digits, hyphens.", show_default=False)
+        str | None,
+        typer.Option(
+            "--name",
+            help="The name of a skill that has none: lowercase, digits, hyphens.",
+            show_default=False,
+        ),
     ] = None,
     description: Annotated[
         str | None,
-        typer.Option("--description", help="What it does and when to use it; for a skill without frontmatter.", show_default=False),
+        typer.Option(
+            "--description",
+            help="What it does and when to use it; for a skill without frontmatter.",
+            show_default=False,
+        ),
     ] = None,
     into: Annotated[
-        Path | None, typer.Option("--into", metavar="FOLDER", help="The project; the current folder when left out.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--into",
+            metavar="FOLDER",
+            help="The project; the current folder when left out.",
+            show_default=False,
+        ),
     ] = None,
     user: Annotated[bool, typer.Option("--user", help="For all projects: below your home folder.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that differ; the old ones stay beside them as .bak.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace files that differ; the old ones stay beside them as .bak."),
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Install the best skill of a run for an agent. Nothing that is there and differs is overwritten without --force."""
+    """Install the best skill of a run for an agent. Nothing that is there and differs is overwritten without
+    --force.
+    """
     from skillopt.cli import _report
     from skillopt.export import ZIP, read_best
     from skillopt.export import export as place
 
     if user and (into is not None or to == ZIP):
-        raise UsageError("--user names the home folder of an agent's skills; it goes neither with --into nor with --to zip.")
+        raise UsageError(
+            "--user names the home folder of an agent's skills; it goes neither with --into nor with --to"
+            " zip."
+        )
     folder = Path.home() if user else into if into is not None else Path.cwd()
     done = place(read_best(run), to, folder, name=name, description=description, force=force)
     if json:
@@ -59,7 +87,12 @@ def _as_json(done: Exported) -> dict[str, object]:
         "name": done.name,
         "path": str(done.path),
         "files": [
-            {"path": str(one.path), "state": one.state, "backup": None if one.backup is None else str(one.backup)} for one in done.placed
+            {
+                "path": str(one.path),
+                "state": one.state,
+                "backup": None if one.backup is None else str(one.backup),
+            }
+            for one in done.placed
         ],
         "left_alone": [str(path) for path in done.others],
         "remarks": list(done.remarks),

@@ -22,20 +22,30 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The skill's name: lowercase, digits, hyphens; a path makes it there.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The skill's name: lowercase, digits, hyphens; a path makes it there."
+        ),
+    ],
 ) -> None:
-    """Start a skill of your own: a folder with the skill, example tasks and a config. Nothing that is there is overwritten."""
+    """Start a skill of your own: a folder with the skill, example tasks and a config. Nothing that is there
+    is overwritten.
+    """
     folder = Path(name)
     for path in start(folder):
         typer.echo(f"created  {path}")
     typer.echo(
-        f"\nTry it, simulated and without a key:\n  skillopt train {folder} --target world\n\n"
-        f"Then put your own tasks into {folder / 'tasks.jsonl'} and your own words into the skill; {folder / 'train.yaml'} says how."
+        f"\nTry it, simulated and without a key:\n  skillopt train {folder} --target world\n\nThen put your"
+        f" own tasks into {folder / 'tasks.jsonl'} and your own words into the skill; {folder / 'train.yaml'}"
+        " says how."
     )
 
 
 def start(folder: Path) -> list[Path]:
-    """Write the files of a new skill, named after its folder; raises, and writes nothing, where something is in the way."""
+    """Write the files of a new skill, named after its folder; raises, and writes nothing, where something is
+    in the way.
+    """
     from skillopt.files import write_text
     from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
     from skillopt.skill.folder import SKILL_FILE
@@ -45,11 +55,18 @@ def start(folder: Path) -> list[Path]:
         raise UsageError(f"{folder} already holds something; nothing was written. Choose another name.")
     name = folder.absolute().name
     skill = _text("init_skill.md").format(name=name, body=SEED_SKILL.strip())
-    if broken := [violation.message for violation in violations(skill, name) if violation.severity == "error"]:
+    if broken := [
+        violation.message for violation in violations(skill, name) if violation.severity == "error"
+    ]:
         raise SkillError(f"{name!r} cannot be the name of a skill. {' '.join(broken)}")
     cases = [f"W00{number:04d}" for number in range(EXAMPLES)]
     rows = [
-        {"id": case, "prompt": f"Case {case}, about {family_of(case)}. What is its code?", "answer": code_of(case), "kind": family_of(case)}
+        {
+            "id": case,
+            "prompt": f"Case {case}, about {family_of(case)}. What is its code?",
+            "answer": code_of(case),
+            "kind": family_of(case),
+        }
         for case in cases
     ]
     made = {

@@ -25,7 +25,10 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 
 def list_plugins(
-    kind: Annotated[str | None, typer.Argument(metavar="[" + "|".join(KINDS) + "]", help="One kind only.", show_default=False)] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(metavar="[" + "|".join(KINDS) + "]", help="One kind only.", show_default=False),
+    ] = None,
     json: Json = False,
 ) -> None:
     """List benchmarks, model providers, harnesses, trackers and packaged configs."""
@@ -52,7 +55,12 @@ def _listed(kind: str) -> dict[str, str]:
 
     if kind == "configs":
         return _configs()
-    registry: Registry = {"benchmarks": benchmarks, "models": providers, "harnesses": harnesses, "trackers": trackers}[kind]
+    registry: Registry = {
+        "benchmarks": benchmarks,
+        "models": providers,
+        "harnesses": harnesses,
+        "trackers": trackers,
+    }[kind]
     return {name: _sentence(registry, name) for name in registry.names()}
 
 

@@ -25,7 +25,10 @@ def mcp(
         typer.Option(
             "--project",
             metavar="DIR",
-            help="Where to work for a client that names neither a project nor a root; unset: the working directory.",
+            help=(
+                "Where to work for a client that names neither a project nor a root; unset: the working"
+                " directory."
+            ),
             show_default=False,
         ),
     ] = None,
@@ -34,26 +37,37 @@ def mcp(
         typer.Option(
             "--allow",
             metavar="WORD,...",
-            help="What a model may do that is otherwise left to you: adopt (also discard), undo, schedule (also unschedule); and name "
-            "files outside the project (outside), foreign endpoints (hosts), what is started (programs).",
+            help=(
+                "What a model may do that is otherwise left to you: adopt (also discard), undo, schedule"
+                " (also unschedule); and name "
+                "files outside the project (outside), foreign endpoints (hosts), what is started (programs)."
+            ),
             show_default=False,
         ),
     ] = "",
-    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP on 127.0.0.1 in place of stdin and stdout.")] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="With --http; 0 takes a free one.")] = 8765,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP on 127.0.0.1 in place of stdin and stdout.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="With --http; 0 takes a free one.")
+    ] = 8765,
     token_file: Annotated[
         Path | None,
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="With --http: the token clients must send, in a file only you can read; unset: a new one, told once on stderr.",
+            help=(
+                "With --http: the token clients must send, in a file only you can read; unset: a new one,"
+                " told once on stderr."
+            ),
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Serve SkillOpt to an agent over MCP: its commands as tools, its runs and skills as resources.
 
-    An agent starts it by itself, over stdin and stdout, as its own MCP settings say. No tool changes a live skill unless --allow says so.
+    An agent starts it by itself, over stdin and stdout, as its own MCP settings say. No tool changes a live
+    skill unless --allow says so.
     """
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt[mcp]'")
@@ -71,7 +85,10 @@ def mcp(
         if token_file is not None:
             raise UsageError("--token-file is for --http; over stdin and stdout there is no token.")
         if sys.stdin.isatty():
-            typer.echo("Waiting for an MCP client on stdin; an agent starts this by itself. Ctrl-C ends it.", err=True)
+            typer.echo(
+                "Waiting for an MCP client on stdin; an agent starts this by itself. Ctrl-C ends it.",
+                err=True,
+            )
         serve_stdio(folder, words)
         return
     token = new_token() if token_file is None else read_token(token_file)

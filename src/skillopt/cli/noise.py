@@ -23,7 +23,15 @@ _KEYS = ("model.", "env.", "budget", "evaluation.", "train.seed")
 
 def add(app: typer.Typer, *, full: bool) -> None:
     """Add the command."""
-    _options.register(app, "noise", noise, panel=PANEL, full=full, epilog=EXIT_CODES, wanted=lambda key: key.startswith(_KEYS))
+    _options.register(
+        app,
+        "noise",
+        noise,
+        panel=PANEL,
+        full=full,
+        epilog=EXIT_CODES,
+        wanted=lambda key: key.startswith(_KEYS),
+    )
 
 
 def noise(
@@ -34,17 +42,26 @@ def noise(
     skill: Annotated[
         str | None,
         typer.Option(
-            "--skill", metavar="PATH", help="Skill to measure again and again; unset is the one to start from.", show_default=False
+            "--skill",
+            metavar="PATH",
+            help="Skill to measure again and again; unset is the one to start from.",
+            show_default=False,
         ),
     ] = None,
-    draws: Annotated[int, typer.Option("--draws", metavar="N", min=2, help="How often each task is tried.")] = 3,
-    gain: Annotated[float, typer.Option("--gain", metavar="SHARE", min=0.001, max=1.0, help="The gain you would like to see.")] = 0.05,
+    draws: Annotated[
+        int, typer.Option("--draws", metavar="N", min=2, help="How often each task is tried.")
+    ] = 3,
+    gain: Annotated[
+        float,
+        typer.Option("--gain", metavar="SHARE", min=0.001, max=1.0, help="The gain you would like to see."),
+    ] = 0.05,
     cfg_options: CfgOptions = None,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
 ) -> None:
-    """Measure one skill several times on val: how often would it beat itself, which gain can this gate see, how many draws would it take?
+    """Measure one skill several times on val: how often would it beat itself, which gain can this gate see,
+    how many draws would it take?
 
     Nothing is trained. Draws are kept in the folder of `eval`, and not paid again.
     """
@@ -66,9 +83,17 @@ def noise(
         (measured,) = _run.watched(measuring.session(work, folder, view), view).whole()
         scores, left_out = _scores(measured.rows, draws, job)
         if not scores:
-            raise UsageError(f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}.")
+            raise UsageError(
+                f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}."
+            )
         found = noise_of(scores)
-        told = {**asdict(found), "gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out, "simulated": job.simulated}
+        told = {
+            **asdict(found),
+            "gain": gain,
+            "repeats": found.repeats_for(gain),
+            "left_out": left_out,
+            "simulated": job.simulated,
+        }
         if json:
             _report.print_json(job.scrubber.scrub_json({"skill": name, "folder": str(folder), **told}))
         else:
@@ -91,11 +116,23 @@ def _scores(rows: Sequence[RowFact], draws: int, job: Job) -> tuple[dict[str, li
 
 def _show(found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool) -> None:
     lines: list[Any] = [
-        f"{'Simulated: ' if simulated else ''}{found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}",
-        f"  {len(found.moved)} of {found.n} tasks did not score alike every time; one pass varies by {found.sd:.4f} (standard deviation)",
+        (
+            f"{'Simulated: ' if simulated else ''}{found.n} val tasks, {found.draws} draws each, mean"
+            f" {found.mean:.4f}"
+        ),
+        (
+            f"  {len(found.moved)} of {found.n} tasks did not score alike every time; one pass varies by"
+            f" {found.sd:.4f} (standard deviation)"
+        ),
         f"  an unchanged skill would beat itself in {found.lucky:.0%} of the gates with one draw",
-        f"  a true gain of {found.seen:.4f} shows as a gain 4 times in 5, one of {found.sure:.4f} stands out from luck (1 in 20)",
-        f"  to be sure of a gain of {gain:g}: evaluation.repeats={found.repeats_for(gain)}, or as many times more val tasks",
+        (
+            f"  a true gain of {found.seen:.4f} shows as a gain 4 times in 5, one of {found.sure:.4f} stands"
+            " out from luck (1 in 20)"
+        ),
+        (
+            f"  to be sure of a gain of {gain:g}: evaluation.repeats={found.repeats_for(gain)}, or as many"
+            " times more val tasks"
+        ),
     ]
     if left_out:
         lines.append(f"  left out, as a draw could not be measured: {', '.join(left_out)}")

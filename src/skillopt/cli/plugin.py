@@ -16,17 +16,28 @@ if TYPE_CHECKING:
 
 PANEL, PLACE = "Look things up", 7
 
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="AGENT", help="An agent of 'skillopt plugin list'.", show_default=False)]
-Project: TypeAlias = Annotated[
-    Path | None, typer.Option("--project", metavar="FOLDER", help="For one project: below this folder.", show_default=False)
+Name: TypeAlias = Annotated[
+    str, typer.Argument(metavar="AGENT", help="An agent of 'skillopt plugin list'.", show_default=False)
 ]
-User: TypeAlias = Annotated[bool, typer.Option("--user", help="For all your projects: below your home folder.")]
-DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Say what would be done to which file, and do nothing.")]
+Project: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--project", metavar="FOLDER", help="For one project: below this folder.", show_default=False
+    ),
+]
+User: TypeAlias = Annotated[
+    bool, typer.Option("--user", help="For all your projects: below your home folder.")
+]
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be done to which file, and do nothing.")
+]
 
 
 def add(app: typer.Typer, *, full: bool) -> None:
     """Add the group."""
-    group = typer.Typer(help="Install SkillOpt into the agents you use, and take it out again.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Install SkillOpt into the agents you use, and take it out again.", no_args_is_help=True
+    )
     group.callback()(_group)
     group.command("list")(list_agents)
     group.command("install")(install)
@@ -51,12 +62,17 @@ def install(
     project: Project = None,
     user: User = False,
     portable: Annotated[
-        bool, typer.Option("--portable", help="Call 'skillopt' from PATH, not by its path on this machine: for files you share.")
+        bool,
+        typer.Option(
+            "--portable",
+            help="Call 'skillopt' from PATH, not by its path on this machine: for files you share.",
+        ),
     ] = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Install SkillOpt into an agent. Nothing of yours is overwritten, and 'uninstall' puts every file back as it was.
+    """Install SkillOpt into an agent. Nothing of yours is overwritten, and 'uninstall' puts every file back
+    as it was.
 
     Installing again brings it up to date, and changes nothing where it is.
     """
@@ -65,15 +81,21 @@ def install(
     installer, place = _installer(), _place(agent, project, user)
     kit = _plugin.kit(portable=portable)
     done = (installer.plan if dry_run else installer.install)(agent, place, kit)
-    told = _plugin.told(agent, place, done, dry_run=dry_run, remarks=_plugin.remarks(agent, place, kit, portable=portable))
+    told = _plugin.told(
+        agent, place, done, dry_run=dry_run, remarks=_plugin.remarks(agent, place, kit, portable=portable)
+    )
     if json:
         _report.print_json(told)
     else:
         _plugin.show(told)
 
 
-def uninstall(agent: Name, project: Project = None, user: User = False, dry_run: DryRun = False, json: Json = False) -> None:
-    """Take SkillOpt out of an agent: every file as it was, or, where you changed it since, without our part."""
+def uninstall(
+    agent: Name, project: Project = None, user: User = False, dry_run: DryRun = False, json: Json = False
+) -> None:
+    """Take SkillOpt out of an agent: every file as it was, or, where you changed it since,
+    without our part.
+    """
     from skillopt.cli import _report
 
     installer, place = _installer(), _place(agent, project, user)
@@ -86,7 +108,9 @@ def uninstall(agent: Name, project: Project = None, user: User = False, dry_run:
 
 
 def session_end(agent: Annotated[str, typer.Argument(metavar="AGENT")]) -> None:
-    """Note that a session ended; agents' hooks call it. It always ends with 0: a note is not worth an agent's error."""
+    """Note that a session ended; agents' hooks call it. It always ends with 0: a note is not worth an agent's
+    error.
+    """
     from skillopt.plugins import note
 
     note(_plugin.state_folder(), agent, _plugin.hook_input(), _plugin.utc_now())

@@ -28,11 +28,18 @@ def report(
     run: Annotated[Path, typer.Argument(help="A run folder; the run may be finished, stopped or at work.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE.html", help="Where the page goes; by default RUN/report.html.", show_default=False),
+        typer.Option(
+            "--out",
+            metavar="FILE.html",
+            help="Where the page goes; by default RUN/report.html.",
+            show_default=False,
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write a run as one HTML page that works offline, and a Markdown summary beside it. A run at work is not disturbed."""
+    """Write a run as one HTML page that works offline, and a Markdown summary beside it. A run at work is not
+    disturbed.
+    """
     from skillopt.cli import _report
     from skillopt.report import page, summary
     from skillopt.watch.folder import open_run
@@ -83,21 +90,28 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read as JSON: {error}. Run the same training command again to write it.") from error
+        raise UsageError(
+            f"{path} cannot be read as JSON: {error}. Run the same training command again to write it."
+        ) from error
     if not isinstance(data, dict):
         raise UsageError(f"{path} holds no JSON object. Run the same training command again to write it.")
     return data
 
 
 def _check(target: Path) -> None:
-    """Nothing but an earlier report is written over: a page's Markdown could otherwise land on a README or on the best skill."""
+    """Nothing but an earlier report is written over: a page's Markdown could otherwise land on a README or on
+    the best skill.
+    """
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target} is no name for a page: --out takes a file that ends in .html.")
     for path in (target, target.with_suffix(".md")):
         if path.is_dir():
             raise UsageError(f"{path} is a folder; name another file with --out.")
         if path.exists() and _OURS not in path.read_bytes()[:2000].decode("utf-8", "replace"):
-            raise UsageError(f"{path} is there already and is no report of ours; nothing was changed. Name another file with --out.")
+            raise UsageError(
+                f"{path} is there already and is no report of ours; nothing was changed. Name another file"
+                " with --out."
+            )
 
 
 def _write(path: Path, text: str) -> None:
@@ -106,4 +120,6 @@ def _write(path: Path, text: str) -> None:
     try:
         write_text(path, text, durable=False)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror or error}. Name another file with --out.") from error
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}. Name another file with --out."
+        ) from error

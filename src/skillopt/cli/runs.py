@@ -1,4 +1,6 @@
-"""`skillopt runs`: what was trained here, how it stands, and how several runs compare; `runs watch` follows one."""
+"""`skillopt runs`: what was trained here, how it stands, and how several runs compare; `runs watch` follows
+one.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +29,26 @@ def runs(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FOLDER...", help="Runs, or folders with runs below them; 'outputs' when left out. Two or more are compared."
+            metavar="FOLDER...",
+            help="Runs, or folders with runs below them; 'outputs' when left out. Two or more are compared.",
         ),
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Compare all runs that are found, side by side.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare all runs that are found, side by side.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """List runs, or compare them side by side: scores, spending, and the settings in which they differ. Reads only.
+    """List runs, or compare them side by side: scores, spending, and the settings in which they differ. Reads
+    only.
 
     'skillopt runs watch [RUN]' follows one that is at work; its help says more.
     """
     from skillopt.cli import _report, _side_by_side
 
     places = folders or [Path("outputs")]
-    found = [run for run in _below(places) if run.started is not None]  # a folder of `eval` is no training run
+    found = [
+        run for run in _below(places) if run.started is not None
+    ]  # a folder of `eval` is no training run
     if compare or len(places) > 1:
         told = _side_by_side.compare(found)
         if json:
@@ -115,8 +123,17 @@ def _show(row: Mapping[str, Any]) -> None:
     if row["simulated"]:
         head.append("  simulated", style="yellow")
     console.print(head, soft_wrap=True)
-    console.print(Text(f"  {row['benchmark']} · target {row['target']} · optimizer {row['optimizer']}"), soft_wrap=True)
+    console.print(
+        Text(f"  {row['benchmark']} · target {row['target']} · optimizer {row['optimizer']}"), soft_wrap=True
+    )
     val = f"val {words.score(row['baseline'])} -> {words.score(row['best'])}"
-    test = f"test {words.score(row['test'].get('seed'))} -> {words.score(row['test'].get('best'))}" if row["test"] else "test not measured"
+    test = (
+        f"test {words.score(row['test'].get('seed'))} -> {words.score(row['test'].get('best'))}"
+        if row["test"]
+        else "test not measured"
+    )
     looks = f" ({row['looks']} looks)" if row["looks"] > 1 else ""
-    console.print(Text(f"  {val} · {test}{looks} · {words.spent(row['calls'], row['tokens'], row['usd'])}"), soft_wrap=True)
+    console.print(
+        Text(f"  {val} · {test}{looks} · {words.spent(row['calls'], row['tokens'], row['usd'])}"),
+        soft_wrap=True,
+    )

@@ -25,21 +25,36 @@ PANEL, PLACE = "Train and measure", 6
 
 Id: TypeAlias = Annotated[
     str | None,
-    typer.Argument(metavar="[PROPOSAL]", help="Id of a proposal; unset: the newest of this project that is open.", show_default=False),
+    typer.Argument(
+        metavar="[PROPOSAL]",
+        help="Id of a proposal; unset: the newest of this project that is open.",
+        show_default=False,
+    ),
 ]
-Skills: TypeAlias = Annotated[list[str] | None, typer.Option("--skill", help="Only this skill; may be repeated.", show_default=False)]
+Skills: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--skill", help="Only this skill; may be repeated.", show_default=False)
+]
 TasksPath: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--tasks-file", help="Use the tasks of this file instead of sessions; `harvest --output` writes one.", show_default=False),
+    typer.Option(
+        "--tasks-file",
+        help="Use the tasks of this file instead of sessions; `harvest --output` writes one.",
+        show_default=False,
+    ),
 ]
 Edits: TypeAlias = Annotated[
-    list[int] | None, typer.Option("--edit", help="Only the edit of this number; may be repeated.", show_default=False)
+    list[int] | None,
+    typer.Option("--edit", help="Only the edit of this number; may be repeated.", show_default=False),
 ]
 
 
 def add(app: typer.Typer, *, full: bool) -> None:
     """Add the group; its many options are only made when it is wanted."""
-    group = typer.Typer(help="Learn from your own sessions at night, and decide in the morning.", no_args_is_help=True, epilog=EXIT_CODES)
+    group = typer.Typer(
+        help="Learn from your own sessions at night, and decide in the morning.",
+        no_args_is_help=True,
+        epilog=EXIT_CODES,
+    )
     group.callback()(_group)
     if full:
         for name, command in COMMANDS.items():
@@ -49,13 +64,21 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 def harvest(
     flags: Mapping[str, Any],
-    since: Annotated[str | None, typer.Option("--since", help="From when on: 2026-11-14, 12h, 7d; UTC.", show_default=False)] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="From when on: 2026-11-14, 12h, 7d; UTC.", show_default=False),
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", help="Write the tasks found to this file, for you to read.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--output", help="Write the tasks found to this file, for you to read.", show_default=False
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Read the sessions of your agents and say what was read, kept and dropped. Nothing is sent, and nothing written without --output."""
+    """Read the sessions of your agents and say what was read, kept and dropped. Nothing is sent, and nothing
+    written without --output.
+    """
     from skillopt.cli import _report, _sleep_show
     from skillopt.nights import gather, read_sessions, since_of
 
@@ -82,7 +105,9 @@ def dry_run(flags: Mapping[str, Any], tasks_file: TasksPath = None, json: Json =
     from skillopt.nights import preview, roles_of
 
     around = _sleep.surroundings(flags, tasks_file)
-    seen = asyncio.run(preview(around, roles_of(around.settings), environ=_sleep.environ(), now=_sleep.utc_now()))
+    seen = asyncio.run(
+        preview(around, roles_of(around.settings), environ=_sleep.environ(), now=_sleep.utc_now())
+    )
     told = _sleep_show.preview_json(seen)
     if json:
         _report.print_json(told)
@@ -93,16 +118,24 @@ def dry_run(flags: Mapping[str, Any], tasks_file: TasksPath = None, json: Json =
 def run(
     flags: Mapping[str, Any],
     tasks_file: TasksPath = None,
-    reviewed: Annotated[bool, typer.Option("--reviewed", help="You have read the file of tasks; it need not say so itself.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Leave a night that is open and begin anew.")] = False,
+    reviewed: Annotated[
+        bool, typer.Option("--reviewed", help="You have read the file of tasks; it need not say so itself.")
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Leave a night that is open and begin anew.")
+    ] = False,
     log: Annotated[
-        Path | None, typer.Option("--log", help="Add what is printed to this file, where a scheduler cannot.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--log", help="Add what is printed to this file, where a scheduler cannot.", show_default=False
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
 ) -> None:
-    """Run a night: harvest, mine, train behind the gate, stage a proposal. The same command goes on with a night that was stopped.
+    """Run a night: harvest, mine, train behind the gate, stage a proposal. The same command goes on with a
+    night that was stopped.
 
     No live file changes; `skillopt sleep adopt` does that.
     """
@@ -120,11 +153,15 @@ def run(
         raise ConfigError(REMEDY)
     if around.tasks is not None and not (reviewed or around.tasks.reviewed):
         raise UsageError(
-            f"{tasks_file} was not reviewed, and its tasks would be sent to {', '.join(roles.named())}. Read it, then set "
-            '"reviewed": true in it, or say --reviewed.'
+            f"{tasks_file} was not reviewed, and its tasks would be sent to {', '.join(roles.named())}. Read"
+            ' it, then set "reviewed": true in it, or say --reviewed.'
         )
     onlooker = _sleep.Onlooker(quiet=quiet, plain=plain)
-    ended = run_gently(run_night(around, roles, environ=_sleep.environ(), now=_sleep.utc_now, watcher=onlooker, restart=restart))
+    ended = run_gently(
+        run_night(
+            around, roles, environ=_sleep.environ(), now=_sleep.utc_now, watcher=onlooker, restart=restart
+        )
+    )
     told = _sleep_show.night_json(ended, around)
     if json:
         _report.print_json(told)
@@ -151,12 +188,26 @@ def diff(flags: Mapping[str, Any], proposal: Id = None, skill: Skills = None, ed
     _sleep_show.diff(_desk(_sleep.surroundings(flags)).diff(proposal, targets=skill or (), edits=edit or ()))
 
 
-def adopt(flags: Mapping[str, Any], proposal: Id = None, skill: Skills = None, edit: Edits = None, json: Json = False) -> None:
-    """Write the changes of a proposal to the live files: all that are open, those of a skill, or single edits."""
+def adopt(
+    flags: Mapping[str, Any],
+    proposal: Id = None,
+    skill: Skills = None,
+    edit: Edits = None,
+    json: Json = False,
+) -> None:
+    """Write the changes of a proposal to the live files: all that are open, those of a skill, or single
+    edits.
+    """
     _told(_desk(_sleep.surroundings(flags)).adopt(proposal, targets=skill or (), edits=edit or ()), json)
 
 
-def discard(flags: Mapping[str, Any], proposal: Id = None, skill: Skills = None, edit: Edits = None, json: Json = False) -> None:
+def discard(
+    flags: Mapping[str, Any],
+    proposal: Id = None,
+    skill: Skills = None,
+    edit: Edits = None,
+    json: Json = False,
+) -> None:
     """Decide against the changes of a proposal; no live file is touched, and the next night is told."""
     _told(_desk(_sleep.surroundings(flags)).discard(proposal, targets=skill or (), edits=edit or ()), json)
 
@@ -164,7 +215,9 @@ def discard(flags: Mapping[str, Any], proposal: Id = None, skill: Skills = None,
 def undo(
     flags: Mapping[str, Any],
     proposal: Id = None,
-    force: Annotated[bool, typer.Option("--force", help="Also put a file back that was edited since; its text is kept.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also put a file back that was edited since; its text is kept.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Take the last adoption back, byte for byte."""
@@ -176,17 +229,26 @@ def schedule(
     hour: Annotated[int, typer.Option("--hour", help="Hour of the day, 0 to 23.")] = 3,
     minute: Annotated[int, typer.Option("--minute", help="Minute of the hour.")] = 17,
     scheduler: Annotated[
-        str | None, typer.Option("--scheduler", help="systemd, cron, launchd or task_scheduler; unset: the best here.", show_default=False)
+        str | None,
+        typer.Option(
+            "--scheduler",
+            help="systemd, cron, launchd or task_scheduler; unset: the best here.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
-    """Run a night of this project every night, with exactly the options given here. Nothing is adopted by it."""
+    """Run a night of this project every night, with exactly the options given here. Nothing is
+    adopted by it.
+    """
     from skillopt.nights import roles_of
     from skillopt.sleep.timer import Schedule, schedule_id
 
     around = _sleep.surroundings(flags)
     if roles_of(around.settings) is None:
         typer.echo(
-            "warning: no model is configured, so the nights will say what they found and stop; see `skillopt sleep dry-run`", err=True
+            "warning: no model is configured, so the nights will say what they found and stop; see `skillopt"
+            " sleep dry-run`",
+            err=True,
         )
     arguments = _sleep.as_arguments({**flags, "invoked_project": str(around.project)})
     timer = _timers(around, scheduler)[0]
@@ -219,7 +281,11 @@ def unschedule(
     from skillopt.sleep.timer import unschedule as take_out
 
     around = _sleep.surroundings(flags)
-    gone = [entry for timer in _timers(around, None) for entry in take_out(timer, None if every else schedule_id(around.project))]
+    gone = [
+        entry
+        for timer in _timers(around, None)
+        for entry in take_out(timer, None if every else schedule_id(around.project))
+    ]
     for entry in gone:
         typer.echo(f"No longer scheduled: {entry.folder} at {entry.time}.")
     if not gone:
@@ -228,11 +294,14 @@ def unschedule(
 
 def clean(
     flags: Mapping[str, Any],
-    older_than: Annotated[str, typer.Option("--older-than", help="How long ago it was decided or ended: 90d, 12h, or a date.")] = "90d",
+    older_than: Annotated[
+        str, typer.Option("--older-than", help="How long ago it was decided or ended: 90d, 12h, or a date.")
+    ] = "90d",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be taken away.")] = False,
     json: Json = False,
 ) -> None:
-    """Take away what old nights left: decided proposals and the run folders of nights that ended, of all projects.
+    """Take away what old nights left: decided proposals and the run folders of nights that ended, of all
+    projects.
 
     Nothing that is open goes, and the last adoption of each file stays, so that it can be undone.
     """
@@ -266,7 +335,9 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 def _desk(around: Around) -> Desk:
     from skillopt.sleep.adopt import Desk
 
-    return Desk(store=around.home.store, roots=around.roots(), now=_sleep.utc_now, project=str(around.project))
+    return Desk(
+        store=around.home.store, roots=around.roots(), now=_sleep.utc_now, project=str(around.project)
+    )
 
 
 def _told(done: Done, json: bool) -> None:
@@ -284,10 +355,14 @@ def _timers(around: Around, wanted: str | None) -> list[Timer]:
     kinds = (wanted,) if wanted is not None else available(_sleep.ask_system, sys.platform)
     if not kinds:
         raise UsageError(
-            "No scheduler answers here: neither `systemctl --user` nor `crontab`. Start `skillopt sleep run` by your own means."
+            "No scheduler answers here: neither `systemctl --user` nor `crontab`. Start `skillopt sleep run`"
+            " by your own means."
         )
     uid = os.getuid() if hasattr(os, "getuid") else 0
-    return [timer_for(kind, _sleep.ask_system, home=around.homes.home, state=around.home.folder, uid=uid) for kind in kinds]
+    return [
+        timer_for(kind, _sleep.ask_system, home=around.homes.home, state=around.home.folder, uid=uid)
+        for kind in kinds
+    ]
 
 
 def _schedules(around: Around) -> tuple[list[Schedule], str]:

@@ -8,7 +8,16 @@ from pathlib import Path
 import typer
 
 from skillopt.cli import EXIT_CODES, _options
-from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet, ShortOptimizer, ShortTarget
+from skillopt.cli._options import (
+    CfgOptions,
+    ConfigArgument,
+    ConfigOption,
+    Json,
+    Plain,
+    Quiet,
+    ShortOptimizer,
+    ShortTarget,
+)
 
 PANEL, PLACE = "Train and measure", 1
 
@@ -31,7 +40,8 @@ def train(
 ) -> None:
     """Train a skill. Running the same command again goes on where it stopped.
 
-    Ctrl-C stops cleanly: nothing further is sent, what was sent is waited for and kept. A second Ctrl-C ends at once.
+    Ctrl-C stops cleanly: nothing further is sent, what was sent is waited for and kept. A second Ctrl-C ends
+    at once.
     """
     from skillopt.build import prepare
     from skillopt.cli import _report, _run

@@ -1,4 +1,6 @@
-"""Configuration: YAML with inheritance and the public key names, typed, documented, and with the source of every value."""
+"""Configuration: YAML with inheritance and the public key names, typed, documented, and with the source of
+every value.
+"""
 
 from __future__ import annotations
 

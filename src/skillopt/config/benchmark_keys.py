@@ -6,7 +6,9 @@ from skillopt.benchmarks import benchmarks
 from skillopt.errors import SkillOptError
 from skillopt.registry import Registry
 
-COMMON_KEYS = frozenset(f"env.{name}" for name in ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit"))
+COMMON_KEYS = frozenset(
+    f"env.{name}" for name in ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit")
+)
 """Keys of every benchmark whose tasks come from files; a base file may hold them without naming one."""
 
 

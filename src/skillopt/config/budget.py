@@ -16,12 +16,16 @@ _UNITS = {
     **dict.fromkeys(("h", "hour", "hours"), "hours"),
 }
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
-_PART = re.compile(r"^(?P<dollar>\$)?\s*(?P<number>\d+(?:\.\d+)?|\.\d+)(?P<scale>[kKmM]?)\s*(?P<unit>[A-Za-z]*)$")
+_PART = re.compile(
+    r"^(?P<dollar>\$)?\s*(?P<number>\d+(?:\.\d+)?|\.\d+)(?P<scale>[kKmM]?)\s*(?P<unit>[A-Za-z]*)$"
+)
 _HELP = "Write '$2', '200k tokens', '500 calls', '30 minutes', or several with commas"
 
 
 def parse_budget(text: str) -> BudgetConfig:
-    """Read '$2', '2 usd', '200k tokens', '500 calls', '30 minutes', '2 hours', or several with commas. What is not named is unlimited."""
+    """Read '$2', '2 usd', '200k tokens', '500 calls', '30 minutes', '2 hours', or several with commas. What
+    is not named is unlimited.
+    """
     found: dict[str, Decimal] = {}
     for part in text.split(","):
         unit, amount = _part(part.strip())
@@ -30,7 +34,12 @@ def parse_budget(text: str) -> BudgetConfig:
         found[unit] = amount
     counts = {unit: int(amount) for unit, amount in found.items() if unit in ("tokens", "calls")}
     shares = {unit: float(amount) for unit, amount in found.items() if unit in ("usd", "minutes")}
-    return BudgetConfig(usd=shares.get("usd"), tokens=counts.get("tokens"), calls=counts.get("calls"), minutes=shares.get("minutes"))
+    return BudgetConfig(
+        usd=shares.get("usd"),
+        tokens=counts.get("tokens"),
+        calls=counts.get("calls"),
+        minutes=shares.get("minutes"),
+    )
 
 
 def _part(part: str) -> tuple[str, Decimal]:
@@ -45,7 +54,10 @@ def _part(part: str) -> tuple[str, Decimal]:
     elif not word:
         raise ConfigError(f"budget: {part!r} has no unit. {_HELP}.")
     elif word not in _UNITS:
-        raise ConfigError(f"budget: {part!r} has an unknown unit. {suggest(word, ('usd', 'tokens', 'calls', 'minutes'))} {_HELP}.")
+        raise ConfigError(
+            f"budget: {part!r} has an unknown unit. {suggest(word, ('usd', 'tokens', 'calls', 'minutes'))}"
+            f" {_HELP}."
+        )
     else:
         unit = _UNITS[word]
     amount = Decimal(match["number"]) * _SCALES[match["scale"].lower()]

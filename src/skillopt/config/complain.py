@@ -1,4 +1,6 @@
-"""Decides what is said about a key or value that cannot be used: the key, where it stands, what was expected, and the near miss."""
+"""Decides what is said about a key or value that cannot be used: the key, where it stands, what was expected,
+and the near miss.
+"""
 
 from __future__ import annotations
 
@@ -36,15 +38,24 @@ _EXPECTED = {
 
 
 def check_keys(
-    entries: Iterable[Entry], settings: type[BaseModel] | None, benchmark: str | None, registry: Registry, problems: list[str]
+    entries: Iterable[Entry],
+    settings: type[BaseModel] | None,
+    benchmark: str | None,
+    registry: Registry,
+    problems: list[str],
 ) -> list[str]:
-    """Refuse keys nobody reads; returns the warnings about dead keys and about credentials on a command line."""
+    """Refuse keys nobody reads; returns the warnings about dead keys and about credentials on a
+    command line.
+    """
     warnings: list[str] = []
     for entry in entries:
         leaf = leaf_of(entry.key, settings)
         if leaf is not None:
             if leaf.secret and entry.source.layer in ("flag", "cfg-options") and entry.value:
-                warnings.append(f"{entry.written}: a key on the command line can be read by other users; put it in the environment")
+                warnings.append(
+                    f"{entry.written}: a key on the command line can be read by other users; put it in the"
+                    " environment"
+                )
         elif entry.key in DEAD:
             why, unasking = DEAD[entry.key]
             if unasking is not None and not _asks_for_nothing(entry.value, unasking):
@@ -54,7 +65,11 @@ def check_keys(
         elif entry.key in REFUSED:
             why, harmless = REFUSED[entry.key]
             if not _asks_for_nothing(entry.value, harmless):
-                elsewhere = f" (a key of {', '.join(owners)})" if (owners := _owners(entry, benchmark, registry)) else ""
+                elsewhere = (
+                    f" (a key of {', '.join(owners)})"
+                    if (owners := _owners(entry, benchmark, registry))
+                    else ""
+                )
                 problems.append(f"{entry}: {entry.value!r} is refused: {why}{elsewhere}")
         elif entry.key in SECTIONS:
             problems.append(f"{entry}: is a section; expected keys below it")
@@ -68,7 +83,9 @@ def check_keys(
 
 
 def check_provider_values(merged: Mapping[str, Entry]) -> dict[str, str]:
-    """A line for each key of a provider that was written with a value of the wrong type, whether or not a role is on that provider."""
+    """A line for each key of a provider that was written with a value of the wrong type, whether or not a
+    role is on that provider.
+    """
     found: dict[str, str] = {}
     for key, entry in merged.items():
         if key not in PROVIDER_KEYS or entry.source.layer not in CHOSEN or entry.value in (None, ""):
@@ -82,13 +99,19 @@ def check_provider_values(merged: Mapping[str, Entry]) -> dict[str, str]:
     return found
 
 
-def about(error: ValidationError, merged: Mapping[str, Entry], settings: type[BaseModel] | None = None) -> list[str]:
-    """One line for every value of the tree - or of a benchmark's settings - that has the wrong type or range."""
+def about(
+    error: ValidationError, merged: Mapping[str, Entry], settings: type[BaseModel] | None = None
+) -> list[str]:
+    """One line for every value of the tree - or of a benchmark's settings - that has the wrong
+    type or range.
+    """
     lines = []
     for detail in error.errors(include_url=False, include_input=False):
         # A union adds the names of its branches, a list its index: the key is the part in front that is one.
         parts = [*(["env"] if settings else []), *(str(part) for part in detail["loc"])]
-        ends = [end for end in range(len(parts), 0, -1) if leaf_of(".".join(parts[:end]), settings) is not None]
+        ends = [
+            end for end in range(len(parts), 0, -1) if leaf_of(".".join(parts[:end]), settings) is not None
+        ]
         key = ".".join(parts[: ends[0]] if ends else parts)
         lines.append(_line(key, merged.get(key), leaf_of(key, settings), detail))
     return list(dict.fromkeys(lines))
@@ -111,7 +134,9 @@ def _line(key: str, entry: Entry | None, leaf: Leaf | None, detail: Any) -> str:
     where = str(entry)
     shown = "the value" if (leaf is not None and leaf.secret) or looks_secret(key) else repr(entry.value)
     if leaf is not None and leaf.choices:
-        choices = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in leaf.choices]
+        choices = [
+            str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in leaf.choices
+        ]
         near = _did_you_mean(str(entry.value), [*choices, *known_words(key)])
         return f"{where}: {shown} is not one of {', '.join(choices)}. {near}".rstrip()
     if kind in _EXPECTED:
@@ -128,7 +153,9 @@ def _did_you_mean(name: str, known: list[str]) -> str:
     return f"Did you mean {close[0]!r}?" if close else ""
 
 
-def _unknown(entry: Entry, settings: type[BaseModel] | None, benchmark: str | None, registry: Registry) -> str:
+def _unknown(
+    entry: Entry, settings: type[BaseModel] | None, benchmark: str | None, registry: Registry
+) -> str:
     owners = _owners(entry, benchmark, registry)
     if owners:
         return f"is a key of {', '.join(owners)}, and env.name is {benchmark}"
@@ -158,7 +185,11 @@ def _near_miss(entry: Entry, settings: type[BaseModel] | None, benchmark: str | 
     if section == "env" and benchmark is None:
         return "No benchmark is named (env.name), so only the common env keys exist."
     siblings = [key.rpartition(".")[2] for key in known if key.rpartition(".")[0] == section]
-    return suggest(last, siblings) if siblings else suggest(section.partition(".")[0], [name for name in SECTIONS if "." not in name])
+    return (
+        suggest(last, siblings)
+        if siblings
+        else suggest(section.partition(".")[0], [name for name in SECTIONS if "." not in name])
+    )
 
 
 def _asks_for_nothing(value: Any, harmless: tuple[Any, ...]) -> bool:

@@ -1,4 +1,6 @@
-"""Decides provider, endpoint, key and knobs of a role: what is set for a provider reaches only the roles that are on it."""
+"""Decides provider, endpoint, key and knobs of a role: what is set for a provider reaches only the roles that
+are on it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from skillopt.config.backends import (
 from skillopt.config.files import resolve_path
 from skillopt.config.provider_keys import PROVIDER_KEYS, THINKING_MODE, filled_by, keys_of
 from skillopt.config.role_schema import DEFAULT_MODEL, RoleName
-from skillopt.config.roles import NEEDS_NAME, ModelString, check_own_settings, parse_model_string, program_of, without_password
+from skillopt.config.roles import (
+    NEEDS_NAME,
+    ModelString,
+    check_own_settings,
+    parse_model_string,
+    program_of,
+    without_password,
+)
 from skillopt.config.source import CHOSEN, DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.models._model import DEFAULT_MAX_TOKENS
@@ -36,21 +45,39 @@ _MODES = {"enabled": True, "disabled": False, "server_default": None}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """The settings of a role that follow from what was given, as entries of the tree, and what the user should know."""
+    """The settings of a role that follow from what was given, as entries of the tree, and what the user
+    should know.
+    """
 
     entries: Mapping[str, Entry]
     warnings: tuple[str, ...]
 
 
-def connect(role: RoleName, entries: Mapping[str, Entry], *, cwd: Path, providers: Sequence[str], harnesses: Sequence[str]) -> Connected:
-    """Decide what a role talks to. `entries` is everything that was given, by key; a name without provider goes to the role's backend."""
+def connect(
+    role: RoleName,
+    entries: Mapping[str, Entry],
+    *,
+    cwd: Path,
+    providers: Sequence[str],
+    harnesses: Sequence[str],
+) -> Connected:
+    """Decide what a role talks to. `entries` is everything that was given, by key; a name without provider
+    goes to the role's backend.
+    """
     return _Role(role, entries, cwd, providers, harnesses).connect()
 
 
 class _Role:
     """One role while it is being decided."""
 
-    def __init__(self, role: RoleName, entries: Mapping[str, Entry], cwd: Path, providers: Sequence[str], harnesses: Sequence[str]) -> None:
+    def __init__(
+        self,
+        role: RoleName,
+        entries: Mapping[str, Entry],
+        cwd: Path,
+        providers: Sequence[str],
+        harnesses: Sequence[str],
+    ) -> None:
         self.role: RoleName = role
         self.entries = entries
         self.cwd = cwd
@@ -60,7 +87,9 @@ class _Role:
         self.warnings: list[str] = []
 
     def connect(self) -> Connected:
-        name = self.own("name") or Entry(key=self.key("name"), value=DEFAULT_MODEL, source=DEFAULT, written=self.key("name"))
+        name = self.own("name") or Entry(
+            key=self.key("name"), value=DEFAULT_MODEL, source=DEFAULT, written=self.key("name")
+        )
         parts = parse_model_string(name.value, self.role, providers=self.providers, harnesses=self.harnesses)
         chosen = self.chosen_url(parts, name)
         if parts.provider is None:
@@ -71,7 +100,9 @@ class _Role:
         self.check_login(parts)
         check_own_settings(parts, self.role, self.own_names("options"), self.own_names("agent"))
         if provider == "local" and parts.name.endswith(".gguf"):
-            parts = replace(parts, name=str(resolve_path(parts.name, folder=name.folder, cwd=self.cwd, output=False)))
+            parts = replace(
+                parts, name=str(resolve_path(parts.name, folder=name.folder, cwd=self.cwd, output=False))
+            )
         self.take("name", replace(name, value=str(replace(parts, base_url=None))))
         key = self.own("api_key") or self.public(provider, "api_key")
         if key is None and parts.harness != CHAT:
@@ -101,16 +132,28 @@ class _Role:
     def own_names(self, section: str) -> list[str]:
         """What was written for this role below one section."""
         prefix = self.key(f"{section}.")
-        return [key.removeprefix(prefix) for key, entry in self.entries.items() if key.startswith(prefix) and _given(entry)]
+        return [
+            key.removeprefix(prefix)
+            for key, entry in self.entries.items()
+            if key.startswith(prefix) and _given(entry)
+        ]
 
     def public(self, owner: str, part: str) -> Entry | None:
-        """What was set for a provider or program: in this run's own settings, else in the environment, else in `.env`; the role's first."""
+        """What was set for a provider or program: in this run's own settings, else in the environment, else
+        in `.env`; the role's first.
+        """
         return self.best(keys_of(owner, self.role, part))
 
     def best(self, keys: Sequence[str]) -> Entry | None:
-        """The strongest entry; a key for one role beats the one for both, unless that one stands nearer to this run."""
+        """The strongest entry; a key for one role beats the one for both, unless that one stands nearer to
+        this run.
+        """
         given = [entry for key in keys if (entry := _given(self.entries.get(key)))]
-        return max(given, key=lambda entry: (_nearness(entry), PROVIDER_KEYS[entry.key].role is not None), default=None)
+        return max(
+            given,
+            key=lambda entry: (_nearness(entry), PROVIDER_KEYS[entry.key].role is not None),
+            default=None,
+        )
 
     def take(self, part: str, entry: Entry | None) -> None:
         """Make an entry this role's own."""
@@ -120,7 +163,9 @@ class _Role:
     # Which provider
 
     def backend(self, parts: ModelString, chosen: Entry | None) -> Backend:
-        """The backend of a name without provider: the harness' own login, the role's backend, else the common one."""
+        """The backend of a name without provider: the harness' own login, the role's backend, else the common
+        one.
+        """
         if parts.harness != CHAT:
             return Backend(provider=OWN_LOGIN.get(parts.harness, EITHER), harness=parts.harness)
         found = self.named_backend(f"model.{self.role}_backend") or Backend(provider=EITHER)
@@ -136,14 +181,26 @@ class _Role:
         if key == "model.backend" and self.role != "target" and not found.fills_optimizer:
             return None
         found = for_role(found, self.role, entry.value, key)
-        if found.provider not in {*self.providers, *LOGIN_ONLY, EITHER} or found.harness not in self.harnesses:
-            missing = f"provider {found.provider!r}" if found.harness in self.harnesses else f"harness {found.harness!r}"
-            raise ConfigError(f"{key}: {entry.value!r} needs the {missing}, which is not installed. {suggest('', list(self.providers))}")
+        if (
+            found.provider not in {*self.providers, *LOGIN_ONLY, EITHER}
+            or found.harness not in self.harnesses
+        ):
+            missing = (
+                f"provider {found.provider!r}"
+                if found.harness in self.harnesses
+                else f"harness {found.harness!r}"
+            )
+            raise ConfigError(
+                f"{key}: {entry.value!r} needs the {missing}, which is not installed."
+                f" {suggest('', list(self.providers))}"
+            )
         return found
 
     def openai_or_azure(self, chosen: Entry | None) -> str:
         azure_url = self.public("azure", "base_url")
-        if azure_url is not None and self.is_foreign("azure", azure_url, self.own("api_key") or self.public("azure", "api_key")):
+        if azure_url is not None and self.is_foreign(
+            "azure", azure_url, self.own("api_key") or self.public("azure", "api_key")
+        ):
             self.warnings.append(_unused_url(azure_url))  # without it the name might have gone to Azure
             azure_url = None
         other = chosen or self.public("openai", "base_url")
@@ -156,9 +213,11 @@ class _Role:
         raise self.two_endpoints(azure_url, other, "write 'azure:NAME' or 'openai:NAME'")
 
     def named(self, parts: ModelString, name: Entry) -> tuple[ModelString, Entry]:
-        """The model of a role whose name is the public default: it exists at OpenAI; elsewhere it stands for the provider's own default.
+        """The model of a role whose name is the public default: it exists at OpenAI; elsewhere it stands for
+        the provider's own default.
 
-        A provider without one leaves the role without a model, which is an error when the role is built: `eval` needs no optimizer.
+        A provider without one leaves the role without a model, which is an error when the role is built:
+        `eval` needs no optimizer.
         """
         provider, layer = parts.provider or "", name.source.layer
         is_default = layer == "default" or (layer == "config" and parts.name in SENTINELS)
@@ -169,18 +228,29 @@ class _Role:
             return replace(parts, name=str(given.value)), given
         own = DEFAULT_MODELS.get(provider) or provider
         if layer == "config" and (provider in DEFAULT_MODELS or provider not in NEEDS_NAME):
-            instead = f"{own!r}" if own != provider or provider not in DEFAULT_MODELS else "the program's own choice"
+            instead = (
+                f"{own!r}"
+                if own != provider or provider not in DEFAULT_MODELS
+                else "the program's own choice"
+            )
             self.warnings.append(
-                f"{name}: {parts.name!r} is the public default and no model of {provider}; {instead} is used. "
-                f"To insist, name it on the command line or as '{provider}:{parts.name}'"
+                f"{name}: {parts.name!r} is the public default and no model of {provider}; {instead} is used."
+                f" To insist, name it on the command line or as '{provider}:{parts.name}'"
             )
         source = Source(layer="default", where=f"of {provider}")
-        return replace(parts, name=own), replace(name, source=source if provider in DEFAULT_MODELS else DEFAULT)
+        return replace(parts, name=own), replace(
+            name, source=source if provider in DEFAULT_MODELS else DEFAULT
+        )
 
     def check_login(self, parts: ModelString) -> None:
-        if parts.provider in LOGIN_ONLY and (self.role != "target" or OWN_LOGIN.get(parts.harness) != parts.provider):
+        if parts.provider in LOGIN_ONLY and (
+            self.role != "target" or OWN_LOGIN.get(parts.harness) != parts.provider
+        ):
             harness = next(name for name, login in OWN_LOGIN.items() if login == parts.provider)
-            raise ConfigError(f"model.{self.role}: '{parts}' is the login of the harness {harness!r}, which only a target can have")
+            raise ConfigError(
+                f"model.{self.role}: '{parts}' is the login of the harness {harness!r}, which only a target"
+                " can have"
+            )
 
     # Which endpoint
 
@@ -199,7 +269,9 @@ class _Role:
         return chosen or public
 
     def is_foreign(self, provider: str, url: Entry, key: Entry | None) -> bool:
-        """A `.env` comes with a folder, maybe somebody else's: no key or login that it did not bring goes to an endpoint of its choice."""
+        """A `.env` comes with a folder, maybe somebody else's: no key or login that it did not bring goes to
+        an endpoint of its choice.
+        """
         if url.source.layer != ".env":
             return False
         if key is None:
@@ -218,26 +290,43 @@ class _Role:
             own = self.own(part)
             if given is None:
                 continue
-            if own is None or own.source.layer == "default" or (part == "max_tokens" and _smaller(given, own)):
+            if (
+                own is None
+                or own.source.layer == "default"
+                or (part == "max_tokens" and _smaller(given, own))
+            ):
                 self.take(part, given)
                 if part == "max_tokens" and isinstance(given.value, int) and given.value < DEFAULT_MAX_TOKENS:
-                    self.warnings.append(f"{given}: every reply of the {self.role} is cut at {given.value} tokens")
+                    self.warnings.append(
+                        f"{given}: every reply of the {self.role} is cut at {given.value} tokens"
+                    )
 
     def thinking(self, provider: str) -> Entry | None:
-        """Three states: on, off, and nothing sent. Two keys say it; where they stand equally near they must not contradict each other."""
+        """Three states: on, off, and nothing sent. Two keys say it; where they stand equally near they must
+        not contradict each other.
+        """
         keys = keys_of(provider, self.role, "options.enable_thinking")
         mode = self.best([key for key in keys if key.endswith(THINKING_MODE)])
         switch = self.best([key for key in keys if not key.endswith(THINKING_MODE)])
         if mode is None:
             return switch
         if mode.value not in _MODES:
-            raise ConfigError(f"{mode}: {mode.value!r} is not one of {', '.join(_MODES)}. {suggest(str(mode.value), _MODES)}")
+            raise ConfigError(
+                f"{mode}: {mode.value!r} is not one of {', '.join(_MODES)}."
+                f" {suggest(str(mode.value), _MODES)}"
+            )
         wanted: Any = _MODES[str(mode.value)]
         # Public files carry `enable_thinking: false` beside `server_default`: there it asks for nothing.
         agrees = switch is None or switch.value == wanted or (wanted is None and switch.value is False)
         if switch is not None and not agrees and _nearness(switch) == _nearness(mode):
-            raise ConfigError(f"{mode} says {mode.value!r} and {switch} says {str(switch.value).lower()}: keep one of them")
-        return switch if switch is not None and not agrees and _nearness(switch) > _nearness(mode) else replace(mode, value=wanted)
+            raise ConfigError(
+                f"{mode} says {mode.value!r} and {switch} says {str(switch.value).lower()}: keep one of them"
+            )
+        return (
+            switch
+            if switch is not None and not agrees and _nearness(switch) > _nearness(mode)
+            else replace(mode, value=wanted)
+        )
 
 
 def _given(entry: Entry | None) -> Entry | None:
@@ -258,7 +347,10 @@ def _smaller(one: Entry, other: Entry) -> bool:
 
 
 def _unused_url(url: Entry) -> str:
-    return f"The endpoint of {url.source.where} in .env is not used: the API key does not come from the same file"
+    return (
+        f"The endpoint of {url.source.where} in .env is not used: the API key does not come from the same"
+        " file"
+    )
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -12,12 +12,18 @@ from skillopt.errors import ConfigError
 _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 
 DEAD_VARIABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "EXEC_EMPTY_RESPONSE_RETRIES": ("an agent's empty answer is its own failure and scores 0; it is not asked again", ("0",)),
+    "EXEC_EMPTY_RESPONSE_RETRIES": (
+        "an agent's empty answer is its own failure and scores 0; it is not asked again",
+        ("0",),
+    ),
     "CLAUDE_PERMISSION_MODE": (
         "nobody is asked: a chat has no tools, and a rollout those that work inside its own workspace",
         ("dontAsk",),
     ),
-    "CLAUDE_SETTING_SOURCES": ("settings of yours are never read, so that they are no part of a measurement", ()),
+    "CLAUDE_SETTING_SOURCES": (
+        "settings of yours are never read, so that they are no part of a measurement",
+        (),
+    ),
     "CLAUDE_ALLOW_ATTACHMENT_READ": ("the images of a task are always shown", ("1", "true")),
     "CODEX_WORKING_DIRECTORY": ("every rollout has a fresh workspace of its own", ()),
     "CODEX_EXEC_FULL_AUTO": ("use the sandbox settings of the agent", ("0", "false")),
@@ -32,7 +38,9 @@ Variables = Mapping[Layer, Mapping[str, str]]
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """The variables of a `.env` file: `NAME=value`, optional `export`, quotes and comments. Nothing is substituted."""
+    """The variables of a `.env` file: `NAME=value`, optional `export`, quotes and comments. Nothing is
+    substituted.
+    """
     if not path.is_file():  # a folder of that name is somebody's virtual environment
         return {}
     try:
@@ -49,7 +57,12 @@ def read_dotenv(path: Path) -> dict[str, str]:
 
 def about_dead(variables: Variables) -> list[str]:
     """A warning for every variable that somebody set and that changes nothing here."""
-    set_here = {name: value for names in variables.values() for name, value in names.items() if name in DEAD_VARIABLES and value}
+    set_here = {
+        name: value
+        for names in variables.values()
+        for name, value in names.items()
+        if name in DEAD_VARIABLES and value
+    }
     return [
         f"The variable {name} has no effect here: {why}."
         for name, (why, unasking) in DEAD_VARIABLES.items()

@@ -1,4 +1,6 @@
-"""Decides what can be read off a field of the schema: its dotted key, its type in words, and how text becomes its value."""
+"""Decides what can be read off a field of the schema: its dotted key, its type in words, and how text becomes
+its value.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,36 @@ from skillopt.errors import ConfigError
 
 PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.data_dirs"})
 """Public keys that are paths whatever type a benchmark gives them."""
-OUTPUT_KEYS = frozenset({"env.out_root", "cache.path", *(f"model.{role}.options.folder" for role in ("optimizer", "target", "judge"))})
+OUTPUT_KEYS = frozenset(
+    {
+        "env.out_root",
+        "cache.path",
+        *(f"model.{role}.options.folder" for role in ("optimizer", "target", "judge")),
+    }
+)
 """Paths that are written: they belong to the working directory, never to the folder of a config file."""
 FILE_OR_TEXT_KEYS = frozenset({"env.prompt", "env.system", "env.scorer"})
 """Keys that hold text or name a file: a template, or a scorer in a Python file."""
 
 _FILE = re.compile(r"^(?P<file>[^\n]+\.(?:md|txt)|[^\n:]+\.py)(?P<rest>(?::\w+)?)$")
-_TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-_WORDS: Mapping[Any, str] = {int: "int", float: "float", bool: "bool", str: "text", Path: "path", SecretStr: "secret"}
+_TRUTHS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+_WORDS: Mapping[Any, str] = {
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "text",
+    Path: "path",
+    SecretStr: "secret",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +75,9 @@ class Leaf:
     @property
     def choices(self) -> tuple[Any, ...]:
         """The allowed values, where the type lists them."""
-        return tuple(choice for option in self.options if get_origin(option) is Literal for choice in get_args(option))
+        return tuple(
+            choice for option in self.options if get_origin(option) is Literal for choice in get_args(option)
+        )
 
     @property
     def secret(self) -> bool:
@@ -68,10 +94,15 @@ class Leaf:
         """The type as a person reads it."""
         if self.choices:
             return " | ".join([*(["bool"] if bool in self.options else []), *map(_plain, self.choices)])
-        return " | ".join(_WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option))) for option in self.options)
+        return " | ".join(
+            _WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option)))
+            for option in self.options
+        )
 
     def from_text(self, text: str) -> Any:
-        """The value that a flag, an option or a variable means: text where the type is text, unless a list is meant, else a YAML value."""
+        """The value that a flag, an option or a variable means: text where the type is text, unless a list is
+        meant, else a YAML value.
+        """
         if self.optional and text in ("", "null", "~"):
             return None
         if bool in self.options and text.lower() in _TRUTHS:
@@ -99,7 +130,12 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
         if section is not None:
             yield from leaves(section, f"{key}.")
         else:
-            yield Leaf(key=key, annotation=field.annotation, default=_default(field), description=field.description or "")
+            yield Leaf(
+                key=key,
+                annotation=field.annotation,
+                default=_default(field),
+                description=field.description or "",
+            )
 
 
 def sections(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

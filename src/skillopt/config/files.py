@@ -1,4 +1,6 @@
-"""Decides which file a `--config` names, what its `_base_` chain is, and where a path written in a file points."""
+"""Decides which file a `--config` names, what its `_base_` chain is, and where a path written in a file
+points.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,18 @@ def packaged_names() -> list[str]:
     for path in sorted(PACKAGED.rglob("*.yaml")):
         relative = path.relative_to(PACKAGED)
         if not relative.parts[0].startswith("_"):
-            names.append(relative.parent.as_posix() if relative.stem == "default" else relative.with_suffix("").as_posix())
+            names.append(
+                relative.parent.as_posix()
+                if relative.stem == "default"
+                else relative.with_suffix("").as_posix()
+            )
     return names
 
 
 def find(name: str, folder: Path) -> Path:
-    """The file a name means: a path from `folder`, or a folder there that holds a `train.yaml`, else a packaged config."""
+    """The file a name means: a path from `folder`, or a folder there that holds a `train.yaml`, else a
+    packaged config.
+    """
     path = folder / Path(name).expanduser()
     for found in (path, path / IN_FOLDER):
         if found.is_file():
@@ -45,7 +53,11 @@ def find(name: str, folder: Path) -> Path:
         packaged = PACKAGED / candidate
         if packaged.is_file() and packaged.resolve().is_relative_to(PACKAGED):
             return packaged.resolve()
-    what = f"The folder {name!r} holds no {IN_FOLDER}" if path.is_dir() else f"No config file {name!r} in {folder}"
+    what = (
+        f"The folder {name!r} holds no {IN_FOLDER}"
+        if path.is_dir()
+        else f"No config file {name!r} in {folder}"
+    )
     raise ConfigError(f"{what}, and no packaged config of that name. {suggest(inner, packaged_names())}")
 
 
@@ -58,13 +70,17 @@ def read_chain(name: str, cwd: Path) -> list[Document]:
             circle = " -> ".join(shown_as(each, cwd) for each in [*seen[seen.index(path) :], path])
             raise ConfigError(f"{BASE_KEY} goes in a circle: {circle}")
         seen.append(path)
-        document = Document(path=path, shown=shown_as(path, cwd), root=yaml_file.read(path, shown_as(path, cwd)))
+        document = Document(
+            path=path, shown=shown_as(path, cwd), root=yaml_file.read(path, shown_as(path, cwd))
+        )
         documents.insert(0, document)
         base = (document.root.children or {}).get(BASE_KEY)
         if base is None or base.value in (None, ""):
             return documents
         if not isinstance(base.value, str):
-            raise ConfigError(f"{document.shown}:{base.line}: {BASE_KEY} takes one file name; lists of bases are not read")
+            raise ConfigError(
+                f"{document.shown}:{base.line}: {BASE_KEY} takes one file name; lists of bases are not read"
+            )
         try:
             path = find(base.value, path.parent)
         except ConfigError as error:
@@ -79,9 +95,11 @@ def shown_as(path: Path, cwd: Path) -> str:
 
 
 def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> Path:
-    """Where a written path points: from the file's folder, then from the working directory; both and different is an error.
+    """Where a written path points: from the file's folder, then from the working directory; both and
+    different is an error.
 
-    What will be written (`output`), and what came by flag or variable (`folder` None), belongs to the working directory.
+    What will be written (`output`), and what came by flag or variable (`folder` None), belongs to the working
+    directory.
     """
     path = Path(text).expanduser()
     here = cwd / path
@@ -91,5 +109,8 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
     if not beside.exists():
         return here
     if here.exists() and here.resolve() != beside.resolve():
-        raise ConfigError(f"{text!r} exists both as {beside} (beside the config file) and as {here}; write the absolute path")
+        raise ConfigError(
+            f"{text!r} exists both as {beside} (beside the config file) and as {here}; write the absolute"
+            " path"
+        )
     return beside

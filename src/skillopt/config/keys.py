@@ -1,4 +1,6 @@
-"""Decides the public names of configuration keys: flat names, second names, environment variables, and keys that ask for nothing here."""
+"""Decides the public names of configuration keys: flat names, second names, environment variables, and keys
+that ask for nothing here.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,9 @@ FLAT: Mapping[str, str] = {
     "limit": "env.limit",
     "budget": "budget",
 }
-"""Flag and legacy flat name to dotted key. The keys of a provider (`provider_keys.py`) have the flat name of their last part.
-A name that is nowhere is tried as a key of the benchmark (`env.<name>`)."""
+"""Flag and legacy flat name to dotted key. The keys of a provider (`provider_keys.py`) have the flat name of
+their last part. A name that is nowhere is tried as a key of the benchmark (`env.<name>`).
+"""
 
 SHORT: Mapping[str, str] = {
     "task": "env.name",
@@ -101,20 +104,28 @@ DEAD: Mapping[str, tuple[str, tuple[Any, ...] | None]] = {
     "env.max_api_workers": ("rollouts in flight are env.workers", (8,)),
     "env.max_queries_per_turn": ("documents are searched with tools", (4,)),
 }
-"""Public keys without an effect, why, and the values that ask for nothing (None: any); those and a blank load silently, others with a
-warning."""
+"""Public keys without an effect, why, and the values that ask for nothing (None: any); those and a blank load
+silently, others with a warning.
+"""
 
 DEAD_PREFIXES: Mapping[str, str] = {"officeqa": "env.search_"}
-"""Public keys of one benchmark that ask for nothing: settings of a search service, which an offline search never asks."""
+"""Public keys of one benchmark that ask for nothing: settings of a search service, which an offline search
+never asks.
+"""
 
 REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "evaluation.use_semantic_density": (
-        "a bonus for words such as 'must' and 'never' rewards a skill for shouting, whether or not it solves more tasks; leave it out",
+        (
+            "a bonus for words such as 'must' and 'never' rewards a skill for shouting, whether or not it"
+            " solves more tasks; leave it out"
+        ),
         (False,),
     ),
     "env.max_turns": ("the target is asked once here; leave it out", (1,)),
 }
-"""Public keys that are not followed, why, and the values that ask for nothing. A benchmark that has such an `env` key comes first."""
+"""Public keys that are not followed, why, and the values that ask for nothing. A benchmark that has such an
+`env` key comes first.
+"""
 
 ROLE_VARIABLES: Mapping[str, str] = {
     "OPTIMIZER_DEPLOYMENT": "model.optimizer.name",
@@ -128,7 +139,9 @@ VARIABLES: Mapping[str, str] = {**ROLE_VARIABLES, **PROVIDER_VARIABLES}
 
 _FLAT_REST: Mapping[str, str] = {
     **SHORT,
-    **{key.rpartition(".")[2]: key for key in (*PROVIDER_KEYS, *DEAD, *REFUSED) if not key.startswith("env.")},
+    **{
+        key.rpartition(".")[2]: key for key in (*PROVIDER_KEYS, *DEAD, *REFUSED) if not key.startswith("env.")
+    },
     **{key.rpartition(".")[2]: key for key in ALIASES if key.startswith("model.")},
     "meta_edit_budget": "optimizer.meta_learning_rate",
 }

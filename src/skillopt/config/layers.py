@@ -1,4 +1,6 @@
-"""Decides what each layer says: files (structured or flat), options, flags and variables become entries under one dotted key."""
+"""Decides what each layer says: files (structured or flat), options, flags and variables become entries under
+one dotted key.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def file_layer(document: Document, problems: list[str]) -> dict[str, Entry]:
     return _layer(flat, problems) | _layer(structured, problems)
 
 
-def option_layer(options: Sequence[str], settings: type[BaseModel] | None, problems: list[str]) -> dict[str, Entry]:
+def option_layer(
+    options: Sequence[str], settings: type[BaseModel] | None, problems: list[str]
+) -> dict[str, Entry]:
     """What `--cfg-options a.b=c` says; a later option beats an earlier one."""
     found: dict[str, Entry] = {}
     for option in options:
@@ -53,14 +57,23 @@ def option_layer(options: Sequence[str], settings: type[BaseModel] | None, probl
         written = written.strip()
         if not equals or not written:
             # Only the part before the first space or colon: the rest might be a credential in the wrong form.
-            problems.append(f"--cfg-options {(written.replace(':', ' ').split() or [''])[0]!r}: expected section.key=value")
+            problems.append(
+                f"--cfg-options {(written.replace(':', ' ').split() or [''])[0]!r}: expected"
+                " section.key=value"
+            )
             continue
         source = Source(layer="cfg-options", where=written)
-        found |= _layer([Entry(key=_key_of(written, settings), value=text, source=source, written=written)], problems, settings=settings)
+        found |= _layer(
+            [Entry(key=_key_of(written, settings), value=text, source=source, written=written)],
+            problems,
+            settings=settings,
+        )
     return found
 
 
-def flag_layer(flags: Mapping[str, object], settings: type[BaseModel] | None, problems: list[str]) -> dict[str, Entry]:
+def flag_layer(
+    flags: Mapping[str, object], settings: type[BaseModel] | None, problems: list[str]
+) -> dict[str, Entry]:
     """What flags say, by flat name (`batch_size`) or dotted key; None is a flag that was not given."""
     given = [
         Entry(
@@ -75,26 +88,36 @@ def flag_layer(flags: Mapping[str, object], settings: type[BaseModel] | None, pr
     return _layer(given, problems, settings=settings)
 
 
-def variable_layer(variables: Mapping[str, str], layer: Layer, problems: list[str], warnings: list[str]) -> dict[str, Entry]:
+def variable_layer(
+    variables: Mapping[str, str], layer: Layer, problems: list[str], warnings: list[str]
+) -> dict[str, Entry]:
     """What the variables say; a blank one says nothing, and of two for one key the first counts.
 
-    A `.env` may be somebody else's, so it does not decide which program starts on this machine and what that may do.
+    A `.env` may be somebody else's, so it does not decide which program starts on this machine and what that
+    may do.
     """
     given: dict[str, Entry] = {}
     for name, key in VARIABLES.items():
         if not variables.get(name) or key in given:
             continue
         if layer == ".env" and of_program(key):
-            warnings.append(f"{name} in .env is not used: settings of a program belong in the environment or in the configuration")
+            warnings.append(
+                f"{name} in .env is not used: settings of a program belong in the environment or in the"
+                " configuration"
+            )
             continue
-        given[key] = Entry(key=key, value=variables[name], source=Source(layer=layer, where=name), written=name)
+        given[key] = Entry(
+            key=key, value=variables[name], source=Source(layer=layer, where=name), written=name
+        )
     return _layer(given.values(), problems)
 
 
 def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> dict[str, Entry]:
     """What the benchmark sets when the user did not."""
     source = Source(layer="default", where=f"of {benchmark}")
-    return _layer([Entry(key=key, value=value, source=source, written=key) for key, value in defaults.items()], problems)
+    return _layer(
+        [Entry(key=key, value=value, source=source, written=key) for key, value in defaults.items()], problems
+    )
 
 
 def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
@@ -111,13 +134,22 @@ def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
 
 def _key_of(name: str, settings: type[BaseModel] | None) -> str:
     """The key of a flag; a benchmark's own key comes before an old second name, not before a flat name."""
-    return f"env.{name}" if settings is not None and name in settings.model_fields and name not in FLAT else dotted(name)
+    return (
+        f"env.{name}"
+        if settings is not None and name in settings.model_fields and name not in FLAT
+        else dotted(name)
+    )
 
 
 def _settings_leaves(settings: type[BaseModel]) -> Iterable[Leaf]:
     for name, field in settings.model_fields.items():
         default = field.get_default(call_default_factory=True) if not field.is_required() else None
-        yield Leaf(key=f"env.{name}", annotation=field.annotation, default=default, description=field.description or "")
+        yield Leaf(
+            key=f"env.{name}",
+            annotation=field.annotation,
+            default=default,
+            description=field.description or "",
+        )
 
 
 def settings_leaves(settings: type[BaseModel]) -> list[Leaf]:
@@ -129,7 +161,8 @@ def _walk(prefix: str, node: Node, document: Document) -> list[Entry]:
     found: list[Entry] = []
     for key, child in (node.children or {}).items():
         full = f"{prefix}.{key}"
-        # A mapping that is no section of ours is one value: a benchmark's own key, or an unknown one to be named as a whole.
+        # A mapping that is no section of ours is one value: a benchmark's own key, or an unknown one to be
+        # named as a whole.
         if full in SECTIONS and (child.children is not None or child.value is None):
             found += _walk(full, child, document)
         else:
@@ -142,7 +175,9 @@ def _entry(key: str, value: Any, written: str, line: int, document: Document) ->
     return Entry(key=key, value=value, source=source, written=written, folder=document.path.parent)
 
 
-def _layer(entries: Iterable[Entry], problems: list[str], *, settings: type[BaseModel] | None = None) -> dict[str, Entry]:
+def _layer(
+    entries: Iterable[Entry], problems: list[str], *, settings: type[BaseModel] | None = None
+) -> dict[str, Entry]:
     """Entries by key: shorthands spelled out, second names joined, text read by its key's type."""
     found: dict[str, Entry] = {}
     for entry in entries:
@@ -154,7 +189,9 @@ def _layer(entries: Iterable[Entry], problems: list[str], *, settings: type[Base
         for each in spelled:
             other = found.get(each.key)
             if other is not None and other.value != each.value:
-                problems.append(f"{other} and {each} are the same key with different values; keep one of them")
+                problems.append(
+                    f"{other} and {each} are the same key with different values; keep one of them"
+                )
             found[each.key] = each
     return found
 
@@ -165,7 +202,10 @@ def _spell_out(entry: Entry, settings: type[BaseModel] | None) -> list[Entry]:
         key = f"{key}.name"
     if key == "budget":
         if not isinstance(value, str):
-            raise ConfigError("budget takes text ('$2', '200k tokens', '500 calls', '30 minutes') or the keys usd, tokens, calls, minutes")
+            raise ConfigError(
+                "budget takes text ('$2', '200k tokens', '500 calls', '30 minutes') or the keys usd, tokens,"
+                " calls, minutes"
+            )
         # Text is the whole budget: what it does not name is unlimited, whatever a weaker layer says.
         limits = parse_budget(value).model_dump(exclude={"per_rollout"})
         return [_replaced(entry, f"budget.{name}", limit) for name, limit in limits.items()]
@@ -174,7 +214,9 @@ def _spell_out(entry: Entry, settings: type[BaseModel] | None) -> list[Entry]:
     if leaf is not None and isinstance(value, str) and entry.source.layer in _AS_TEXT:
         value = leaf.from_text(value)
     if key == "optimizer.lr_scheduler" and value == "autonomous":
-        key = "optimizer.lr_control_mode"  # the public scheduler of that name was no schedule: it left the limit to nobody
+        key = (  # the public scheduler of that name was no schedule: it left the limit to nobody
+            "optimizer.lr_control_mode"
+        )
     return [_replaced(entry, key, value)]
 
 

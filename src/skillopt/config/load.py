@@ -1,4 +1,6 @@
-"""Decides the value of every key: flag, --cfg-options, config file, environment, .env, default - in that order, each with its source."""
+"""Decides the value of every key: flag, --cfg-options, config file, environment, .env, default - in that
+order, each with its source.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ Layered = list[dict[str, Entry]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A configuration with the source of every value, every credential that was read, and what the user should know."""
+    """A configuration with the source of every value, every credential that was read, and what the user
+    should know.
+    """
 
     config: Config
     provenance: Mapping[str, Source]
@@ -67,9 +71,11 @@ def load(
     providers: Sequence[str] | None = None,
     harnesses: Sequence[str] | None = None,
 ) -> Resolved:
-    """Read and check everything; all that is wrong is said at once, one line each, and no credential is in any of it.
+    """Read and check everything; all that is wrong is said at once, one line each, and no credential is in
+    any of it.
 
-    `config` is a path or a packaged name; `flags` go by flat name or dotted key, None is not given; `options` are `a.b=c`.
+    `config` is a path or a packaged name; `flags` go by flat name or dotted key, None is not given; `options`
+    are `a.b=c`.
     `registry`, `providers` and `harnesses` say what is installed; unset is what really is.
     """
     cwd = cwd.absolute()
@@ -78,7 +84,9 @@ def load(
     problems: list[str] = []
     warnings = about_dead(variables)
     files = [file_layer(document, problems) for document in documents]
-    plugin, name = _benchmark([*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems)
+    plugin, name = _benchmark(
+        [*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems
+    )
     settings = plugin.Settings if plugin is not None else None
     layers: Layered = [
         default_layer(plugin.defaults, name or "", problems) if plugin is not None else {},
@@ -105,7 +113,9 @@ def load(
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
     told = tuple(dict.fromkeys(warnings))
-    return Resolved(config=config_tree, provenance=MappingProxyType(provenance), secrets=secrets, warnings=told)
+    return Resolved(
+        config=config_tree, provenance=MappingProxyType(provenance), secrets=secrets, warnings=told
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,20 +151,26 @@ class _Loading:
         if config is None or problems:
             raise ConfigError("\n".join(dict.fromkeys(problems)))
         config = self._in_harness(config)
-        provenance = dict.fromkeys([*LEAVES, *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT)
+        provenance = dict.fromkeys(
+            [*LEAVES, *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT
+        )
         return config, provenance | {key: entry.source for key, entry in merged.items()}
 
     def _connected(self, merged: Mapping[str, Entry]) -> dict[str, Entry]:
         """What the roles' settings become once their providers are known."""
         found: dict[str, Entry] = {}
-        has_judge = any(key.startswith("model.judge.") and entry.value is not None for key, entry in merged.items())
+        has_judge = any(
+            key.startswith("model.judge.") and entry.value is not None for key, entry in merged.items()
+        )
         roles: tuple[RoleName, ...] = (*ROLES, "judge") if has_judge else ROLES
         for role in roles:
             name = merged.get(f"model.{role}.name")
             if name is not None and not (isinstance(name.value, str) and name.value):
                 continue  # its type is complained about
             try:
-                connected = connect(role, merged, cwd=self.cwd, providers=self.providers, harnesses=self.harnesses)
+                connected = connect(
+                    role, merged, cwd=self.cwd, providers=self.providers, harnesses=self.harnesses
+                )
             except SkillOptError as error:
                 message = str(error)
                 self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
@@ -172,25 +188,47 @@ class _Loading:
         return config.model_copy(update={"model": model})
 
     def _force_no_limit(self, merged: dict[str, Entry]) -> None:
-        """Whole skills are written anew under `full_rewrite_minibatch`, so there is no number of edits to limit."""
+        """Whole skills are written anew under `full_rewrite_minibatch`, so there is no number of edits to
+        limit.
+        """
         mode, key = merged.get("optimizer.skill_update_mode"), "optimizer.lr_control_mode"
         control = merged.get(key)
-        if mode is None or mode.value != "full_rewrite_minibatch" or (control is not None and control.value == "none"):
+        if (
+            mode is None
+            or mode.value != "full_rewrite_minibatch"
+            or (control is not None and control.value == "none")
+        ):
             return
         source = Source(layer="default", where="under full_rewrite_minibatch")
         merged[key] = Entry(key=key, value="none", source=source, written=key)
-        self.warnings.append(f"{key} is none: under full_rewrite_minibatch there is no number of edits to limit")
+        self.warnings.append(
+            f"{key} is none: under full_rewrite_minibatch there is no number of edits to limit"
+        )
 
 
 def _simulate_both(merged: dict[str, Entry]) -> None:
-    """A simulated target can only be learned for by the simulated optimizer, so that one is meant where no optimizer is named."""
+    """A simulated target can only be learned for by the simulated optimizer, so that one is meant where no
+    optimizer is named.
+    """
     target, key = merged.get("model.target.name"), "model.optimizer.name"
     named = any(merged.get(name) is not None for name in (key, "model.optimizer_backend", "model.backend"))
-    if not named and target is not None and isinstance(target.value, str) and target.value.partition(":")[0] == "world":
-        merged[key] = Entry(key=key, value="world", source=Source(layer="default", where="as the target is simulated"), written=key)
+    if (
+        not named
+        and target is not None
+        and isinstance(target.value, str)
+        and target.value.partition(":")[0] == "world"
+    ):
+        merged[key] = Entry(
+            key=key,
+            value="world",
+            source=Source(layer="default", where="as the target is simulated"),
+            written=key,
+        )
 
 
-def _benchmark(layers: Layered, registry: Registry, problems: list[str]) -> tuple[BenchmarkPlugin | None, str | None]:
+def _benchmark(
+    layers: Layered, registry: Registry, problems: list[str]
+) -> tuple[BenchmarkPlugin | None, str | None]:
     """The benchmark that is named, and its name; its settings decide which `env` keys exist."""
     entry = _merge(layers).get("env.name")
     if entry is None or not isinstance(entry.value, str) or not entry.value:
@@ -209,19 +247,34 @@ def _merge(layers: Layered) -> dict[str, Entry]:
             below = merged.get(key)
             # Public files carry blanks ("azure_openai_endpoint: ''") that mean "from the environment".
             blank = entry.value == "" or (entry.value is None and key in PROVIDER_KEYS)
-            if blank and entry.source.layer == "config" and below and below.source.layer in ("environment", ".env"):
+            if (
+                blank
+                and entry.source.layer == "config"
+                and below
+                and below.source.layer in ("environment", ".env")
+            ):
                 continue
             merged[key] = entry
     return merged
 
 
 def _keep_schedule_ordered(merged: dict[str, Entry], layers: Layered) -> None:
-    """A limit below the end of its schedule moves that end, unless the end was written at least as strongly: that is a contradiction."""
+    """A limit below the end of its schedule moves that end, unless the end was written at least as strongly:
+    that is a contradiction.
+    """
     top_key, key = "optimizer.learning_rate", "optimizer.min_learning_rate"
     top, end = merged.get(top_key), merged.get(key)
-    strength = {name: max((place for place, layer in enumerate(layers) if name in layer), default=-1) for name in (top_key, key)}
+    strength = {
+        name: max((place for place, layer in enumerate(layers) if name in layer), default=-1)
+        for name in (top_key, key)
+    }
     lowest = end.value if end is not None else LEAVES[key].default
-    if top is None or type(top.value) is not int or type(lowest) is not int or strength[top_key] <= strength[key]:
+    if (
+        top is None
+        or type(top.value) is not int
+        or type(lowest) is not int
+        or strength[top_key] <= strength[key]
+    ):
         return
     if 1 <= top.value < lowest:
         source = Source(layer="default", where=f"not above {top_key}")
@@ -245,7 +298,12 @@ def _value(entry: Entry, settings: type[BaseModel] | None, cwd: Path, problems: 
     return path if Path in leaf.options else f"{path}{rest}"
 
 
-def _build(values: Mapping[str, Any], merged: Mapping[str, Entry], settings: type[BaseModel] | None, problems: list[str]) -> Config | None:
+def _build(
+    values: Mapping[str, Any],
+    merged: Mapping[str, Entry],
+    settings: type[BaseModel] | None,
+    problems: list[str],
+) -> Config | None:
     tree: dict[str, Any] = {}
     for key, value in values.items():
         if key in LEAVES:
@@ -290,6 +348,15 @@ def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
         else:
             found += passwords_in(entry.value)
     for names in variables.values():
-        found += [names[name] for name, key in PROVIDER_VARIABLES.items() if names.get(name) and PROVIDER_KEYS[key].leaf.secret]
-        found += [password for name, url in names.items() if name.endswith(("BASE_URL", "ENDPOINT")) for password in passwords_in(url)]
+        found += [
+            names[name]
+            for name, key in PROVIDER_VARIABLES.items()
+            if names.get(name) and PROVIDER_KEYS[key].leaf.secret
+        ]
+        found += [
+            password
+            for name, url in names.items()
+            if name.endswith(("BASE_URL", "ENDPOINT"))
+            for password in passwords_in(url)
+        ]
     return tuple(dict.fromkeys(secret for secret in found if secret and secret.lower() != "none"))

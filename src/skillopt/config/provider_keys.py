@@ -1,6 +1,8 @@
-"""Decides which public keys and variables belong to one provider or agent program, and what of a role's settings each of them fills.
+"""Decides which public keys and variables belong to one provider or agent program, and what of a role's
+settings each of them fills.
 
-`model.qwen_chat_base_url` is the endpoint of every role on Qwen; `model.optimizer_qwen_chat_base_url` of the optimizer, if it is on Qwen.
+`model.qwen_chat_base_url` is the endpoint of every role on Qwen; `model.optimizer_qwen_chat_base_url` of the
+optimizer, if it is on Qwen.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ class ProviderKey:
 
 
 _ENDPOINT = {"base_url": "base_url", "api_key": "api_key"}
-_KNOBS = {"model": "name", "temperature": "temperature", "timeout_seconds": "timeout", "max_tokens": "max_tokens"}
+_KNOBS = {
+    "model": "name",
+    "temperature": "temperature",
+    "timeout_seconds": "timeout",
+    "max_tokens": "max_tokens",
+}
 _PROVIDERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "openai": ("openai", {**_ENDPOINT, "api": "options.api"}),
     "anthropic": ("anthropic", _ENDPOINT),
@@ -40,7 +47,10 @@ _PROVIDERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {
             "endpoint": "base_url",
             "api_key": "api_key",
-            **{name: f"options.{name}" for name in ("auth_mode", "api_version", "ad_scope", "managed_identity_client_id")},
+            **{
+                name: f"options.{name}"
+                for name in ("auth_mode", "api_version", "ad_scope", "managed_identity_client_id")
+            },
         },
     ),
     "qwen": (
@@ -53,15 +63,30 @@ _PROVIDERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "use_max_completion_tokens": "options.use_max_completion_tokens",
         },
     ),
-    "minimax": ("minimax", {"region": "options.region", **_ENDPOINT, **_KNOBS, "enable_thinking": "options.enable_thinking"}),
-    **{login: (login, {"api_key": "api_key"}) for login in ("claude_cli", "codex_cli", "copilot_cli", "cursor_cli")},
+    "minimax": (
+        "minimax",
+        {"region": "options.region", **_ENDPOINT, **_KNOBS, "enable_thinking": "options.enable_thinking"},
+    ),
+    **{
+        login: (login, {"api_key": "api_key"})
+        for login in ("claude_cli", "codex_cli", "copilot_cli", "cursor_cli")
+    },
 }
 """Provider to the prefix of its keys, and what each key fills. All of them also exist per role."""
 _PROGRAMS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "claude": ("claude_code_exec", ("path", "profile", "use_sdk", "effort", "max_thinking_tokens")),
     "codex": (
         "codex_exec",
-        ("path", "sandbox", "profile", "reasoning_effort", "use_sdk", "network_access", "web_search", "approval_policy"),
+        (
+            "path",
+            "sandbox",
+            "profile",
+            "reasoning_effort",
+            "use_sdk",
+            "network_access",
+            "web_search",
+            "approval_policy",
+        ),
     ),
     "cursor": ("cursor_exec", ("path", "sandbox")),
     "copilot": ("copilot_exec", ("path", "home", "allow_all_tools")),
@@ -93,7 +118,11 @@ def _leaf(key: str, owner: str, name: str, fills: str, role: RoleName | None) ->
     annotation: Any = Optional[part.annotation]  # noqa: UP045 - the type is a value here, and may be a Literal
     if name == THINKING_MODE:
         annotation = Literal["server_default", "enabled", "disabled"] | None
-    text = "Thinking on, off, or as the server has it." if name == THINKING_MODE else _TEXTS.get(fills, part.description)
+    text = (
+        "Thinking on, off, or as the server has it."
+        if name == THINKING_MODE
+        else _TEXTS.get(fills, part.description)
+    )
     whose = f" Only for the {role}." if role else ""
     return Leaf(key=key, annotation=annotation, default=None, description=text.format(owner=owner) + whose)
 
@@ -103,16 +132,33 @@ def _keys() -> Iterator[ProviderKey]:
         for role in (None, *ROLES):
             for name, fills in names.items():
                 key = f"model.{role}_{prefix}_{name}" if role else f"model.{prefix}_{name}"
-                yield ProviderKey(leaf=_leaf(key, owner, name, fills, role), owner=owner, role=role, fills=fills)
+                yield ProviderKey(
+                    leaf=_leaf(key, owner, name, fills, role), owner=owner, role=role, fills=fills
+                )
     for owner, (prefix, settings) in _PROGRAMS.items():
         for name in settings:
             key = f"model.{prefix}_{name}"
-            yield ProviderKey(leaf=_leaf(key, owner, name, f"agent.{name}", None), owner=owner, role=None, fills=f"agent.{name}")
+            yield ProviderKey(
+                leaf=_leaf(key, owner, name, f"agent.{name}", None),
+                owner=owner,
+                role=None,
+                fills=f"agent.{name}",
+            )
     for role in ROLES:
         key = f"model.copilot_chat_{role}_model"
-        yield ProviderKey(leaf=_leaf(key, "copilot_cli", "model", "name", role), owner="copilot_cli", role=role, fills="name")
+        yield ProviderKey(
+            leaf=_leaf(key, "copilot_cli", "model", "name", role),
+            owner="copilot_cli",
+            role=role,
+            fills="name",
+        )
     key = "model.copilot_chat_timeout"
-    yield ProviderKey(leaf=_leaf(key, "copilot_cli", "timeout", "timeout", None), owner="copilot_cli", role=None, fills="timeout")
+    yield ProviderKey(
+        leaf=_leaf(key, "copilot_cli", "timeout", "timeout", None),
+        owner="copilot_cli",
+        role=None,
+        fills="timeout",
+    )
 
 
 PROVIDER_KEYS: Mapping[str, ProviderKey] = {each.leaf.key: each for each in _keys()}
@@ -140,7 +186,11 @@ def of_program(key: str) -> bool:
 
 def keys_of(owner: str, role: RoleName, fills: str) -> list[str]:
     """The keys that may fill a part of a role's settings."""
-    return [key for key, each in PROVIDER_KEYS.items() if each.owner == owner and each.fills == fills and each.role in (None, role)]
+    return [
+        key
+        for key, each in PROVIDER_KEYS.items()
+        if each.owner == owner and each.fills == fills and each.role in (None, role)
+    ]
 
 
 def filled_by(owner: str) -> list[str]:

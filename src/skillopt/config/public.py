@@ -1,4 +1,6 @@
-"""Decides what is said about the public defaults: which value each public key ships with, and why ours differs where it does."""
+"""Decides what is said about the public defaults: which value each public key ships with, and why ours
+differs where it does.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,9 @@ WHY: Mapping[str, str] = {
     "env.split_mode": "unset is split_dir where a folder is given, else ratio",
     "env.split_ratio": "few tasks need more of them in val and fewer in test",
 }
-"""Why our default is another one: for exactly the keys of `PUBLIC` where it is. `env` keys speak of the benchmarks that differ."""
+"""Why our default is another one: for exactly the keys of `PUBLIC` where it is. `env` keys speak of the
+benchmarks that differ.
+"""
 
 
 def public_default(key: str) -> Any:

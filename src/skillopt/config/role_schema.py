@@ -1,4 +1,6 @@
-"""Decides what belongs to one role's model: two roles are two objects of the same kind, whatever public keys filled them."""
+"""Decides what belongs to one role's model: two roles are two objects of the same kind, whatever public keys
+filled them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from skillopt.models._model import DEFAULT_MAX_TOKENS
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 RoleName = Literal["optimizer", "target", "judge"]
 ROLES: tuple[RoleName, ...] = ("optimizer", "target")
-"""The roles of every run; public keys have their names as prefixes. A judge is only there where a scorer asks for one."""
+"""The roles of every run; public keys have their names as prefixes. A judge is only there where a scorer asks
+for one.
+"""
 DEFAULT_MODEL = "gpt-5.5"
 
 
@@ -27,34 +31,51 @@ class PriceConfig(Section):
 
     input: float = Field(ge=0, description="Price of a million input tokens in US dollars.")
     output: float = Field(ge=0, description="Price of a million output tokens in US dollars.")
-    cached: float | None = Field(default=None, ge=0, description="Price of a million cached input tokens; unset means the input price.")
+    cached: float | None = Field(
+        default=None, ge=0, description="Price of a million cached input tokens; unset means the input price."
+    )
 
 
 class OptionsConfig(Section):
     """What only some providers take; an option that the role's provider does not have is an error."""
 
     auth_mode: Literal["api_key", "azure_cli", "managed_identity", "openai_compatible"] | None = Field(
-        default=None, description="azure: how to log in; unset means api_key where a key is known, else azure_cli."
+        default=None,
+        description="azure: how to log in; unset means api_key where a key is known, else azure_cli.",
     )
-    api_version: str | None = Field(default=None, description="azure: version of the API; unset means the provider's own choice.")
-    ad_scope: str | None = Field(default=None, description="azure: scope of the token; unset means Azure's cognitive services.")
-    managed_identity_client_id: str | None = Field(default=None, description="azure: client id of a user-assigned managed identity.")
+    api_version: str | None = Field(
+        default=None, description="azure: version of the API; unset means the provider's own choice."
+    )
+    ad_scope: str | None = Field(
+        default=None, description="azure: scope of the token; unset means Azure's cognitive services."
+    )
+    managed_identity_client_id: str | None = Field(
+        default=None, description="azure: client id of a user-assigned managed identity."
+    )
     api: Literal["auto", "chat", "responses"] | None = Field(
         default=None, description="openai: which API is spoken; unset means auto, by what the model can do."
     )
-    enable_thinking: bool | None = Field(default=None, description="qwen, minimax: thinking on or off; unset sends nothing.")
+    enable_thinking: bool | None = Field(
+        default=None, description="qwen, minimax: thinking on or off; unset sends nothing."
+    )
     use_max_completion_tokens: bool | None = Field(
         default=None, description="qwen: send the cap as max_completion_tokens instead of max_tokens."
     )
-    region: Literal["global_en", "cn_zh"] | None = Field(default=None, description="minimax: which of its two endpoints.")
-    n_ctx: int | None = Field(default=None, ge=1, description="local: tokens of context, shared by parallel calls.")
+    region: Literal["global_en", "cn_zh"] | None = Field(
+        default=None, description="minimax: which of its two endpoints."
+    )
+    n_ctx: int | None = Field(
+        default=None, ge=1, description="local: tokens of context, shared by parallel calls."
+    )
     threads: int | None = Field(default=None, ge=1, description="local: processor threads.")
     parallel: int | None = Field(default=None, ge=1, description="local: calls worked on at once.")
     folder: Path | None = Field(default=None, description="handoff: where questions wait for their answers.")
 
 
 class AgentConfig(Section):
-    """The agent program a role runs in: a target's harness, or a chat through the program's own login. Unset leaves it to the program."""
+    """The agent program a role runs in: a target's harness, or a chat through the program's own login. Unset
+    leaves it to the program.
+    """
 
     path: str | None = Field(default=None, description="Program to start; unset means the one on the PATH.")
     profile: str | None = Field(default=None, description="Profile or settings file of the program.")
@@ -62,16 +83,25 @@ class AgentConfig(Section):
         default=None, description="claude, codex: drive the program through its SDK or its command line."
     )
     effort: str | None = Field(default=None, description="claude: effort of the model.")
-    max_thinking_tokens: int | None = Field(default=None, ge=0, description="claude: most tokens the model may think.")
+    max_thinking_tokens: int | None = Field(
+        default=None, ge=0, description="claude: most tokens the model may think."
+    )
     reasoning_effort: str | None = Field(default=None, description="codex: effort of the model.")
     sandbox: str | None = Field(default=None, description="codex, cursor: sandbox mode of the program.")
     network_access: bool | None = Field(default=None, description="codex: network inside the sandbox.")
     web_search: bool | None = Field(default=None, description="codex: searching the web.")
-    approval_policy: str | None = Field(default=None, description="codex: when the program would ask a person.")
-    home: Path | None = Field(default=None, description="Folder of the program's own settings, used instead of a fresh one.")
-    allow_all_tools: bool | None = Field(default=None, description="copilot: tools without asking, where a task edits files.")
+    approval_policy: str | None = Field(
+        default=None, description="codex: when the program would ask a person."
+    )
+    home: Path | None = Field(
+        default=None, description="Folder of the program's own settings, used instead of a fresh one."
+    )
+    allow_all_tools: bool | None = Field(
+        default=None, description="copilot: tools without asking, where a task edits files."
+    )
     activation: Literal["forced", "natural"] | None = Field(
-        default=None, description="Whether a target is told to use the skill or must find it; unset means forced."
+        default=None,
+        description="Whether a target is told to use the skill or must find it; unset means forced.",
     )
 
 
@@ -81,27 +111,57 @@ class RoleConfig(Section):
     name: str = Field(
         default=DEFAULT_MODEL,
         min_length=1,
-        description="Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare name for the role's backend.",
+        description=(
+            "Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare name for"
+            " the role's backend."
+        ),
     )
     base_url: str | None = Field(
-        default=None, description="Endpoint of this role; unset means the provider's own or its environment variable."
+        default=None,
+        description="Endpoint of this role; unset means the provider's own or its environment variable.",
     )
-    api_key: SecretStr | None = Field(default=None, description="API key of this role; better kept in the environment.")
-    temperature: float | None = Field(default=None, ge=0, description="Sampling temperature; unset is not sent.")
-    top_p: float | None = Field(default=None, gt=0, le=1, description="Nucleus sampling mass; unset is not sent.")
-    seed: int | None = Field(default=None, description="Sampling seed for providers that take one; unset is not sent.")
-    reasoning_effort: Effort | None = Field(default=None, description="Reasoning effort; unset means model.reasoning_effort.")
-    max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, description="Output cap of every call, always sent.")
-    timeout: float | None = Field(default=None, gt=0, description="Seconds one call may take; unset means env.exec_timeout.")
+    api_key: SecretStr | None = Field(
+        default=None, description="API key of this role; better kept in the environment."
+    )
+    temperature: float | None = Field(
+        default=None, ge=0, description="Sampling temperature; unset is not sent."
+    )
+    top_p: float | None = Field(
+        default=None, gt=0, le=1, description="Nucleus sampling mass; unset is not sent."
+    )
+    seed: int | None = Field(
+        default=None, description="Sampling seed for providers that take one; unset is not sent."
+    )
+    reasoning_effort: Effort | None = Field(
+        default=None, description="Reasoning effort; unset means model.reasoning_effort."
+    )
+    max_tokens: int = Field(
+        default=DEFAULT_MAX_TOKENS, ge=1, description="Output cap of every call, always sent."
+    )
+    timeout: float | None = Field(
+        default=None, gt=0, description="Seconds one call may take; unset means env.exec_timeout."
+    )
     structured_output: Literal["auto", "schema", "json", "off"] = Field(
-        default="auto", description="How a reply's form is asked for: by JSON schema, JSON mode, the prompt alone, or the first that works."
+        default="auto",
+        description=(
+            "How a reply's form is asked for: by JSON schema, JSON mode, the prompt alone, or the first that"
+            " works."
+        ),
     )
-    price: PriceConfig | None = Field(default=None, description="Prices for a model that the built-in price list does not know.")
-    options: OptionsConfig = Field(default_factory=OptionsConfig, description="What only some providers take.")
-    agent: AgentConfig = Field(default_factory=AgentConfig, description="The agent program this role runs in.")
+    price: PriceConfig | None = Field(
+        default=None, description="Prices for a model that the built-in price list does not know."
+    )
+    options: OptionsConfig = Field(
+        default_factory=OptionsConfig, description="What only some providers take."
+    )
+    agent: AgentConfig = Field(
+        default_factory=AgentConfig, description="The agent program this role runs in."
+    )
 
 
 class OptimizerRoleConfig(RoleConfig):
     """The optimizer's model: its prompts carry evidence that can be shortened, so it also has a window."""
 
-    context_window: int = Field(default=128_000, ge=1000, description="Tokens the model can read; evidence is shortened to fit.")
+    context_window: int = Field(
+        default=128_000, ge=1000, description="Tokens the model can read; evidence is shortened to fit."
+    )

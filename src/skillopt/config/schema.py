@@ -18,28 +18,50 @@ _ANSWER_OPTIONS = ("api", "enable_thinking", "n_ctx")
 class ModelConfig(Section):
     """The two roles, and what they share; and a judge, where a scorer wants one."""
 
-    optimizer: OptimizerRoleConfig = Field(default_factory=OptimizerRoleConfig, description="The model that writes edits.")
-    target: RoleConfig = Field(default_factory=RoleConfig, description="The frozen agent whose skill is trained.")
-    judge: RoleConfig | None = Field(default=None, description="The model behind the scorer 'judge'; unset means the optimizer.")
-    backend: str | None = Field(default=None, description="Public backend name for bare model names; some of them are for the target only.")
-    optimizer_backend: str | None = Field(default=None, description="Backend of a bare optimizer name; beats model.backend.")
-    target_backend: str | None = Field(default=None, description="Backend of a bare target name; beats model.backend.")
-    reasoning_effort: Effort | None = Field(default=None, description="Reasoning effort of both roles unless a role sets its own.")
-    rewrite_reasoning_effort: Effort | None = Field(
-        default=None, description="Reasoning effort of the call that rewrites a whole skill; unset means the optimizer's."
+    optimizer: OptimizerRoleConfig = Field(
+        default_factory=OptimizerRoleConfig, description="The model that writes edits."
     )
-    rewrite_max_completion_tokens: int = Field(default=64_000, ge=1, description="Output cap of calls that write a whole skill.")
+    target: RoleConfig = Field(
+        default_factory=RoleConfig, description="The frozen agent whose skill is trained."
+    )
+    judge: RoleConfig | None = Field(
+        default=None, description="The model behind the scorer 'judge'; unset means the optimizer."
+    )
+    backend: str | None = Field(
+        default=None,
+        description="Public backend name for bare model names; some of them are for the target only.",
+    )
+    optimizer_backend: str | None = Field(
+        default=None, description="Backend of a bare optimizer name; beats model.backend."
+    )
+    target_backend: str | None = Field(
+        default=None, description="Backend of a bare target name; beats model.backend."
+    )
+    reasoning_effort: Effort | None = Field(
+        default=None, description="Reasoning effort of both roles unless a role sets its own."
+    )
+    rewrite_reasoning_effort: Effort | None = Field(
+        default=None,
+        description="Reasoning effort of the call that rewrites a whole skill; unset means the optimizer's.",
+    )
+    rewrite_max_completion_tokens: int = Field(
+        default=64_000, ge=1, description="Output cap of calls that write a whole skill."
+    )
 
 
 class TrainConfig(Section):
     """How long and in which batches."""
 
     num_epochs: int = Field(default=4, ge=1, description="Passes over the train split.")
-    train_size: int = Field(default=0, ge=0, description="Expected size of the train split; 0 takes what is there.")
+    train_size: int = Field(
+        default=0, ge=0, description="Expected size of the train split; 0 takes what is there."
+    )
     batch_size: int = Field(default=40, ge=1, description="Train tasks per step.")
     accumulation: int = Field(default=1, ge=1, description="Multiplies the batch of a step.")
     seed: int = Field(default=42, ge=0, description="Seed of every shuffle of the plan.")
-    patience: int = Field(default=0, ge=0, description="Steps without a new best skill after which training stops; 0 is never.")
+    patience: int = Field(
+        default=0, ge=0, description="Steps without a new best skill after which training stops; 0 is never."
+    )
 
 
 class GradientConfig(Section):
@@ -47,36 +69,60 @@ class GradientConfig(Section):
 
     minibatch_size: int = Field(default=8, ge=1, description="Rollouts one analyst call reads.")
     merge_batch_size: int = Field(default=8, ge=2, description="Patches one merge call joins.")
-    analyst_workers: int = Field(default=16, ge=1, description="Optimizer calls in flight; changes speed, never the result.")
+    analyst_workers: int = Field(
+        default=16, ge=1, description="Optimizer calls in flight; changes speed, never the result."
+    )
     failure_only: bool = Field(default=False, description="Reflect on failures only.")
     rollouts_per_task: int = Field(
-        default=1, ge=1, description="Draws per train task of a step; where they differ, analysts read the best against the worst."
+        default=1,
+        ge=1,
+        description=(
+            "Draws per train task of a step; where they differ, analysts read the best against the worst."
+        ),
     )
 
 
 class OptimizerConfig(Section):
     """How far a step may move the skill."""
 
-    learning_rate: int = Field(default=4, ge=1, description="Most edits a step may apply, and one analyst may propose.")
+    learning_rate: int = Field(
+        default=4, ge=1, description="Most edits a step may apply, and one analyst may propose."
+    )
     min_learning_rate: int = Field(default=2, ge=1, description="Where the schedule ends.")
-    lr_scheduler: Literal["constant", "linear", "cosine"] = Field(default="cosine", description="Shape of the limit over the steps.")
+    lr_scheduler: Literal["constant", "linear", "cosine"] = Field(
+        default="cosine", description="Shape of the limit over the steps."
+    )
     lr_control_mode: Literal["fixed", "autonomous", "none"] = Field(
-        default="fixed", description="Who sets the limit of a step: the schedule, the optimizer model, or nobody."
+        default="fixed",
+        description="Who sets the limit of a step: the schedule, the optimizer model, or nobody.",
     )
     skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = Field(
-        default="patch", description="How a skill changes: by edits, by one rewrite from suggestions, or by rewrites of whole skills."
+        default="patch",
+        description=(
+            "How a skill changes: by edits, by one rewrite from suggestions, or by rewrites of whole skills."
+        ),
     )
-    use_slow_update: bool = Field(default=True, description="Compare epochs and write the slow-update region.")
+    use_slow_update: bool = Field(
+        default=True, description="Compare epochs and write the slow-update region."
+    )
     slow_update_samples: int = Field(default=20, ge=1, description="Train tasks the slow update compares.")
     slow_update_gate_with_selection: bool = Field(
-        default=True, description="The slow update passes the gate like every other change; off takes it and measures it afterwards."
+        default=True,
+        description=(
+            "The slow update passes the gate like every other change; off takes it and measures it"
+            " afterwards."
+        ),
     )
     longitudinal_pair_policy: Literal["mixed", "changed", "unchanged"] = Field(
-        default="mixed", description="Which pairs the slow update reads: all, those whose outcome changed, or those that stayed."
+        default="mixed",
+        description=(
+            "Which pairs the slow update reads: all, those whose outcome changed, or those that stayed."
+        ),
     )
     use_meta_skill: bool = Field(default=True, description="Keep notes for the optimizer across epochs.")
     use_skill_aware_reflection: bool = Field(
-        default=False, description="Tell defects of the skill (edits) from lapses in following it (notes in the appendix)."
+        default=False,
+        description="Tell defects of the skill (edits) from lapses in following it (notes in the appendix).",
     )
     skill_aware_appendix_source: Literal["both", "failure_only"] = Field(
         default="both", description="Which analysts may write notes for the appendix."
@@ -84,35 +130,56 @@ class OptimizerConfig(Section):
     skill_aware_consolidate_threshold: int = Field(
         default=0, ge=0, description="Notes above which the appendix is condensed by one call; 0 is never."
     )
-    salvage: bool = Field(default=True, description="Try a rejected bundle of several edits once more as its two halves.")
+    salvage: bool = Field(
+        default=True, description="Try a rejected bundle of several edits once more as its two halves."
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> OptimizerConfig:
         if self.min_learning_rate > self.learning_rate:
-            raise ValueError(f"min_learning_rate ({self.min_learning_rate}) is above learning_rate ({self.learning_rate})")
+            raise ValueError(
+                f"min_learning_rate ({self.min_learning_rate}) is above learning_rate ({self.learning_rate})"
+            )
         return self
 
 
 class EvaluationConfig(Section):
     """What is measured, and on which number the gate decides."""
 
-    use_gate: bool = Field(default=True, description="Keep a change only when it is better on val; off is stated in every report.")
-    gate_metric: Metric | None = Field(default=None, description="Number the gate reads; unset means hard, or soft for a graded scorer.")
-    gate_mixed_weight: float = Field(default=0.5, ge=0, le=1, description="Weight of soft in the mixed metric.")
+    use_gate: bool = Field(
+        default=True,
+        description="Keep a change only when it is better on val; off is stated in every report.",
+    )
+    gate_metric: Metric | None = Field(
+        default=None, description="Number the gate reads; unset means hard, or soft for a graded scorer."
+    )
+    gate_mixed_weight: float = Field(
+        default=0.5, ge=0, le=1, description="Weight of soft in the mixed metric."
+    )
     sel_env_num: int = Field(default=0, ge=0, description="First N val tasks only; 0 is all.")
     test_env_num: int = Field(default=0, ge=0, description="First N test tasks only; 0 is all.")
-    eval_test: bool = Field(default=True, description="Measure seed and best on the sealed test split at the end.")
-    repeats: int | None = Field(default=None, ge=1, description="Draws per val task; unset means enough for 24 rows.")
+    eval_test: bool = Field(
+        default=True, description="Measure seed and best on the sealed test split at the end."
+    )
+    repeats: int | None = Field(
+        default=None, ge=1, description="Draws per val task; unset means enough for 24 rows."
+    )
 
 
 class EnvConfig(Section):
-    """The benchmark, where things are, and how much runs at once. Further `env` keys are the benchmark's own (`settings`)."""
+    """The benchmark, where things are, and how much runs at once. Further `env` keys are the benchmark's own
+    (`settings`).
+    """
 
     name: str | None = Field(default=None, description="Benchmark to train on.")
-    skill_init: Path | None = Field(default=None, description="Skill to start from; unset means the benchmark's seed skill.")
+    skill_init: Path | None = Field(
+        default=None, description="Skill to start from; unset means the benchmark's seed skill."
+    )
     out_root: Path | None = Field(default=None, description="Run folder; unset makes one under outputs/.")
     workers: int = Field(default=24, ge=1, description="Rollouts in flight; changes speed, never the result.")
-    exec_timeout: float = Field(default=120.0, gt=0, description="Seconds one model call may take unless the role says otherwise.")
+    exec_timeout: float = Field(
+        default=120.0, gt=0, description="Seconds one model call may take unless the role says otherwise."
+    )
     settings: SerializeAsAny[BaseModel] | None = Field(
         default=None, exclude=True, description="The benchmark's own keys, as its typed model."
     )
@@ -124,50 +191,88 @@ class GateConfig(Section):
     policy: Literal["strict", "confirm", "no_regression", "paired", "size_capped"] = Field(
         default="strict", description="Decision rule of the gate."
     )
-    alpha: float = Field(default=0.05, gt=0, lt=1, description="Largest chance of an accident that `paired` accepts.")
+    alpha: float = Field(
+        default=0.05, gt=0, lt=1, description="Largest chance of an accident that `paired` accepts."
+    )
     max_chars: int = Field(
-        default=0, ge=0, description="Longest skill `size_capped` accepts, in characters; 0 is twice the seed, at least 4,000."
+        default=0,
+        ge=0,
+        description=(
+            "Longest skill `size_capped` accepts, in characters; 0 is twice the seed, at least 4,000."
+        ),
     )
     confirm_draws: int = Field(
-        default=0, ge=0, description="Further draws per val task that `confirm` takes; 0 is as many as the first time."
+        default=0,
+        ge=0,
+        description="Further draws per val task that `confirm` takes; 0 is as many as the first time.",
     )
     max_tokens_increase: float | None = Field(
-        default=None, ge=0, description="Largest share of further target tokens on the val rows that a better skill may take; 0.2 is 20 %."
+        default=None,
+        ge=0,
+        description=(
+            "Largest share of further target tokens on the val rows that a better skill may take; 0.2 is"
+            " 20 %."
+        ),
     )
     max_latency_increase: float | None = Field(
-        default=None, ge=0, description="Largest share of further seconds of the target's calls that a better skill may take; 0.2 is 20 %."
+        default=None,
+        ge=0,
+        description=(
+            "Largest share of further seconds of the target's calls that a better skill may take; 0.2 is"
+            " 20 %."
+        ),
     )
     unknown_effort: Literal["reject", "allow"] = Field(
-        default="reject", description="What happens to a candidate whose tokens or seconds are limited and unknown."
+        default="reject",
+        description="What happens to a candidate whose tokens or seconds are limited and unknown.",
     )
     leak_guard: bool = Field(
-        default=True, description="Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the scorer."
+        default=True,
+        description=(
+            "Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the"
+            " scorer."
+        ),
     )
 
 
 class AllowanceConfig(Section):
-    """What one rollout inside an agent program may use: set aside before it starts, as its calls are its own."""
+    """What one rollout inside an agent program may use: set aside before it starts, as its
+    calls are its own.
+    """
 
-    usd: float | None = Field(default=None, gt=0, description="US dollars set aside for a rollout inside an agent program.")
-    tokens: int | None = Field(default=None, gt=0, description="Tokens set aside for a rollout inside an agent program.")
+    usd: float | None = Field(
+        default=None, gt=0, description="US dollars set aside for a rollout inside an agent program."
+    )
+    tokens: int | None = Field(
+        default=None, gt=0, description="Tokens set aside for a rollout inside an agent program."
+    )
 
 
 class BudgetConfig(Section):
-    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', '500 calls', '30 minutes', or several with commas."""
+    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', '500 calls', '30 minutes',
+    or several with commas.
+    """
 
     usd: float | None = Field(default=None, gt=0, description="US dollars.")
     tokens: int | None = Field(default=None, gt=0, description="Input and output tokens together.")
     calls: int | None = Field(default=None, gt=0, description="Model calls.")
-    minutes: float | None = Field(default=None, gt=0, description="Wall time over all sessions; calls under way at its end are waited for.")
+    minutes: float | None = Field(
+        default=None,
+        gt=0,
+        description="Wall time over all sessions; calls under way at its end are waited for.",
+    )
     per_rollout: AllowanceConfig = Field(
-        default_factory=AllowanceConfig, description="Set aside for one rollout inside an agent program; unset learns from those seen."
+        default_factory=AllowanceConfig,
+        description="Set aside for one rollout inside an agent program; unset learns from those seen.",
     )
 
 
 class CacheConfig(Section):
     """Results shared between runs."""
 
-    path: Path | None = Field(default=None, description="SQLite file that runs share scored rollouts through.")
+    path: Path | None = Field(
+        default=None, description="SQLite file that runs share scored rollouts through."
+    )
 
 
 class OutputConfig(Section):
@@ -179,16 +284,27 @@ class OutputConfig(Section):
 class TrackingConfig(Section):
     """Where else the facts of a run go. Nothing here changes a result."""
 
-    use: str | None = Field(default=None, description="Trackers, with commas: tensorboard, mlflow, wandb, otel, or your own.")
-    project: str = Field(default="skillopt", min_length=1, description="Name of the experiment, project or service at the tracker.")
-    mlflow_uri: str | None = Field(default=None, description="MLflow server or store; unset leaves it to MLflow's own variables.")
+    use: str | None = Field(
+        default=None, description="Trackers, with commas: tensorboard, mlflow, wandb, otel, or your own."
+    )
+    project: str = Field(
+        default="skillopt",
+        min_length=1,
+        description="Name of the experiment, project or service at the tracker.",
+    )
+    mlflow_uri: str | None = Field(
+        default=None, description="MLflow server or store; unset leaves it to MLflow's own variables."
+    )
     wandb_mode: Literal["online", "offline"] | None = Field(
         default=None, description="Whether Weights & Biases sends; unset leaves it to its own variables."
     )
     otel_endpoint: str | None = Field(
-        default=None, description="OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables."
+        default=None,
+        description="OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables.",
     )
-    texts: bool = Field(default=False, description="Send skill texts and verdicts in words too, not only figures.")
+    texts: bool = Field(
+        default=False, description="Send skill texts and verdicts in words too, not only figures."
+    )
 
 
 class Config(Section):
@@ -213,15 +329,19 @@ class Config(Section):
         return self.model.optimizer if role == "optimizer" else self.model.target
 
     def identity(self) -> dict[str, Any]:
-        """What can change a result, as JSON values: two runs with equal identities (and equal skill and task content) are one run.
+        """What can change a result, as JSON values: two runs with equal identities (and equal skill and task
+        content) are one run.
 
-        Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs - and paths, whose content the caller compares.
+        Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs - and paths, whose
+        content the caller compares.
         """
         return {
             "model": {
                 **{role: self._role_identity(role) for role in ROLES},
                 **({} if self.model.judge is None else {"judge": self._role_identity("judge")}),
-                **self.model.model_dump(mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}),
+                **self.model.model_dump(
+                    mode="json", include={"rewrite_reasoning_effort", "rewrite_max_completion_tokens"}
+                ),
             },
             "train": self.train.model_dump(mode="json"),
             "gradient": _named(self.gradient, {"rollouts_per_task"}, exclude={"analyst_workers"}),
@@ -234,7 +354,9 @@ class Config(Section):
     def _role_identity(self, role: RoleName) -> dict[str, Any]:
         config = self.role(role)
         own: dict[str, Any] = {
-            **config.model_dump(mode="json", exclude={"base_url", "api_key", "timeout", "price", "options", "agent"}),
+            **config.model_dump(
+                mode="json", exclude={"base_url", "api_key", "timeout", "price", "options", "agent"}
+            ),
             "name": _without_gguf_folder(config.name),
             "reasoning_effort": config.reasoning_effort or self.model.reasoning_effort,
         }
@@ -246,13 +368,19 @@ class Config(Section):
         settings = self.env.settings
         if settings is None:
             return {}
-        paths = {name for name, field in type(settings).model_fields.items() if is_path(f"env.{name}", field.annotation)}
+        paths = {
+            name
+            for name, field in type(settings).model_fields.items()
+            if is_path(f"env.{name}", field.annotation)
+        }
         kept = settings.model_dump(mode="json", exclude=paths)
         return {name: _without_folder(f"env.{name}", value) for name, value in kept.items()}
 
 
 def _named(section: Section, later: set[str], exclude: set[str] | None = None) -> dict[str, Any]:
-    """The keys of a section; those that came `later` only where they are used, so that a run begun before them is still the same run."""
+    """The keys of a section; those that came `later` only where they are used, so that a run begun before
+    them is still the same run.
+    """
     unused = {name for name in later if getattr(section, name) == type(section).model_fields[name].default}
     return section.model_dump(mode="json", exclude={*unused, *(exclude or ())})
 

@@ -38,7 +38,10 @@ def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
     Of the many options and agent settings of a role, and of a judge, only what is set is shown.
     """
     scrubber = Scrubber(resolved.secrets)
-    rows = [(key, scrubber.scrub_json(_value(resolved, key)), str(resolved.provenance[key])) for key in _keys(resolved)]
+    rows = [
+        (key, scrubber.scrub_json(_value(resolved, key)), str(resolved.provenance[key]))
+        for key in _keys(resolved)
+    ]
     return [row for row in rows if row[1] is not None or not _RARE.match(row[0])]
 
 
@@ -56,7 +59,10 @@ def as_json(resolved: Resolved) -> dict[str, Any]:
 
 def describe(benchmark: str | None = None) -> list[Described]:
     """Every key with type, default and meaning; with a benchmark, also the `env` keys it adds."""
-    own = {leaf.key: leaf for leaf in (settings_leaves(benchmarks.get(benchmark).Settings) if benchmark is not None else ())}
+    own = {
+        leaf.key: leaf
+        for leaf in (settings_leaves(benchmarks.get(benchmark).Settings) if benchmark is not None else ())
+    }
     return [_described({**LEAVES, **own}[key]) for key in _with_own(list(LEAVES), list(own))]
 
 
@@ -66,7 +72,9 @@ def describe_providers() -> list[Described]:
 
 
 def _described(leaf: Leaf) -> Described:
-    return Described(key=leaf.key, type=leaf.type_words, default=_plain(leaf.default), description=leaf.description)
+    return Described(
+        key=leaf.key, type=leaf.type_words, default=_plain(leaf.default), description=leaf.description
+    )
 
 
 def _keys(resolved: Resolved) -> list[str]:

@@ -1,4 +1,6 @@
-"""Decides which spellings of a value are one value: public second names become the one name that the rest of the program knows."""
+"""Decides which spellings of a value are one value: public second names become the one name that the rest of
+the program knows.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _NOT_SENT = ("none", "off")
 
 
 def canonical(key: str, value: Any) -> Any:
-    """The value under its one name; a value that is no second name stays as it is and is judged by the key's type."""
+    """The value under its one name; a value that is no second name stays as it is and is judged by the key's
+    type.
+    """
     if key.endswith("temperature"):
         return None if _word(value) in _NOT_SENT else value
     return _names(key).get(_word(value), value)

@@ -17,16 +17,26 @@ _DEEPEST = 12
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """The safe loader with YAML 1.2 scalars, so `2:1:7` is text (YAML 1.1 reads a number in base 60) and `1e-3` is a number."""
+    """The safe loader with YAML 1.2 scalars, so `2:1:7` is text (YAML 1.1 reads a number in base 60) and
+    `1e-3` is a number.
+    """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML wants it on the class
 
 
 for _tag, _pattern, _first in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
-    ("bool", r"^(?:true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$", list("tTfFyYnNoO")),
+    (
+        "bool",
+        r"^(?:true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$",
+        list("tTfFyYnNoO"),
+    ),
     ("int", r"^[-+]?[0-9]+$", list("-+0123456789")),
-    ("float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$", list("-+.0123456789")),
+    (
+        "float",
+        r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$",
+        list("-+.0123456789"),
+    ),
     ("merge", r"^<<$", ["<"]),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
@@ -49,7 +59,11 @@ class Node:
 
     def plain(self) -> Any:
         """The value without line numbers."""
-        return {key: child.plain() for key, child in self.value.items()} if isinstance(self.value, dict) else self.value
+        return (
+            {key: child.plain() for key, child in self.value.items()}
+            if isinstance(self.value, dict)
+            else self.value
+        )
 
 
 def read(path: Path, shown: str) -> Node:
@@ -98,7 +112,9 @@ def _node(loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: 
     for key_node, value_node in node.value:
         key, line = _key(key_node, shown), _line(key_node)
         if key in children:
-            problems.append(f"{shown}:{line}: key {key!r} is already on line {children[key].line}; keep one of them")
+            problems.append(
+                f"{shown}:{line}: key {key!r} is already on line {children[key].line}; keep one of them"
+            )
             continue
         child = _node(loader, value_node, shown, problems, depth + 1)
         children[key] = Node(value=child.value, line=line)
@@ -117,7 +133,9 @@ def _refuse_duplicates_inside(node: yaml.Node, shown: str, problems: list[str], 
         for key_node, value_node in node.value:
             key = _key(key_node, shown)
             if key in seen:
-                problems.append(f"{shown}:{_line(key_node)}: key {key!r} is already on line {seen[key]}; keep one of them")
+                problems.append(
+                    f"{shown}:{_line(key_node)}: key {key!r} is already on line {seen[key]}; keep one of them"
+                )
             seen[key] = _line(key_node)
             _refuse_duplicates_inside(value_node, shown, problems, depth + 1)
 
@@ -135,5 +153,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _safe(problem: str | None) -> str:
-    """The parser's words without what they quote from the file; a quoted bracket or comma is syntax and stays."""
+    """The parser's words without what they quote from the file; a quoted bracket or comma is syntax and
+    stays.
+    """
     return re.sub(r"'[^'\s]{2,}'|\"[^\"\s]{2,}\"", "'...'", problem or "unreadable")

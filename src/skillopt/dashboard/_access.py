@@ -1,4 +1,6 @@
-"""Decides which requests reach the dashboard: the right host, the same origin, and the token where the bind is not this machine's own."""
+"""Decides which requests reach the dashboard: the right host, the same origin, and the token where the bind
+is not this machine's own.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class Gatekeeper:
     """The rules. Pure: it reads a request's head and says what is wrong with it, or nothing."""
 
     loopback: bool
-    """Whether the bind is this machine's own; then `Host` must be too, or a foreign name that resolves here would count as us."""
+    """Whether the bind is this machine's own; then `Host` must be too, or a foreign name that resolves here
+    would count as us.
+    """
     token: str | None
     cookie: str
 
@@ -70,17 +74,23 @@ class Gatekeeper:
         headers = _headers(scope)
         host = headers.get("host", "")
         if self.loopback and _hostname(host) not in LOOPBACK_NAMES:
-            return Refusal(status=421, sentence="This dashboard answers only as localhost. Open it by the address it printed.")
+            return Refusal(
+                status=421,
+                sentence="This dashboard answers only as localhost. Open it by the address it printed.",
+            )
         return self._origin(scope, headers, host) or self._login(scope, headers)
 
     def presents_token(self, scope: Scope) -> bool:
         """Whether the address itself carries the right token."""
         return self.token is not None and any(
-            name == "token" and _equal(value, self.token) for name, value in parse_qsl(scope.get("query_string", b"").decode("latin-1"))
+            name == "token" and _equal(value, self.token)
+            for name, value in parse_qsl(scope.get("query_string", b"").decode("latin-1"))
         )
 
     def _origin(self, scope: Scope, headers: Mapping[str, str], host: str) -> Refusal | None:
-        refused = Refusal(status=403, sentence="This request came from another web page, so nothing was done.")
+        refused = Refusal(
+            status=403, sentence="This request came from another web page, so nothing was done."
+        )
         origin = headers.get("origin")
         if origin is not None:
             return None if _is_origin_of(origin, host) else refused
@@ -96,11 +106,17 @@ class Gatekeeper:
     def _login(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
         if self.token is None or _equal(_cookies(headers.get("cookie", "")).get(self.cookie, ""), self.token):
             return None
-        return Refusal(status=401, sentence="This dashboard asks for the token it printed when it was started.", asks_token=True)
+        return Refusal(
+            status=401,
+            sentence="This dashboard asks for the token it printed when it was started.",
+            asks_token=True,
+        )
 
 
 class Guard:
-    """Stands before the whole application, websockets included: asks the gatekeeper, takes the token, adds the security headers."""
+    """Stands before the whole application, websockets included: asks the gatekeeper, takes the token, adds
+    the security headers.
+    """
 
     def __init__(self, app: Asgi, keeper: Gatekeeper) -> None:
         self.app = app
@@ -112,11 +128,20 @@ class Guard:
             await self.app(scope, receive, send)
             return
         # What a proxy says of a request is anybody's to write: addresses in the page would be built from it.
-        scope["headers"] = [(name, value) for name, value in scope["headers"] if not _FORWARDED.fullmatch(name)]
+        scope["headers"] = [
+            (name, value) for name, value in scope["headers"] if not _FORWARDED.fullmatch(name)
+        ]
         refusal = self.keeper.refusal(scope)
         may_enter = refusal is None or refusal.asks_token
-        if may_enter and scope["type"] == "http" and scope["method"] == "GET" and self.keeper.presents_token(scope):
-            await self._welcome(scope, send)  # also who has the cookie: the token must not stay in the address
+        if (
+            may_enter
+            and scope["type"] == "http"
+            and scope["method"] == "GET"
+            and self.keeper.presents_token(scope)
+        ):
+            await self._welcome(
+                scope, send
+            )  # also who has the cookie: the token must not stay in the address
         elif refusal is None:
             await self.app(scope, receive, send if scope["type"] == "websocket" else _Secured(send))
         elif scope["type"] == "websocket":
@@ -127,7 +152,9 @@ class Guard:
 
     async def _welcome(self, scope: Scope, send: Send) -> None:
         """Keep the token in a cookie and take it out of the address."""
-        rest = [pair for pair in parse_qsl(scope.get("query_string", b"").decode("latin-1")) if pair[0] != "token"]
+        rest = [
+            pair for pair in parse_qsl(scope.get("query_string", b"").decode("latin-1")) if pair[0] != "token"
+        ]
         # One slash: a path of two would be read as the name of another host.
         path = "/" + scope["path"].lstrip("/")
         where = f"{path}?{urlencode(rest)}" if rest else path
@@ -146,7 +173,10 @@ class _Secured:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", []), *_encoded({**_HEADERS, "content-security-policy": _policy(self.nonce)})]
+            message["headers"] = [
+                *message.get("headers", []),
+                *_encoded({**_HEADERS, "content-security-policy": _policy(self.nonce)}),
+            ]
             if _is_html(message):
                 self.held = message
                 return
@@ -154,7 +184,8 @@ class _Secured:
             self.body += message.get("body", b"")
             if message.get("more_body", False):
                 return
-            # All text of ours and of runs stands escaped in the page, so every `<script` in it is the library's own.
+            # All text of ours and of runs stands escaped in the page, so every `<script` in it is the
+            # library's own.
             body = _SCRIPT.sub(b'<script nonce="%s"' % self.nonce.encode(), self.body)
             kept = [pair for pair in self.held["headers"] if pair[0].lower() != b"content-length"]
             await self.send({**self.held, "headers": [*kept, (b"content-length", str(len(body)).encode())]})
@@ -163,29 +194,36 @@ class _Secured:
 
 
 def _policy(nonce: str) -> str:
-    # The library compiles its components in the browser, hence unsafe-eval; inline scripts and handlers without the nonce do not run.
+    # The library compiles its components in the browser, hence unsafe-eval; inline scripts and handlers
+    # without the nonce do not run.
     return (
-        f"default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; "
-        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        f"default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self'"
+        " 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src"
+        " 'self' blob:; manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self';"
+        " frame-ancestors 'none'"
     )
 
 
 def _page(refusal: Refusal) -> str:
     form = (
-        '<form method="get"><label>Token <input name="token" type="password" autocomplete="off" required autofocus></label> '
-        "<button>Open</button></form>"
+        '<form method="get"><label>Token <input name="token" type="password" autocomplete="off" required'
+        " autofocus></label> <button>Open</button></form>"
     )
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        "<title>SkillOpt</title><style>body{font:16px/1.6 system-ui,sans-serif;max-width:36rem;margin:4rem auto;padding:0 1rem}"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
+        ' content="width=device-width">'
+        "<title>SkillOpt</title><style>body{font:16px/1.6 system-ui,sans-serif;max-width:36rem;margin:4rem"
+        " auto;padding:0 1rem}"
         "input{font:inherit}</style></head><body><main><h1>SkillOpt</h1>"
         f"<p>{html.escape(refusal.sentence)}</p>{form if refusal.asks_token else ''}</main></body></html>"
     )
 
 
 async def _answer(send: Send, status: int, text: str, extra: Mapping[str, str] | None = None) -> None:
-    policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri"
+        " 'none'"
+    )
     body = text.encode()
     headers = {
         **_HEADERS,
@@ -233,7 +271,10 @@ def _equal(one: str, other: str) -> bool:
 
 
 def _is_html(message: Message) -> bool:
-    return any(name.lower() == b"content-type" and value.startswith(b"text/html") for name, value in message["headers"])
+    return any(
+        name.lower() == b"content-type" and value.startswith(b"text/html")
+        for name, value in message["headers"]
+    )
 
 
 def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -1,4 +1,6 @@
-"""Decides how the figures of a run are drawn: options for the chart library, made of numbers and words of ours, never of a run's text."""
+"""Decides how the figures of a run are drawn: options for the chart library, made of numbers and words of
+ours, never of a run's text.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from skillopt.report.values import Paid
 from skillopt.watch.curves import Curves, Point
 
 T = TypeVar("T")
-BLUE, ORANGE, GREEN, RED, VIOLET, GREY = (f"var(--so-{name})" for name in ("blue", "orange", "green", "red", "violet", "soft"))
+BLUE, ORANGE, GREEN, RED, VIOLET, GREY = (
+    f"var(--so-{name})" for name in ("blue", "orange", "green", "red", "violet", "soft")
+)
 INK, LINE, CARD = "var(--so-ink)", "var(--so-line)", "var(--so-card)"
 FONT = "system-ui, sans-serif"
 _CROSS = "path://M2,0 L5,3 L8,0 L10,2 L7,5 L10,8 L8,10 L5,7 L2,10 L0,8 L3,5 L0,2 Z"
@@ -21,13 +25,17 @@ _MARKS = {
     "inconclusive": ("triangle", ORANGE),
     "taken without a gate": ("diamond", ORANGE),
 }
-_NUMBER = "value => value === null || value === undefined || value === '-' ? 'not measured' : (+value).toFixed(3)"
+_NUMBER = (
+    "value => value === null || value === undefined || value === '-' ? 'not measured' : (+value).toFixed(3)"
+)
 LONGEST = 400
 """Steps that are drawn one by one; of longer runs the rest is thinned out, but no accepted change is."""
 
 
 def scores(curves: Curves) -> dict[str, Any]:
-    """Train, val and test over the steps, each with its interval; the limit, and a mark for every candidate."""
+    """Train, val and test over the steps, each with its interval; the limit, and a mark for
+    every candidate.
+    """
     most = max([1, *(limit for _, limit in curves.limits)])
     return {
         "backgroundColor": "transparent",
@@ -46,7 +54,9 @@ def scores(curves: Curves) -> dict[str, Any]:
 
 
 def series(curves: Curves) -> list[dict[str, Any]]:
-    """The part of the chart that grows; always the same number of series, so that it can be replaced in place."""
+    """The part of the chart that grows; always the same number of series, so that it can be replaced in
+    place.
+    """
     test = curves.test or {}
     drawn = [
         *_band("train", _thinned(curves.train), ORANGE),
@@ -94,7 +104,12 @@ def bars(paid: Sequence[Paid]) -> dict[str, Any]:
         "textStyle": {"color": GREY, "fontFamily": FONT},
         "grid": {"left": 120, "right": 24, "top": 40, "bottom": 40},
         "legend": {"top": 0, "textStyle": {"color": INK}},
-        "tooltip": {"trigger": "axis", "renderMode": "richText", "axisPointer": {"type": "shadow"}, "confine": True},
+        "tooltip": {
+            "trigger": "axis",
+            "renderMode": "richText",
+            "axisPointer": {"type": "shadow"},
+            "confine": True,
+        },
         "xAxis": _axis("tokens", min=0),
         "yAxis": {
             "type": "category",
@@ -133,7 +148,11 @@ def together(runs: Sequence[tuple[str, Curves]]) -> dict[str, Any]:
             {
                 **_line(name, curves.val, colours[place % len(colours)]),
                 "step": "end",
-                "lineStyle": {"color": colours[place % len(colours)], "width": 2, "type": dashes[place // len(colours) % len(dashes)]},
+                "lineStyle": {
+                    "color": colours[place % len(colours)],
+                    "width": 2,
+                    "type": dashes[place // len(colours) % len(dashes)],
+                },
             }
             for place, (name, curves) in enumerate(runs)
         ],
@@ -149,7 +168,10 @@ def spoken(curves: Curves) -> str:
     when = f"{slow}step {math.floor(last.at)} of {curves.planned}"
     said = f"Score chart. Val: {first.score:.3f} with the seed, {last.score:.3f} after {when}."
     if curves.test:
-        said += f" Sealed test: {curves.test['seed'].score:.3f} with the seed, {curves.test['best'].score:.3f} with the best skill."
+        said += (
+            f" Sealed test: {curves.test['seed'].score:.3f} with the seed, {curves.test['best'].score:.3f}"
+            " with the best skill."
+        )
     return said
 
 
@@ -160,7 +182,13 @@ def _end(curves: Curves) -> int:
 
 def _legend(curves: Curves) -> list[str]:
     happened = {one.outcome for one in curves.tried}
-    return ["train", "val", *(word for word in _MARKS if word in happened), *(["test, seed", "test, best"] if curves.test else []), "limit"]
+    return [
+        "train",
+        "val",
+        *(word for word in _MARKS if word in happened),
+        *(["test, seed", "test, best"] if curves.test else []),
+        "limit",
+    ]
 
 
 def _thinned(points: Sequence[T]) -> Sequence[T]:
@@ -178,7 +206,14 @@ def _height(score: float | None, bound: float | None) -> float | None:
 
 def _band(name: str, points: Sequence[Point], colour: str) -> list[dict[str, Any]]:
     """An interval as two stacked lines: its lower end unseen, and its width filled."""
-    about = {"type": "line", "stack": f"{name} interval", "symbol": "none", "lineStyle": {"opacity": 0}, "silent": True, "z": 1}
+    about = {
+        "type": "line",
+        "stack": f"{name} interval",
+        "symbol": "none",
+        "lineStyle": {"opacity": 0},
+        "silent": True,
+        "z": 1,
+    }
     about |= {"tooltip": {"show": False}, "stackStrategy": "all"}
     if name == "val":
         about["step"] = "end"
@@ -208,7 +243,15 @@ def _whisker(name: str, point: Point | None) -> list[dict[str, Any]]:
     at = [] if point is None else [[point.at, round(point.score, 4)]]
     ends = [] if point is None else [[point.at, round(point.low, 4)], [point.at, round(point.high, 4)]]
     return [
-        {"name": name, "type": "scatter", "symbol": "diamond", "symbolSize": 13, "data": at, "itemStyle": {"color": VIOLET}, "z": 7},
+        {
+            "name": name,
+            "type": "scatter",
+            "symbol": "diamond",
+            "symbolSize": 13,
+            "data": at,
+            "itemStyle": {"color": VIOLET},
+            "z": 7,
+        },
         {
             "name": f"{name} interval",
             "type": "line",

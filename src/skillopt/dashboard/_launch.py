@@ -1,6 +1,8 @@
-"""Launching: decides what a form becomes on the command line, where its output goes, and how a run is stopped and taken up again.
+"""Launching: decides what a form becomes on the command line, where its output goes, and how a run is stopped
+and taken up again.
 
-A run is always a child of the same command line, never a task of this server: closing the dashboard ends no paid work.
+A run is always a child of the same command line, never a task of this server: closing the dashboard ends no
+paid work.
 """
 
 from __future__ import annotations
@@ -62,7 +64,15 @@ class Wish:
     @property
     def spoken(self) -> str:
         """The command as one would write it."""
-        return shlex.join(["skillopt", "train", "--config", self.config, *(["--cfg-options", *self.options] if self.options else [])])
+        return shlex.join(
+            [
+                "skillopt",
+                "train",
+                "--config",
+                self.config,
+                *(["--cfg-options", *self.options] if self.options else []),
+            ]
+        )
 
 
 class Launched(BaseModel):
@@ -94,7 +104,9 @@ class Launches:
     _folders: dict[str, Path] = field(default_factory=dict)
 
     def look(self, wish: Wish) -> Resolved:
-        """The configuration as the command line would read it. Raises the same errors, with the same near misses."""
+        """The configuration as the command line would read it. Raises the same errors, with the same near
+        misses.
+        """
         for option in wish.options:
             if looks_secret(option.partition("=")[0]):
                 raise ConfigError(_NOT_HERE.format(option.partition("=")[0]))
@@ -106,7 +118,9 @@ class Launches:
         return resolved
 
     async def estimate(self, wish: Wish) -> dict[str, Any]:
-        """What it will probably take, by `skillopt estimate`. Raises `UsageError` in that command's own words."""
+        """What it will probably take, by `skillopt estimate`. Raises `UsageError` in that command's own
+        words.
+        """
         self.look(wish)
         argv = [*own_program(), *wish.arguments("estimate"), "--json"]
         done = await run_process(argv, input=None, env=self.environ, cwd=self.cwd, timeout=_SLOWEST_ESTIMATE)
@@ -116,7 +130,9 @@ class Launches:
         return told
 
     def start(self, wish: Wish, now: datetime | None = None) -> Launched:
-        """Start a run, in a folder of its own below the roots. Raises `UsageError` for what cannot be started."""
+        """Start a run, in a folder of its own below the roots. Raises `UsageError` for what cannot be
+        started.
+        """
         moment = now or datetime.now(timezone.utc)
         resolved = self.look(wish)
         folder = resolved.config.env.out_root
@@ -127,8 +143,8 @@ class Launches:
         folder = Path(os.path.realpath(folder))
         if not any(folder.is_relative_to(os.path.realpath(root)) for root in self.roots.folders):
             raise UsageError(
-                f"The run folder {folder} lies outside of {self.roots.spoken}, so no page here could show it. "
-                "Name one inside, or start the dashboard with --root."
+                f"The run folder {folder} lies outside of {self.roots.spoken}, so no page here could show it."
+                " Name one inside, or start the dashboard with --root."
             )
         if (pid := holder(folder / ".lock") or self._starting(folder)) is not None:
             raise UsageError(f"{folder} is being worked on by process {pid} already.")
@@ -138,7 +154,9 @@ class Launches:
         child = start_detached(argv, env=self.environ, cwd=self.cwd, output=place / "output.log")
         self._children[id] = child
         self._folders[id] = folder
-        made = Launched(id=id, config=wish.config, options=wish.options, folder=str(folder), pid=child.pid, started=moment)
+        made = Launched(
+            id=id, config=wish.config, options=wish.options, folder=str(folder), pid=child.pid, started=moment
+        )
         write_text(place / "launched.json", made.model_dump_json(indent=1) + "\n")
         return made
 
@@ -147,22 +165,30 @@ class Launches:
         return self.start(self.load(id).wish)
 
     def stop(self, folder: Path) -> int:
-        """Ask the process that works on a run to stop between decisions, as Ctrl-C does, and return its id."""
+        """Ask the process that works on a run to stop between decisions, as Ctrl-C does, and
+        return its id.
+        """
         pid = holder(folder / ".lock")
         if pid is None or not pid.isdigit():
             raise UsageError("Nothing works on this run at the moment, so there is nothing to stop.")
         if sys.platform == "win32":
-            raise UsageError("Windows cannot interrupt a process of another window; stop the run there with Ctrl-C.")
+            raise UsageError(
+                "Windows cannot interrupt a process of another window; stop the run there with Ctrl-C."
+            )
         try:
             os.kill(int(pid), signal.SIGINT)
         except OSError as error:
-            raise UsageError(f"Process {pid} works on this run and cannot be stopped from here: {error.strerror}.") from error
+            raise UsageError(
+                f"Process {pid} works on this run and cannot be stopped from here: {error.strerror}."
+            ) from error
         return int(pid)
 
     def all(self) -> list[Launched]:
         """Every start, the newest first; what cannot be read is not ours."""
         found = []
-        for id in sorted((entry.name for entry in self.home.iterdir()) if self.home.is_dir() else (), reverse=True):
+        for id in sorted(
+            (entry.name for entry in self.home.iterdir()) if self.home.is_dir() else (), reverse=True
+        ):
             if _ID.fullmatch(id):
                 try:
                     found.append(self.load(id))
@@ -181,7 +207,9 @@ class Launches:
 
     def state(self, one: Launched) -> str:
         """running, or how it ended, in words."""
-        if holder(Path(one.folder) / ".lock") is not None:  # its own process, or one that took the run up elsewhere
+        if (
+            holder(Path(one.folder) / ".lock") is not None
+        ):  # its own process, or one that took the run up elsewhere
             return "running"
         child = self._children.get(one.id)
         if child is None:
@@ -199,8 +227,14 @@ class Launches:
             return ""
 
     def _starting(self, folder: Path) -> str | None:
-        """The process that was started on a folder and may not hold its lock yet: a second press of the button comes that early."""
-        pids = (str(child.pid) for id, child in self._children.items() if self._folders[id] == folder and child.poll() is None)
+        """The process that was started on a folder and may not hold its lock yet: a second press of the
+        button comes that early.
+        """
+        pids = (
+            str(child.pid)
+            for id, child in self._children.items()
+            if self._folders[id] == folder and child.poll() is None
+        )
         return next(pids, None)
 
     def _unused(self, folder: Path) -> Path:
@@ -223,15 +257,23 @@ def split_options(text: str) -> tuple[str, ...]:
 
 
 def chosen_options(fields: Sequence[tuple[str, str]], free: str) -> tuple[str, ...]:
-    """The keys of a form that were filled in, then the free ones; a key that is given twice is refused by name."""
+    """The keys of a form that were filled in, then the free ones; a key that is given twice is refused by
+    name.
+    """
     options = (*(f"{key}={value.strip()}" for key, value in fields if value.strip()), *split_options(free))
     keys = [option.partition("=")[0].strip() for option in options]
     if twice := {key for key in keys if keys.count(key) > 1}:
-        raise ConfigError(f"{', '.join(sorted(twice))}: given twice, in the form and among the further options. Keep one of them.")
+        raise ConfigError(
+            f"{', '.join(sorted(twice))}: given twice, in the form and among the further options. Keep one of"
+            " them."
+        )
     return options
 
 
 def _complaint(done: Finished) -> str:
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
     told = [line for line in lines if not line.startswith("warning: ")]
-    return "\n".join(told).removeprefix("error: ") or f"The estimate ended with code {done.code} and said nothing."
+    return (
+        "\n".join(told).removeprefix("error: ")
+        or f"The estimate ended with code {done.code} and said nothing."
+    )

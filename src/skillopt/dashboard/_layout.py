@@ -1,4 +1,6 @@
-"""The frame around every page: header, navigation, theme, and what stands there when a page cannot be shown."""
+"""The frame around every page: header, navigation, theme, and what stands there when a page
+cannot be shown.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,15 @@ _STYLE = (Path(__file__).parent / "_style.css").read_text(encoding="utf-8")
 
 
 @contextmanager
-def frame(around: Surroundings, page: Page | None, title: str, place: RunPlace | None = None) -> Iterator[None]:
+def frame(
+    around: Surroundings, page: Page | None, title: str, place: RunPlace | None = None
+) -> Iterator[None]:
     """Everything but the page's own content, which is made inside of it."""
     ui.add_css(_STYLE)
     ui.page_title(f"{title} · SkillOpt" if place is None else f"{title} · {place.name} · SkillOpt")
     ui.colors(primary="#2563c9", negative="#b3261e", positive="#12703c")
-    # The library's own page element is the `main` of the document, so header and skip link stand beside it, not inside.
+    # The library's own page element is the `main` of the document, so header and skip link stand beside it,
+    # not inside.
     client = ui.context.client
     assert client.content.parent_slot is not None
     main = client.content.parent_slot.parent.props('tabindex="-1"')
@@ -42,7 +47,9 @@ def frame(around: Surroundings, page: Page | None, title: str, place: RunPlace |
             if place is not None and is_simulated(place.folder):
                 w.simulated()
         if place is not None:
-            _navigation("Pages of this run", [one for one in _ordered(around) if one.is_of_run], page, place.id)
+            _navigation(
+                "Pages of this run", [one for one in _ordered(around) if one.is_of_run], page, place.id
+            )
         yield
 
 
@@ -87,7 +94,9 @@ def _theme() -> None:
     def turn() -> None:
         state["name"] = names[(names.index(state["name"]) + 1) % len(names)]
         dark.value = _THEMES[state["name"]]
-        ui.run_javascript(f"document.cookie = '{THEME_COOKIE}={state['name']}; path=/; SameSite=Strict; max-age=31536000'")
+        ui.run_javascript(
+            f"document.cookie = '{THEME_COOKIE}={state['name']}; path=/; SameSite=Strict; max-age=31536000'"
+        )
         told()
 
     button = ui.button("", on_click=turn).props("flat no-caps dense color=primary").classes("so-theme")

@@ -1,4 +1,6 @@
-"""What the pages about runs share: one reader for all visitors, a timer that shows only what changed, and figures that change in place."""
+"""What the pages about runs share: one reader for all visitors, a timer that shows only what changed, and
+figures that change in place.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ async def look(folder: Path) -> Watcher:
 
 def _read(folder: Path) -> Watcher:
     watcher = _watched(folder)
-    watcher.facts()  # here, and not where the page is drawn: somebody else may be in the middle of the first reading
+    watcher.facts()  # not while drawing: somebody else may be in the middle of the first reading
     return watcher
 
 
@@ -71,7 +73,9 @@ async def watch(folder: Path, show: Callable[[Watcher], Awaitable[None] | None])
         nonlocal seen
         try:
             if not is_run(folder):  # else the figures would go back to those of a run that never began
-                raise UsageError(f"There is no run in {folder} any more. What stands here is what it last was.")
+                raise UsageError(
+                    f"There is no run in {folder} any more. What stands here is what it last was."
+                )
             watcher = await look(folder)
         except SkillOptError as error:
             seen = -1
@@ -79,7 +83,9 @@ async def watch(folder: Path, show: Callable[[Watcher], Awaitable[None] | None])
             with trouble:
                 w.trouble(str(error))
             return
-        if watcher.version != seen or watcher.state == "running":  # of a run at work at least the time has changed
+        if (
+            watcher.version != seen or watcher.state == "running"
+        ):  # of a run at work at least the time has changed
             seen = watcher.version
             trouble.clear()
             shown = show(watcher)
@@ -141,9 +147,13 @@ class Pages:
         self._what = what
         self._total = 0
         with w.named(ui.element("nav"), f"Pages of {what}").classes("so-row so-pages"):
-            self._back = ui.button("Earlier", icon="chevron_left", on_click=lambda: self._turn(-1)).props("flat no-caps dense")
+            self._back = ui.button("Earlier", icon="chevron_left", on_click=lambda: self._turn(-1)).props(
+                "flat no-caps dense"
+            )
             self._said = ui.label("").props('role="status"')
-            self._on = ui.button("Later", icon="chevron_right", on_click=lambda: self._turn(1)).props("flat no-caps dense")
+            self._on = ui.button("Later", icon="chevron_right", on_click=lambda: self._turn(1)).props(
+                "flat no-caps dense"
+            )
 
     def part(self, total: int) -> slice:
         """What is shown of so many."""
@@ -151,7 +161,9 @@ class Pages:
         self.at = max(0, min(self.at, (total - 1) // self.size))
         lacking = -total % self.size if self._ends_full else 0
         first, last = max(0, self.at * self.size - lacking), min(total, (self.at + 1) * self.size - lacking)
-        self._said.text = f"{first + 1:,} to {last:,} of {total:,} {self._what}" if total else f"no {self._what}"
+        self._said.text = (
+            f"{first + 1:,} to {last:,} of {total:,} {self._what}" if total else f"no {self._what}"
+        )
         self._back.set_enabled(self.at > 0)
         self._on.set_enabled(last < total)
         return slice(first, last)

@@ -1,4 +1,6 @@
-"""Where the nights of this person take place: decides, from the same settings file as the command line, what the page Sleep may touch."""
+"""Where the nights of this person take place: decides, from the same settings file as the command line, what
+the page Sleep may touch.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,23 @@ from skillopt.sleep.sources import Homes
 
 
 def nights_of(around: Surroundings) -> Around:
-    """The project of the working folder, or the one the settings name, with the person's home. Raises `UsageError` for bad settings."""
+    """The project of the working folder, or the one the settings name, with the person's home. Raises
+    `UsageError` for bad settings.
+    """
     home = Path.home()
     settings = read_settings(find_settings(home / ".skillopt-sleep"), {}).settings
     project = (settings.invoked_project or around.cwd).absolute()
     homes = Homes(home=home, env=dict(around.environ), places=settings.places())
-    return Around(settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home))
+    return Around(
+        settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home)
+    )
 
 
 def desk_of(nights: Around) -> Desk:
     """Where the person decides: the same desk, with the same limits, as `skillopt sleep adopt`."""
-    return Desk(store=nights.home.store, roots=nights.roots(), now=lambda: datetime.now(timezone.utc), project=str(nights.project))
+    return Desk(
+        store=nights.home.store,
+        roots=nights.roots(),
+        now=lambda: datetime.now(timezone.utc),
+        project=str(nights.project),
+    )

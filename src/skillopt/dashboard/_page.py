@@ -1,4 +1,6 @@
-"""The contract of a page: decides what a file in `pages/` must offer, and what a page is told about the visit."""
+"""The contract of a page: decides what a file in `pages/` must offer, and what a page is told about the
+visit.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ Build = Callable[["Visit"], "Awaitable[None] | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page. A path with `{run}` is about one run: it stands in that run's own navigation and is given the run's folder.
+    """One page. A path with `{run}` is about one run: it stands in that run's own navigation and is given the
+    run's folder.
 
-    `build` makes the elements of the page inside the frame's `main`; it may be a coroutine function. A `UsageError` it raises is shown as
-    a sentence.
+    `build` makes the elements of the page inside the frame's `main`; it may be a coroutine function. A
+    `UsageError` it raises is shown as a sentence.
     """
 
     path: str

@@ -1,4 +1,6 @@
-"""Where runs may lie: decides which folders the dashboard reads as runs, and gives each an id that says nothing about its path."""
+"""Where runs may lie: decides which folders the dashboard reads as runs, and gives each an id that says
+nothing about its path.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Roots:
             self.runs()
             place = self._known.get(id)
         if place is None:
-            raise UsageError(f"There is no run {id[:40]!r} below {self.spoken}. The list of runs has those that are there.")
+            raise UsageError(
+                f"There is no run {id[:40]!r} below {self.spoken}. The list of runs has those that are there."
+            )
         return place
 
     def id_of(self, folder: Path) -> str | None:

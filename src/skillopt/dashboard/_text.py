@@ -1,4 +1,6 @@
-"""Decides how the text of a skill is laid out on a page: two versions side by side, and every line with its origin."""
+"""Decides how the text of a skill is laid out on a page: two versions side by side, and every line with its
+origin.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ LONGEST_LIST = 24
 
 
 def side_by_side(before: str, after: str) -> Markup:
-    """Two texts in two columns; lines that are gone have a minus, new ones a plus, so that colour says nothing alone."""
+    """Two texts in two columns; lines that are gone have a minus, new ones a plus, so that colour says
+    nothing alone.
+    """
     old, new = before.splitlines(), after.splitlines()
     groups = list(difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_grouped_opcodes(CONTEXT))
     rows: list[Markup] = []
@@ -50,7 +54,9 @@ def rules(found: Provenance) -> Markup:
             continue
         moved = f"fixed {len(origin.fixed)}, broke {len(origin.broke)}"
         details = tag("details", tag("summary", text), tag("div", tag("dl", joined(_behind(origin, edit)))))
-        shown.append(tag("li", tag("div", tag("strong", origin.name), tag("div", moved, cls="so-soft")), details))
+        shown.append(
+            tag("li", tag("div", tag("strong", origin.name), tag("div", moved, cls="so-soft")), details)
+        )
     return joined(shown)
 
 

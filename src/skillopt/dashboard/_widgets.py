@@ -61,7 +61,10 @@ def verbatim(text: str, label: str) -> ui.element:
 
 def diff(text: str, label: str = "Difference") -> ui.element:
     """A unified diff, line by line; added and removed lines keep their sign."""
-    lines = "".join(f"<span class='so-line {_kind(line)}'>{html.escape(visible(line)) or ' '}</span>" for line in _lines(text))
+    lines = "".join(
+        f"<span class='so-line {_kind(line)}'>{html.escape(visible(line)) or ' '}</span>"
+        for line in _lines(text)
+    )
     # Not sanitised in the browser: every character of the text was escaped on the line above.
     return _region(ui.html(lines, sanitize=False, tag="pre"), label).classes("so-verbatim so-diff")
 
@@ -77,7 +80,9 @@ def facts(pairs: Sequence[tuple[str, str]]) -> None:
 
 @contextmanager
 def table(label: str, columns: Sequence[str], numbers: Sequence[str] = ()) -> Iterator[ui.element]:
-    """A table with a head; yields its body, to be filled by `row`. For long lists use `ui.table`, which pages."""
+    """A table with a head; yields its body, to be filled by `row`. For long lists use `ui.table`, which
+    pages.
+    """
     with _region(ui.element("div"), label).classes("so-scroll"), ui.element("table").classes("so-table"):
         with ui.element("thead"), ui.element("tr"):
             for column in columns:
@@ -113,8 +118,12 @@ async def confirmed(question: str, detail: str, yes: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text with a mark for every character that would not be seen or that turns the direction of reading: nothing can hide in it."""
-    return "".join("\ufffd" if char not in "\t\r\n" and unicodedata.category(char) in _UNSEEN else char for char in text)
+    """The text with a mark for every character that would not be seen or that turns the direction of reading:
+    nothing can hide in it.
+    """
+    return "".join(
+        "\ufffd" if char not in "\t\r\n" and unicodedata.category(char) in _UNSEEN else char for char in text
+    )
 
 
 def named(element: E, name: str) -> E:

@@ -27,8 +27,9 @@ from skillopt.errors import SkillOptError, UsageError
 ANY = "0.0.0.0"
 _LONGEST_BUILD = 20.0
 _ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#2563c9"/>'
-    '<path d="M6 23l7-8 5 4 8-11" fill="none" stroke="#fff" stroke-width="3.2" stroke-linecap="round" stroke-linejoin="round"/></svg>'
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7"'
+    ' fill="#2563c9"/><path d="M6 23l7-8 5 4 8-11" fill="none" stroke="#fff" stroke-width="3.2"'
+    ' stroke-linecap="round" stroke-linejoin="round"/></svg>'
 )
 
 
@@ -48,7 +49,8 @@ class Settings:
 
 
 def serve(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. `say` is told the address, with the token in it where one is needed; it is told nowhere else.
+    """Serve until Ctrl-C. `say` is told the address, with the token in it where one is needed; it is told
+    nowhere else.
 
     Raises `UsageError` for an address that cannot be listened on.
     """
@@ -64,10 +66,13 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
             say("The token is shown this once; whoever has it can start runs and adopt proposals here.")
         say("Ctrl-C ends it; runs that it started go on.")
         if settings.opens_browser:
-            # Without the token, which every user of this machine could read in the list of processes: the page asks for it.
+            # Without the token, which every user of this machine could read in the list of processes: the
+            # page asks for it.
             webbrowser.open(address.partition("?")[0])
 
-    guard = Guard(_application(settings), Gatekeeper(loopback=loopback, token=token, cookie=f"skillopt_{port}"))
+    guard = Guard(
+        _application(settings), Gatekeeper(loopback=loopback, token=token, cookie=f"skillopt_{port}")
+    )
     config = uvicorn.Config(
         GZipMiddleware(guard, minimum_size=2000),
         log_level="warning",
@@ -97,9 +102,13 @@ def _application(settings: Settings) -> FastAPI:
     """All pages inside the frame; nothing of it knows who may come in."""
     pages: dict[str, Page] = {name: registry.get(name) for name in registry.names()}
     roots, cwd, environ = Roots(settings.roots), settings.cwd, settings.environ
-    around = Surroundings(roots=roots, cwd=cwd, environ=environ, pages=pages, launches=Launches(roots, cwd, environ))
+    around = Surroundings(
+        roots=roots, cwd=cwd, environ=environ, pages=pages, launches=Launches(roots, cwd, environ)
+    )
     for page in pages.values():
-        ui.page(page.path, title=page.title, language="en-US", dark=None, response_timeout=_LONGEST_BUILD)(_shown(around, page))
+        ui.page(page.path, title=page.title, language="en-US", dark=None, response_timeout=_LONGEST_BUILD)(
+            _shown(around, page)
+        )
     application = FastAPI(openapi_url=None)
     ui.run_with(
         application,
@@ -143,7 +152,9 @@ def _shown(around: Surroundings, page: Page) -> Callable[[], Any]:
 
 
 def _missing(around: Surroundings) -> Callable[[], None]:
-    """What stands at every address that is no page. The library's own page has no way back, and prints the address, whoever wrote it."""
+    """What stands at every address that is no page. The library's own page has no way back, and prints the
+    address, whoever wrote it.
+    """
 
     def show() -> None:
         ui.context.client.status_code = 404
@@ -164,7 +175,9 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         bound.close()
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"Cannot listen on {host} port {port}: {reason}. Name another: --port 0 takes a free one.") from error
+        raise UsageError(
+            f"Cannot listen on {host} port {port}: {reason}. Name another: --port 0 takes a free one."
+        ) from error
     return bound
 
 

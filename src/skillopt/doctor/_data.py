@@ -32,16 +32,31 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
     name = config.env.name
     if name is None:
         remedy = f"Name one with --env or in a config: {', '.join(benchmarks.names())}."
-        return Loaded(findings=(Finding(area=AREA, name="benchmark", state="note", text="none is configured", remedy=remedy),))
+        return Loaded(
+            findings=(
+                Finding(area=AREA, name="benchmark", state="note", text="none is configured", remedy=remedy),
+            )
+        )
     try:
         benchmark: Benchmark = benchmarks.get(name)(config.env.settings)
         splits = Splits(**{split: tuple(benchmark.tasks(split)) for split in SPLITS})
-    except (SkillOptError, ImportError, OSError) as error:  # an import: a benchmark of another package without its dependencies
-        return Loaded(findings=(Finding(area=AREA, name=name, state="fix", text="its tasks do not load", remedy=str(error)),))
+    except (
+        SkillOptError,
+        ImportError,
+        OSError,
+    ) as error:  # an import: a benchmark of another package without its dependencies
+        return Loaded(
+            findings=(
+                Finding(area=AREA, name=name, state="fix", text="its tasks do not load", remedy=str(error)),
+            )
+        )
     counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     return Loaded(
-        findings=(Finding(area=AREA, name=name, state="fine", text=f"{told} tasks", facts=counts), _skill(config, benchmark, scrubber)),
+        findings=(
+            Finding(area=AREA, name=name, state="fine", text=f"{told} tasks", facts=counts),
+            _skill(config, benchmark, scrubber),
+        ),
         has_images=any(task.images for split in SPLITS for task in splits.of(split)),
         wants_judge=isinstance(benchmark, WantsJudge) and benchmark.wants_judge,
     )
@@ -55,7 +70,13 @@ def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> Finding:
         return Finding(area=AREA, name="skill", state="fix", text="it does not load", remedy=str(error))
     if scrubber.scrub(document.text) != document.text:
         return Finding(
-            area=AREA, name="skill", state="fix", text="it holds a credential", remedy="Remove the credential from the skill's text."
+            area=AREA,
+            name="skill",
+            state="fix",
+            text="it holds a credential",
+            remedy="Remove the credential from the skill's text.",
         )
     where = "the benchmark's own" if path is None else str(path)
-    return Finding(area=AREA, name="skill", state="fine", text=f"{where}, {len(document.rendered):,} characters")
+    return Finding(
+        area=AREA, name="skill", state="fine", text=f"{where}, {len(document.rendered):,} characters"
+    )

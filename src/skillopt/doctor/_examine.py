@@ -1,4 +1,6 @@
-"""Runs all checks side by side; one that fails never hides the others, and no credential is in what they say."""
+"""Runs all checks side by side; one that fails never hides the others, and no credential is in
+what they say.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ AREAS = ("configuration", "target", "optimizer", "judge", "data", "nights", "age
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is examined: a configuration, or the sentence that says why there is none; and the environment it would run in."""
+    """What is examined: a configuration, or the sentence that says why there is none; and the environment it
+    would run in.
+    """
 
     resolved: Resolved | None
     environ: Mapping[str, str] = field(repr=False)
@@ -54,8 +58,12 @@ News = Callable[[str, "Sequence[Finding] | None"], None]
 """Told the title of each check when it begins (with None) and when it has ended (with what it found)."""
 
 
-async def examine(subject: Subject, *, calls: bool = True, news: News = lambda title, findings: None) -> Examination:
-    """Check everything. With `calls` each role answers a few tiny questions, which cost what they cost; nothing is written anywhere."""
+async def examine(
+    subject: Subject, *, calls: bool = True, news: News = lambda title, findings: None
+) -> Examination:
+    """Check everything. With `calls` each role answers a few tiny questions, which cost what they cost;
+    nothing is written anywhere.
+    """
     scrubber = Scrubber(subject.resolved.secrets if subject.resolved is not None else ())
     spent: list[Spent] = []
     found: list[Finding] = []
@@ -78,16 +86,25 @@ async def examine(subject: Subject, *, calls: bool = True, news: News = lambda t
     checks = [
         check("Python and extras", "machine", machine(_machine.python)),
         check("sandbox", "machine", machine(_machine.sandboxed)),
-        check("agent programs", "agents", machine(lambda: _machine.programs(subject.environ, *_agents(subject.resolved)))),
+        check(
+            "agent programs",
+            "agents",
+            machine(lambda: _machine.programs(subject.environ, *_agents(subject.resolved))),
+        ),
     ]
     if subject.home is not None:
         nights = Nights(home=subject.home, environ=subject.environ, spent=spent)
         checks.append(check("nights", "nights", lambda: nights.examine(calls=calls)))
     if subject.resolved is None:
-        found.append(_clean(Finding(area="configuration", name="config", state="fix", text=subject.problem), scrubber))
+        found.append(
+            _clean(Finding(area="configuration", name="config", state="fix", text=subject.problem), scrubber)
+        )
         await asyncio.gather(*checks)
     else:
-        found += [Finding(area="configuration", name="warning", state="note", text=text) for text in subject.resolved.warnings]
+        found += [
+            Finding(area="configuration", name="warning", state="note", text=text)
+            for text in subject.resolved.warnings
+        ]
         config = subject.resolved.config
         data = asyncio.ensure_future(asyncio.to_thread(load_data, config, scrubber))
 
@@ -121,7 +138,10 @@ async def _needs(config: Config, role: RoleName, data: asyncio.Future[Loaded]) -
     if role != "target":
         return Needs(structure=True)
     loaded = await asyncio.shield(data)
-    return Needs(tools=parse_model_string(config.model.target.name, "target").harness == "tool_loop", images=loaded.has_images)
+    return Needs(
+        tools=parse_model_string(config.model.target.name, "target").harness == "tool_loop",
+        images=loaded.has_images,
+    )
 
 
 def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
@@ -149,4 +169,9 @@ def _clean(finding: Finding, scrubber: Scrubber) -> Finding:
     def clean(text: str) -> str:
         return redact_patterns(scrubber.scrub(text))
 
-    return replace(finding, text=clean(finding.text), remedy=clean(finding.remedy), facts=scrubber.scrub_json(dict(finding.facts)))
+    return replace(
+        finding,
+        text=clean(finding.text),
+        remedy=clean(finding.remedy),
+        facts=scrubber.scrub_json(dict(finding.facts)),
+    )

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 State = Literal["fine", "note", "fix", "skipped"]
-"""`note` is worth knowing and stops nothing; `fix` must be mended before a run; `skipped` was not looked at, and the text says why."""
+"""`note` is worth knowing and stops nothing; `fix` must be mended before a run; `skipped` was not looked at,
+and the text says why.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

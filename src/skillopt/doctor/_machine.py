@@ -36,13 +36,29 @@ def python() -> list[Finding]:
     try:
         required = importlib.metadata.requires("skillopt") or []
     except importlib.metadata.PackageNotFoundError:
-        return [*findings, Finding(area=AREA, name="extras", state="skipped", text="skillopt runs from its sources and is not installed")]
+        return [
+            *findings,
+            Finding(
+                area=AREA,
+                name="extras",
+                state="skipped",
+                text="skillopt runs from its sources and is not installed",
+            ),
+        ]
     if not extras(required):
-        return [*findings, Finding(area=AREA, name="extras", state="skipped", text="this installation declares none")]
-    missing = {name: [one for one in packages if not _is_installed(one)] for name, packages in extras(required).items()}
+        return [
+            *findings,
+            Finding(area=AREA, name="extras", state="skipped", text="this installation declares none"),
+        ]
+    missing = {
+        name: [one for one in packages if not _is_installed(one)]
+        for name, packages in extras(required).items()
+    }
     there = [name for name, packages in missing.items() if not packages]
     gone = [f"{name} ({', '.join(packages)})" for name, packages in missing.items() if packages]
-    text = f"installed: {', '.join(there) or 'none'}" + (f"; not installed: {', '.join(gone)}" if gone else "")
+    text = f"installed: {', '.join(there) or 'none'}" + (
+        f"; not installed: {', '.join(gone)}" if gone else ""
+    )
     remedy = "Where you need one: pip install 'skillopt[NAME]'." if gone else ""
     facts = {"installed": there, "missing": [name for name, packages in missing.items() if packages]}
     return [*findings, Finding(area=AREA, name="extras", state="fine", text=text, remedy=remedy, facts=facts)]
@@ -62,18 +78,37 @@ def sandboxed() -> list[Finding]:
         sandbox.require("bubblewrap", remedy="choose a mode of the benchmark that runs no programs")
     except ConfigError as error:
         told = "not available. Only benchmarks that run programs need it, and they refuse to run without"
-        return [Finding(area=AREA, name="sandbox", state="note", text=told, remedy=str(error), facts={"available": False})]
-    return [Finding(area=AREA, name="sandbox", state="fine", text="bubblewrap works", facts={"available": True})]
+        return [
+            Finding(
+                area=AREA,
+                name="sandbox",
+                state="note",
+                text=told,
+                remedy=str(error),
+                facts={"available": False},
+            )
+        ]
+    return [
+        Finding(area=AREA, name="sandbox", state="fine", text="bubblewrap works", facts={"available": True})
+    ]
 
 
 def programs(environ: Mapping[str, str], paths: Mapping[str, str], needed: Iterable[str]) -> list[Finding]:
-    """Which agent programs are there, and whether their login can be kept apart from the user's; `needed` are those that a role uses."""
+    """Which agent programs are there, and whether their login can be kept apart from the user's; `needed` are
+    those that a role uses.
+    """
     wanted = set(needed)
     return [_program(found, found.name in wanted) for found in survey(environ, paths)]
 
 
 def _program(found: Found, needed: bool) -> Finding:
-    facts = {"path": found.path, "version": found.version, "isolated_by": found.isolated_by, "walled": found.walled, "needed": needed}
+    facts = {
+        "path": found.path,
+        "version": found.version,
+        "isolated_by": found.isolated_by,
+        "walled": found.walled,
+        "needed": needed,
+    }
     if found.path is None:
         return Finding(
             area="agents",
@@ -96,11 +131,20 @@ def _program(found: Found, needed: bool) -> Finding:
     if found.isolated_by is not None:
         login = f"its login can be isolated, by {found.isolated_by}"
     elif credentials:
-        login = f"its own login cannot be isolated: {' or '.join(credentials)} would do it, or a provider with a key"
+        login = (
+            f"its own login cannot be isolated: {' or '.join(credentials)} would do it, or a provider with"
+            " a key"
+        )
     else:
         login = "its own login cannot be isolated: name a provider with a key"
     wall = "" if found.walled else "; it sees the whole machine, as bubblewrap does not hold it"
-    return Finding(area="agents", name=found.name, state="fine", text=f"version {found.version}; {login}{wall}", facts=facts)
+    return Finding(
+        area="agents",
+        name=found.name,
+        state="fine",
+        text=f"version {found.version}; {login}{wall}",
+        facts=facts,
+    )
 
 
 def _is_installed(distribution: str) -> bool:

@@ -41,7 +41,12 @@ def structured(role: RoleName, spec: RoleSpec) -> Request:
 
 def with_tool(role: RoleName, spec: RoleSpec) -> Request:
     """An answer by a tool call."""
-    parameters = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"], "additionalProperties": False}
+    parameters = {
+        "type": "object",
+        "properties": {"word": {"type": "string"}},
+        "required": ["word"],
+        "additionalProperties": False,
+    }
     tool = Tool(name="say", description="Says a word aloud.", parameters=parameters)
     return replace(_ask(role, spec, "tools", "Call the tool say with the word ok.", SOME), tools=(tool,))
 
@@ -55,7 +60,9 @@ def with_image(role: RoleName, spec: RoleSpec) -> Request:
 
 
 def _ask(role: RoleName, spec: RoleSpec, what: str, question: str, cap: int) -> Request:
-    thinks = spec.model.reasoning_effort not in (None, "none") or bool(spec.model.options.get("enable_thinking"))
+    thinks = spec.model.reasoning_effort not in (None, "none") or bool(
+        spec.model.options.get("enable_thinking")
+    )
     return Request(
         messages=(Message(role="user", content=question),),
         max_tokens=min(spec.max_tokens, WITH_THINKING if thinks else cap),
@@ -66,8 +73,17 @@ def _ask(role: RoleName, spec: RoleSpec, what: str, question: str, cap: int) -> 
 
 
 def _red_square(side: int = 32) -> bytes:
-    """A PNG of one colour, made here: a file of its own would have to be found when the package is installed."""
+    """A PNG of one colour, made here: a file of its own would have to be found when the package
+    is installed.
+    """
     rows = (b"\0" + b"\xff\0\0" * side) * side
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    body = b"".join(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows)),
+        (b"IEND", b""),
+    ]
+    body = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
     return b"\x89PNG\r\n\x1a\n" + body

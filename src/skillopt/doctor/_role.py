@@ -1,4 +1,6 @@
-"""Tries a role's model: one tiny call through the real provider tells whether it is reachable, logged in and there."""
+"""Tries a role's model: one tiny call through the real provider tells whether it is reachable, logged in and
+there.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,17 @@ LONGEST = 60.0
 """Seconds a tiny call may take, whatever a run would grant it."""
 _STEPS = ("reachable", "logged in", "model", "call")
 _NO_MODEL = re.compile(
-    r"HTTP 404|model.{0,60}(?:not (?:exist|found|available|supported)|unknown)|unknown model|no such model", re.IGNORECASE
+    r"HTTP 404|model.{0,60}(?:not (?:exist|found|available|supported)|unknown)|unknown model|no such model",
+    re.IGNORECASE,
 )
 _STATUS = re.compile(r"HTTP \d\d\d")
 
 
 @dataclass(slots=True)
 class Spent:
-    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown, and so is their sum."""
+    """What the tiny calls of a role took. Dollars are None where a price or a usage is unknown, and so is
+    their sum.
+    """
 
     calls: int = 0
     tokens: int = 0
@@ -86,8 +91,13 @@ class Trial:
             self._add("call", "skipped", reason)
             return
         try:
-            provider: Model = providers.get(spec.model.provider)(replace(spec.model, timeout=min(spec.model.timeout, LONGEST)))
-        except (SkillOptError, ImportError) as error:  # an import: a provider of another package without its dependencies
+            provider: Model = providers.get(spec.model.provider)(
+                replace(spec.model, timeout=min(spec.model.timeout, LONGEST))
+            )
+        except (
+            SkillOptError,
+            ImportError,
+        ) as error:  # an import: a provider of another package without its dependencies
             self._add("call", "fix", f"{spec.model.provider} cannot be used", str(error))
             return
         try:
@@ -113,19 +123,31 @@ class Trial:
         price = known_price(spec)
         if price is not None:
             figures = {"input": float(price.input * 1_000_000), "output": float(price.output * 1_000_000)}
-            told = f"${figures['input']:g} in and ${figures['output']:g} out per million tokens ({price.source}, {price.date})"
-            self._add("price", "fine", told, facts={**figures, "source": price.source, "date": str(price.date)})
+            told = (
+                f"${figures['input']:g} in and ${figures['output']:g} out per million tokens ({price.source},"
+                f" {price.date})"
+            )
+            self._add(
+                "price", "fine", told, facts={**figures, "source": price.source, "date": str(price.date)}
+            )
             return price
         if spec.model.provider == "world":
             self._add("price", "fine", "simulated, costs nothing")
             return None
         needed = self._config.budget.usd is not None
         remedy = f"Declare model.{self._role}.price (input and output, dollars per million tokens)."
-        self._add("price", "fix" if needed else "note", "unknown" + (", and the budget is in dollars" if needed else ""), remedy)
+        self._add(
+            "price",
+            "fix" if needed else "note",
+            "unknown" + (", and the budget is in dollars" if needed else ""),
+            remedy,
+        )
         return None
 
     def _harness(self, spec: RoleSpec) -> None:
-        """A target's harness is built as a run would build it: an agent program's login and settings are checked there."""
+        """A target's harness is built as a run would build it: an agent program's login and settings are
+        checked there.
+        """
         if self._role != "target":
             return
         try:
@@ -136,7 +158,9 @@ class Trial:
             self._add("harness", "fine", spec.harness)
 
     async def _knock(self, provider: Model) -> None:
-        """Without a call only the address can be tried; a company's proxy would make even that say nothing."""
+        """Without a call only the address can be tried; a company's proxy would make even that
+        say nothing.
+        """
         parts = urlsplit(provider.endpoint)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             self._add("reachable", "skipped", "nothing can be told without a call")
@@ -146,14 +170,21 @@ class Trial:
             _, writer = await asyncio.wait_for(connecting, 10.0)
         except (OSError, asyncio.TimeoutError) as error:
             told = f"{provider.endpoint} does not take a connection: {error or 'no answer within 10 s'}"
-            self._add("reachable", "note", told, "If a proxy leads there, try again without --no-calls. " + self._remedy("unavailable"))
+            self._add(
+                "reachable",
+                "note",
+                told,
+                "If a proxy leads there, try again without --no-calls. " + self._remedy("unavailable"),
+            )
         else:
             writer.close()
             self._add("reachable", "fine", f"{provider.endpoint} takes connections")
         for step in _STEPS[1:]:
             self._add(step, "skipped", "not tried without a call")
 
-    async def _call(self, provider: Model, spec: RoleSpec, price: Price | None, needs: asyncio.Future[Needs]) -> None:
+    async def _call(
+        self, provider: Model, spec: RoleSpec, price: Price | None, needs: asyncio.Future[Needs]
+    ) -> None:
         model = AskedAgain(Scrubbed(provider, self._scrubber), provider)
         began = time.monotonic()
         try:
@@ -164,7 +195,11 @@ class Trial:
         seconds = time.monotonic() - began
         self.spent.add(reply, price)
         self._add("reachable", "fine", provider.endpoint)
-        self._add("logged in", "fine", "the login is accepted" if spec.model.api_key else "it answers without a key of ours")
+        self._add(
+            "logged in",
+            "fine",
+            "the login is accepted" if spec.model.api_key else "it answers without a key of ours",
+        )
         self._add("model", "fine", f"{reply.model or spec.model.name or 'the program’s own choice'} answers")
         tokens = None if reply.usage is None else reply.usage.total
         told = f"answered in {seconds:.1f} s, {'an unknown number of' if tokens is None else tokens} tokens"
@@ -198,7 +233,9 @@ class Trial:
             read(reply, _questions.Shape)
         except Unusable as error:
             if reply.finish == "length":
-                self._add(name, "note", "the reply was cut at the small cap of this check, so it cannot be told")
+                self._add(
+                    name, "note", "the reply was cut at the small cap of this check, so it cannot be told"
+                )
             else:
                 remedy = f"Set model.{self._role}.structured_output to schema, or name a stronger model."
                 self._add(name, "fix", f"the reply cannot be used{how}: {error}", remedy)
@@ -210,9 +247,16 @@ class Trial:
         if reply is not None and reply.tool_calls:
             self._add("tools", "fine", "a tool is called when asked")
         elif reply is not None and reply.finish == "length":
-            self._add("tools", "note", "the reply was cut at the small cap of this check, so it cannot be told")
+            self._add(
+                "tools", "note", "the reply was cut at the small cap of this check, so it cannot be told"
+            )
         elif reply is not None:
-            self._add("tools", "note", "asked to call a tool it answered in words", "A target that works with tools should call them.")
+            self._add(
+                "tools",
+                "note",
+                "asked to call a tool it answered in words",
+                "A target that works with tools should call them.",
+            )
 
     async def _image(self, model: Model, spec: RoleSpec, price: Price | None) -> None:
         if await self._ask("vision", model, _questions.with_image(self._role, spec), price) is not None:
@@ -224,21 +268,34 @@ class Trial:
         for step in _STEPS[:failed]:
             self._add(step, "fine", "as the refusal shows")
         passing = error.kind == "rate_limit"
-        self._add(_STEPS[failed], "note" if passing else "fix", error.detail, self._remedy(error.kind, failed))
+        self._add(
+            _STEPS[failed], "note" if passing else "fix", error.detail, self._remedy(error.kind, failed)
+        )
         for step in _STEPS[failed + 1 :]:
             self._add(step, "skipped", "the call did not come so far")
 
     def _remedy(self, kind: str, failed: int = 3) -> str:
-        key, provider = f"model.{self._role}", self._config.role(self._role).name.rpartition("/")[2].partition(":")[0]
+        key, provider = (
+            f"model.{self._role}",
+            self._config.role(self._role).name.rpartition("/")[2].partition(":")[0],
+        )
         if kind == "auth":
             variable = NEEDS_KEY.get(provider)
-            return f"Check {variable or 'its login'} or {key}.api_key." if provider not in _PROGRAMS else _PROGRAM_LOGIN
+            return (
+                f"Check {variable or 'its login'} or {key}.api_key."
+                if provider not in _PROGRAMS
+                else _PROGRAM_LOGIN
+            )
         if kind == "contract" and failed == 2:
             return f"Name a model that this endpoint has, as {key}."
         return _REMEDIES.get(kind, "").format(key=key)
 
-    def _add(self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None) -> None:
-        self.findings.append(Finding(area=self._role, name=name, state=state, text=text, remedy=remedy, facts=facts or {}))
+    def _add(
+        self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
+    ) -> None:
+        self.findings.append(
+            Finding(area=self._role, name=name, state=state, text=text, remedy=remedy, facts=facts or {})
+        )
 
 
 _PROGRAMS = ("claude_cli", "codex_cli", "copilot_cli")

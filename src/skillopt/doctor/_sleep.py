@@ -1,4 +1,6 @@
-"""Looks at what nights need: settings, a private folder, the key, transcripts, the schedule, the models, and what is still open."""
+"""Looks at what nights need: settings, a private folder, the key, transcripts, the schedule, the models, and
+what is still open.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _ASK_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Nights:
-    """The examination of one person's nights: findings as they come, and what their calls cost. Nothing is written, no content shown."""
+    """The examination of one person's nights: findings as they come, and what their calls cost. Nothing is
+    written, no content shown.
+    """
 
     home: Path
     environ: Mapping[str, str]
@@ -47,7 +51,14 @@ class Nights:
         if not folder.is_dir():
             found = ", ".join(source.name for source in await asyncio.to_thread(present, homes))
             text = f"there were none so far; transcripts to learn from: {found or 'none were found'}"
-            return [_finding("nights", "skipped", text, "`skillopt sleep dry-run` shows what a night would do." if found else "")]
+            return [
+                _finding(
+                    "nights",
+                    "skipped",
+                    text,
+                    "`skillopt sleep dry-run` shows what a night would do." if found else "",
+                )
+            ]
         findings, settings = _settings(folder)
         settings = settings or SleepSettings()
         state = Home.of(settings, self.home)
@@ -68,10 +79,19 @@ class Nights:
             roles = roles_of(settings)
             if roles is None:
                 remedy = "Name one: `model` in the settings, or --model of `skillopt sleep run`."
-                return [_finding("models", "note", "none is named in the settings; a night without one only says what it found", remedy)]
+                return [
+                    _finding(
+                        "models",
+                        "note",
+                        "none is named in the settings; a night without one only says what it found",
+                        remedy,
+                    )
+                ]
             environ = {**read_dotenv(folder / ".env"), **self.environ}
             options = [f"model.{role}={name}" for role, name in _named(roles).items()]
-            options += [f"{key}={value}" for key, value in settings.options.items() if key.startswith("model.")]
+            options += [
+                f"{key}={value}" for key, value in settings.options.items() if key.startswith("model.")
+            ]
             resolved = load(None, flags={}, options=options, environ=environ, cwd=folder, dotenv=False)
         except (SkillOptError, OSError) as error:
             return [_finding("models", "fix", "a night cannot use them", str(error))]
@@ -103,11 +123,23 @@ def _settings(folder: Path) -> tuple[list[Finding], SleepSettings | None]:
         path = find_settings(folder)
         read = read_settings(path)
     except (UsageError, OSError) as error:
-        return [_finding("settings", "fix", "they cannot be used, and every command of `skillopt sleep` stops at them", str(error))], None
+        return [
+            _finding(
+                "settings",
+                "fix",
+                "they cannot be used, and every command of `skillopt sleep` stops at them",
+                str(error),
+            )
+        ], None
     notes = [_finding("settings", "note", warning) for warning in read.warnings]
-    return [_finding("settings", "fine", f"{path}" if path is not None else f"the defaults: {folder} holds no config.yaml"), *notes], (
-        read.settings
-    )
+    return [
+        _finding(
+            "settings",
+            "fine",
+            f"{path}" if path is not None else f"the defaults: {folder} holds no config.yaml",
+        ),
+        *notes,
+    ], (read.settings)
 
 
 def _folder(folder: Path) -> list[Finding]:
@@ -115,13 +147,33 @@ def _folder(folder: Path) -> list[Finding]:
         return [_finding("folder", "skipped", f"{folder} is made by the first night")]
     mode = stat.S_IMODE(folder.stat().st_mode)
     if not os.access(folder, os.W_OK | os.X_OK):
-        return [_finding("folder", "fix", f"{folder} cannot be written to", f"Give it back to yourself: chmod u+rwx {folder}")]
+        return [
+            _finding(
+                "folder",
+                "fix",
+                f"{folder} cannot be written to",
+                f"Give it back to yourself: chmod u+rwx {folder}",
+            )
+        ]
     kept = [folder / ".env", *folder.glob("projects/*"), *folder.glob("proposals/*")]
     is_open = [path for path in kept if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
     if sys.platform != "win32" and mode & 0o077 and is_open:
         remedy = f"Close it: chmod 700 {folder}"
-        return [_finding("folder", "fix", f"others can look into {folder} (mode {mode:03o}), also into {is_open[0]}", remedy)]
-    return [_finding("folder", "fine", f"{folder} is yours" + (" alone" if not mode & 0o077 else ", and what nights keep in it alone"))]
+        return [
+            _finding(
+                "folder",
+                "fix",
+                f"others can look into {folder} (mode {mode:03o}), also into {is_open[0]}",
+                remedy,
+            )
+        ]
+    return [
+        _finding(
+            "folder",
+            "fine",
+            f"{folder} is yours" + (" alone" if not mode & 0o077 else ", and what nights keep in it alone"),
+        )
+    ]
 
 
 def _key(state: Home) -> list[Finding]:
@@ -144,7 +196,15 @@ def _sources(settings: SleepSettings, homes: Homes) -> list[Finding]:
     counts = {source.name: 0 for source in picked} | Counter(session.source for session in found.sessions)
     notes = [_finding("transcripts", "note", note) for note in found.notes]
     if not counts:
-        return [_finding("transcripts", "note", "none were found", "docs/sleep-sources.md says where each program keeps its own."), *notes]
+        return [
+            _finding(
+                "transcripts",
+                "note",
+                "none were found",
+                "docs/sleep-sources.md says where each program keeps its own.",
+            ),
+            *notes,
+        ]
     told = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     window = f"the last {settings.lookback_hours:g} hours" if settings.lookback_hours else "all time"
     return [_finding("transcripts", "fine", f"sessions of {window}: {told}", facts=counts), *notes]
@@ -161,12 +221,27 @@ def _schedules(home: Path, state: Path, environ: Mapping[str, str]) -> list[Find
         except (UsageError, Fault) as error:
             findings.append(_finding("schedule", "note", f"{kind} could not be asked", str(error)))
     for entry in entries:
-        program, remedy = Path(entry.command[0]), f"In {entry.folder}: `skillopt sleep schedule`, or `skillopt sleep unschedule`."
+        program, remedy = (
+            Path(entry.command[0]),
+            f"In {entry.folder}: `skillopt sleep schedule`, or `skillopt sleep unschedule`.",
+        )
         if not program.is_absolute() or not os.access(program, os.X_OK):
-            findings.append(_finding("schedule", "fix", f"the night of {entry.folder} starts {program}, which is not there", remedy))
+            findings.append(
+                _finding(
+                    "schedule",
+                    "fix",
+                    f"the night of {entry.folder} starts {program}, which is not there",
+                    remedy,
+                )
+            )
         elif not entry.folder.is_dir():
             findings.append(
-                _finding("schedule", "fix", f"the night of {entry.folder} has no folder any more", "`skillopt sleep unschedule --all`")
+                _finding(
+                    "schedule",
+                    "fix",
+                    f"the night of {entry.folder} has no folder any more",
+                    "`skillopt sleep unschedule --all`",
+                )
             )
         else:
             findings.append(_finding("schedule", "fine", f"{entry.folder} every night at {entry.time}"))
@@ -183,7 +258,12 @@ def _standing(state: Home) -> list[Finding]:
             continue
         if number is not None:
             findings.append(
-                _finding("nights", "note", f"night {number} of {project} is open", "`skillopt sleep run` there goes on with it.")
+                _finding(
+                    "nights",
+                    "note",
+                    f"night {number} of {project} is open",
+                    "`skillopt sleep run` there goes on with it.",
+                )
             )
     try:
         standing = status(state.store, ())
@@ -192,12 +272,23 @@ def _standing(state: Home) -> list[Finding]:
     counts: Counter[str] = Counter(one.state for one in standing.proposals)
     waiting = [state for state in ("pending", "partly adopted", "interrupted") if counts[state]]
     told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
-    remedy = "`skillopt sleep status` shows them, `skillopt sleep diff` what they would change." if waiting else ""
+    remedy = (
+        "`skillopt sleep status` shows them, `skillopt sleep diff` what they would change." if waiting else ""
+    )
     findings.append(_finding("proposals", "note" if waiting else "fine", told, remedy, facts=dict(counts)))
     if standing.refused:
-        findings.append(_finding("proposals", "note", f"{len(standing.refused)} are refused", next(iter(standing.refused.values()))))
+        findings.append(
+            _finding(
+                "proposals",
+                "note",
+                f"{len(standing.refused)} are refused",
+                next(iter(standing.refused.values())),
+            )
+        )
     return findings
 
 
-def _finding(name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None) -> Finding:
+def _finding(
+    name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
+) -> Finding:
     return Finding(area=AREA, name=name, state=state, text=text, remedy=remedy, facts=facts or {})

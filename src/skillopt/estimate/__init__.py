@@ -1,4 +1,6 @@
-"""Decides what a training run will probably cost, before anything is spent: calls, tokens and dollars per stage, with a range."""
+"""Decides what a training run will probably cost, before anything is spent: calls, tokens and dollars per
+stage, with a range.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,16 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
     if job.judge is not None:
         roles["judge"] = job.judge
     prices = {role: known_price(spec) for role, spec in roles.items()}
-    guessed = {role: (SIMULATED_REPLY_TOKENS if spec.model.provider == "world" else REPLY_TOKENS)[role] for role, spec in roles.items()}
+    guessed = {
+        role: (SIMULATED_REPLY_TOKENS if spec.model.provider == "world" else REPLY_TOKENS)[role]
+        for role, spec in roles.items()
+    }
     plan = Plan(job, {**guessed, **(reply_tokens or {})})
-    lines = [plan.line(stage, role, calls, size, prices[role]) for stage, role, calls, size in plan.stages() if calls.high]
+    lines = [
+        plan.line(stage, role, calls, size, prices[role])
+        for stage, role, calls, size in plan.stages()
+        if calls.high
+    ]
     made = Estimate(
         lines=lines,
         steps=plan.steps,

@@ -24,24 +24,34 @@ def advised(made: Estimate, budget: Budget, largest: tuple[int, str]) -> Estimat
         if any(amount is None for amount in amounts.values()):
             continue
         fixed = sum(amounts[stage].likely for stage in fixed_stages if stage in amounts)
-        a_step = sum(amount.likely for stage, amount in amounts.items() if stage not in fixed_stages) / max(1, made.steps)
+        a_step = sum(amount.likely for stage, amount in amounts.items() if stage not in fixed_stages) / max(
+            1, made.steps
+        )
         shares.append((float(limit) - fixed) / a_step if a_step else float(made.steps))
         if name == "tokens":
             in_step = float(limit) - fixed
     if not shares:
-        unknown = "a price is unknown" if budget.usd is not None else "how long a call takes is not known before the first one"
+        unknown = (
+            "a price is unknown"
+            if budget.usd is not None
+            else "how long a call takes is not known before the first one"
+        )
         advice = f"What {budget.describe()} buys cannot be said: {unknown}."
     elif budget.tokens is not None and min(shares) >= 1 and in_step < largest[0]:
         advice = (
-            f"{budget.describe()} will not pay for a step: one call sets aside its whole output cap, up to {largest[0]:,} tokens. "
-            f"Lower {largest[1]}, or raise the budget."
+            f"{budget.describe()} will not pay for a step: one call sets aside its whole output cap, up to"
+            f" {largest[0]:,} tokens. Lower {largest[1]}, or raise the budget."
         )
     elif min(shares) >= made.steps:
         advice = f"{budget.describe()} should pay for the whole run."
     elif min(shares) < 1:
-        advice = f"{budget.describe()} will hardly pay for baseline and test; a larger budget or fewer val and test tasks are needed."
+        advice = (
+            f"{budget.describe()} will hardly pay for baseline and test; a larger budget or fewer val and"
+            " test tasks are needed."
+        )
     else:
         advice = (
-            f"{budget.describe()} should pay for about {math.floor(min(shares))} of {made.steps} steps; a larger budget goes on from there."
+            f"{budget.describe()} should pay for about {math.floor(min(shares))} of {made.steps} steps; a"
+            " larger budget goes on from there."
         )
     return replace(made, advice=advice)

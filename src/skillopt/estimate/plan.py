@@ -1,4 +1,6 @@
-"""Decides how many calls each stage of a run takes, how long its questions and replies are, and what that costs."""
+"""Decides how many calls each stage of a run takes, how long its questions and replies are, and what that
+costs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ AGENT_TOKENS = 10_000
 JUDGED_OUTSIDE = "judge, baseline and test"
 GROWTH_PER_STEP = 105
 """Characters a skill gains in a step, rejected ones included."""
-WRITERS = {"rewrite_from_suggestions": frozenset({"rewrite"}), "full_rewrite_minibatch": frozenset({"analyst", "merge"})}
+WRITERS = {
+    "rewrite_from_suggestions": frozenset({"rewrite"}),
+    "full_rewrite_minibatch": frozenset({"analyst", "merge"}),
+}
 """Stages whose replies hold a whole skill."""
 MEMORY_PER_STEP = 420
 """Characters that one earlier step takes in the analysts' prompts."""
@@ -51,7 +56,9 @@ class Plan:
         self.draws = config.gradient.rollouts_per_task
         self.looks_back = config.train.num_epochs - (1 if job.look_back is None else 0)
         self.val_rows = len(job.splits.val) * job.repeats
-        self.turns = 1 if job.target.harness == "chat" and job.benchmark.open(job.splits.train[0]) is None else TURNS
+        self.turns = (
+            1 if job.target.harness == "chat" and job.benchmark.open(job.splits.train[0]) is None else TURNS
+        )
         self.in_agent = job.target.harness in agents.names()
         self.skill = len(job.skill.rendered) + GROWTH_PER_STEP * min(self.steps, 12) * 0.6
         self.task = _mean_chars([*job.splits.train, *job.splits.val])
@@ -72,23 +79,41 @@ class Plan:
         seed = rollout - self.skill + len(self.job.skill.rendered)
         tests = 2 if config.evaluation.use_gate and config.optimizer.slow_update_gate_with_selection else 3
         compared = 2 * min(config.optimizer.slow_update_samples, len(self.job.splits.train))
-        slow = self.looks_back * compared if config.optimizer.use_slow_update or config.optimizer.use_meta_skill else 0
+        slow = (
+            self.looks_back * compared
+            if config.optimizer.use_slow_update or config.optimizer.use_meta_skill
+            else 0
+        )
         test_rows = len(self.job.splits.test)
         target: list[tuple[str, Role, Range, float]] = [
             ("baseline", "target", _exactly(self.val_rows * self.turns), seed),
             ("rollout", "target", _exactly(self.steps * self.batch * self.draws * self.turns), rollout),
             ("gate", "target", self._gate().times(self.turns), rollout),
-            ("slow rollouts", "target", Range(low=0, likely=slow * 0.45, high=slow).times(self.turns), rollout),
-            ("test", "target", Range(low=test_rows, likely=2 * test_rows, high=tests * test_rows).times(self.turns), rollout),
+            (
+                "slow rollouts",
+                "target",
+                Range(low=0, likely=slow * 0.45, high=slow).times(self.turns),
+                rollout,
+            ),
+            (
+                "test",
+                "target",
+                Range(low=test_rows, likely=2 * test_rows, high=tests * test_rows).times(self.turns),
+                rollout,
+            ),
         ]
         return target + self._judging(target) + self._optimizer_stages()
 
     def _judging(self, target: list[tuple[str, Role, Range, float]]) -> list[tuple[str, Role, Range, float]]:
-        """Every answer is judged, equal ones of a task once; outside of the steps it is paid whatever becomes of them."""
+        """Every answer is judged, equal ones of a task once; outside of the steps it is paid whatever becomes
+        of them.
+        """
         if self.job.judge is None:
             return []
         splits = self.job.splits
-        a_piece = 2 if getattr(self.job.config.env.settings, "scorer_options", {}).get("pairs") else 1  # both orders
+        a_piece = (
+            2 if getattr(self.job.config.env.settings, "scorer_options", {}).get("pairs") else 1
+        )  # both orders
         asked = [protected_by(self.job.benchmark, task) for task in (*splits.train, *splits.val)]
         rubric = fmean(sum(map(len, (*one.references, *one.rubrics))) for one in asked)
         size = len(judge_prompt()) + self.task + self.answer + rubric + 120
@@ -97,13 +122,20 @@ class Plan:
             (JUDGED_OUTSIDE, ("baseline", "test"), len(splits.val) + len(splits.test)),
             ("judge, steps", ("rollout", "gate", "slow rollouts"), len(splits.train)),
         ):
-            answers = sum((calls.times(a_piece / self.turns) for stage, _, calls, _ in target if stage in stages), NOTHING)
+            answers = sum(
+                (calls.times(a_piece / self.turns) for stage, _, calls, _ in target if stage in stages),
+                NOTHING,
+            )
             least = min(answers.low, tasks * a_piece)
-            found.append((name, "judge", Range(low=least, likely=answers.likely, high=answers.high * ATTEMPTS), size))
+            found.append(
+                (name, "judge", Range(low=least, likely=answers.likely, high=answers.high * ATTEMPTS), size)
+            )
         return found
 
     def _gate(self) -> Range:
-        """Rows the verdicts read: a reject ends early, a salvaged bundle is measured again in halves, the slow update once an epoch."""
+        """Rows the verdicts read: a reject ends early, a salvaged bundle is measured again in halves, the
+        slow update once an epoch.
+        """
         config = self.job.config
         if not config.evaluation.use_gate:
             share = Range(low=1.0, likely=1.0, high=1.0)
@@ -116,12 +148,17 @@ class Plan:
         if config.gate.policy == "confirm":
             share = Range(low=share.low, likely=share.likely * 1.9, high=share.high * 3)
         slow = self.looks_back * 0.8 if config.optimizer.use_slow_update else 0.0
-        return share.times(self.steps * self.val_rows) + Range(low=0, likely=slow * self.val_rows, high=slow * self.val_rows * 1.25)
+        return share.times(self.steps * self.val_rows) + Range(
+            low=0, likely=slow * self.val_rows, high=slow * self.val_rows * 1.25
+        )
 
     def _optimizer_stages(self) -> list[tuple[str, Role, Range, float]]:
         config = self.job.config
         size, merge_size = config.gradient.minibatch_size, config.gradient.merge_batch_size
-        least, most = math.ceil(self.batch / size), math.ceil(self.batch / size) + (0 if config.gradient.failure_only else 1)
+        least, most = (
+            math.ceil(self.batch / size),
+            math.ceil(self.batch / size) + (0 if config.gradient.failure_only else 1),
+        )
         analysts = Range(low=least, likely=(least + most) / 2, high=most)
         if config.gradient.failure_only:
             analysts = Range(low=0, likely=most * 0.6, high=most)
@@ -130,7 +167,10 @@ class Plan:
         words = FORMS[self.mode].words()
         shown = 1.5 if self.draws > 1 else 1.0  # of a task whose tries differ, two of them
         analyst = (
-            len(packaged("analyst_failure")) + len(words["form"]) + fixed + min(size, self.batch) * (self.task + shown * self.answer + 260)
+            len(packaged("analyst_failure"))
+            + len(words["form"])
+            + fixed
+            + min(size, self.batch) * (self.task + shown * self.answer + 260)
         )
         items = self.replies["optimizer"] * CHARS_A_TOKEN * 1.5
         if "merge" in self.writers:
@@ -138,35 +178,79 @@ class Plan:
         merge = len(packaged("merge")) + len(words["form"]) + self.skill + items
         ranked = 0.0 if self.control == "none" else 0.95
         ends = self.looks_back
-        pairs = min(config.optimizer.slow_update_samples, len(self.job.splits.train)) * 0.6 * (self.task + 2 * self.answer + 300)
+        pairs = (
+            min(config.optimizer.slow_update_samples, len(self.job.splits.train))
+            * 0.6
+            * (self.task + 2 * self.answer + 300)
+        )
         longer = 2 * self.skill + 1_500 + pairs
         steps = self.steps
         found: list[tuple[str, Role, Range, float]] = [
             ("analyst", "optimizer", analysts.times(steps), analyst),
             ("merge", "optimizer", merges.times(steps), merge),
-            ("ranking", "optimizer", Range(low=0, likely=ranked, high=1 if ranked else 0).times(steps), 900 + fixed + items),
+            (
+                "ranking",
+                "optimizer",
+                Range(low=0, likely=ranked, high=1 if ranked else 0).times(steps),
+                900 + fixed + items,
+            ),
         ]
         if self.mode == "patch":
-            found.append(("repair", "optimizer", Range(low=0, likely=0.15, high=1).times(steps), 600 + self.skill))
+            found.append(
+                ("repair", "optimizer", Range(low=0, likely=0.15, high=1).times(steps), 600 + self.skill)
+            )
         if self.mode == "rewrite_from_suggestions":
-            found.append(("rewrite", "optimizer", Range(low=0, likely=0.95, high=2).times(steps), 1_200 + fixed + items))
+            found.append(
+                (
+                    "rewrite",
+                    "optimizer",
+                    Range(low=0, likely=0.95, high=2).times(steps),
+                    1_200 + fixed + items,
+                )
+            )
         if self.control == "autonomous":
-            found.append(("lr_autonomous", "optimizer", Range(low=0, likely=1, high=2).times(steps), 1_000 + fixed + items))
+            found.append(
+                (
+                    "lr_autonomous",
+                    "optimizer",
+                    Range(low=0, likely=1, high=2).times(steps),
+                    1_000 + fixed + items,
+                )
+            )
         if config.optimizer.use_slow_update:
             found.append(("slow_update", "optimizer", Range(low=0, likely=ends * 0.85, high=ends), longer))
         if config.optimizer.use_meta_skill:
-            found.append(("meta_skill", "optimizer", Range(low=0, likely=max(0, ends - 1) * 0.85, high=max(0, ends - 1)), longer))
+            found.append(
+                (
+                    "meta_skill",
+                    "optimizer",
+                    Range(low=0, likely=max(0, ends - 1) * 0.85, high=max(0, ends - 1)),
+                    longer,
+                )
+            )
         return found
 
     def line(self, stage: str, role: Role, calls: Range, size: float, price: Price | None) -> Line:
         """A stage with its tokens and its price; replies may be half or twice as long as assumed."""
         asked = size / CHARS_A_TOKEN + (0 if role == "optimizer" else self._images())
-        cap = {"target": self.job.target, "optimizer": self.job.optimizer, "judge": self.job.judge or self.job.optimizer}[role].max_tokens
+        cap = {
+            "target": self.job.target,
+            "optimizer": self.job.optimizer,
+            "judge": self.job.judge or self.job.optimizer,
+        }[role].max_tokens
         said, written = min(self.replies[role], cap), 0.0
         if stage in self.writers:
             cap, written = self.job.config.model.rewrite_max_completion_tokens, self.skill / CHARS_A_TOKEN
-        lengths = (min(cap, said * 0.5 + written * 0.8), min(cap, said + written), min(cap, said * 2.0 + written * 1.5))
-        bounds = list(zip((calls.low, calls.likely, calls.high), (asked * 0.8, asked, asked * 1.4), lengths, strict=True))
+        lengths = (
+            min(cap, said * 0.5 + written * 0.8),
+            min(cap, said + written),
+            min(cap, said * 2.0 + written * 1.5),
+        )
+        bounds = list(
+            zip(
+                (calls.low, calls.likely, calls.high), (asked * 0.8, asked, asked * 1.4), lengths, strict=True
+            )
+        )
         least, likely, most = (n * (question + reply) for n, question, reply in bounds)
         tokens = Range(low=least, likely=likely, high=most)
         usd = None
@@ -192,21 +276,32 @@ class Plan:
     def assumptions(self) -> list[str]:
         """What the figures rest on, for the reader to doubt."""
         told = [
-            f"a reply of the target has {self.replies['target']} tokens, one of the optimizer {self.replies['optimizer']}"
+            f"a reply of the target has {self.replies['target']} tokens, one of the optimizer"
+            f" {self.replies['optimizer']}"
             + (
                 " (the simulated world's are short)"
                 if "world" in (self.job.target.model.provider, self.job.optimizer.model.provider)
                 else ""
             ),
-            f"{CHARS_A_TOKEN} characters are a token; tasks have {self.task:,.0f} characters, the skill {self.skill:,.0f} on average",
+            (
+                f"{CHARS_A_TOKEN} characters are a token; tasks have {self.task:,.0f} characters, the skill"
+                f" {self.skill:,.0f} on average"
+            ),
             "nothing is in a cache, and no step is stopped early by patience or a perfect score",
         ]
         if self.writers:
-            told.append(f"replies of the stage {' and '.join(sorted(self.writers))} hold the whole skill besides")
+            told.append(
+                f"replies of the stage {' and '.join(sorted(self.writers))} hold the whole skill besides"
+            )
         if self.turns > 1:
-            told.append(f"a rollout takes {self.turns} turns" + (f", each with {AGENT_TOKENS:,} tokens of the agent's own" * self.in_agent))
+            told.append(
+                f"a rollout takes {self.turns} turns"
+                + (f", each with {AGENT_TOKENS:,} tokens of the agent's own" * self.in_agent)
+            )
         if self.job.judge is not None:
-            told.append(f"every answer is judged (equal ones of a task only once), in {self.replies['judge']} tokens")
+            told.append(
+                f"every answer is judged (equal ones of a task only once), in {self.replies['judge']} tokens"
+            )
         return told
 
 

@@ -1,4 +1,6 @@
-"""Decides when a stage is not being measured any more, so that an outage stops a run and never becomes a score."""
+"""Decides when a stage is not being measured any more, so that an outage stops a run and never becomes a
+score.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ MOST_LOST = Fraction(1, 10)
 class Breaker:
     """Stops a stage that is not being measured.
 
-    More than 10 % of its rows (at least two) lost to an outage, a broken request or a broken scorer, or all of them to whatever: such a
-    stage does not close, so that the same command can measure it when the cause is gone.
+    More than 10 % of its rows (at least two) lost to an outage, a broken request or a broken scorer, or all
+    of them to whatever: such a stage does not close, so that the same command can measure it when the cause
+    is gone.
     """
 
     def __init__(self, stage: str, total: int) -> None:
@@ -48,6 +51,7 @@ class Breaker:
         counted = Counter(f"{one.kind}: {one.detail}" for one in self._lost.values())
         listed = "\n".join(f"  {count} x {cause}" for cause, count in sorted(counted.items()))
         return ProviderDown(
-            f"Stage {self._stage!r} cannot be measured: {len(self._lost)} of {self._total} rows were lost.\n{listed}\n"
-            "No score was made of it and everything paid is kept. Run the same command again when the cause is gone."
+            f"Stage {self._stage!r} cannot be measured: {len(self._lost)} of {self._total} rows were"
+            f" lost.\n{listed}\nNo score was made of it and everything paid is kept. Run the same command"
+            " again when the cause is gone."
         )

@@ -1,4 +1,6 @@
-"""Compares two skills on the same tasks: means, interval, an exact paired test, and which tasks were fixed or broken."""
+"""Compares two skills on the same tasks: means, interval, an exact paired test, and which tasks were fixed or
+broken.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ EXACT_UP_TO = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Paired figures of a (before) and b (after). `p` is two-sided; `interval` a 95 % interval of the mean difference."""
+    """Paired figures of a (before) and b (after). `p` is two-sided; `interval` a 95 % interval of the mean
+    difference.
+    """
 
     n: int
     before: float
@@ -50,7 +54,9 @@ def compare(before: Mapping[str, float], after: Mapping[str, float], *, seed: in
 
 
 def paired_p(differences: Sequence[float], *, seed: int = 0) -> tuple[float, str]:
-    """Two-sided p of no difference: exact McNemar where all changes have one size, else a sign-flip test, exact while small."""
+    """Two-sided p of no difference: exact McNemar where all changes have one size, else a sign-flip test,
+    exact while small.
+    """
     moved = [diff for diff in differences if diff != 0]
     if not moved:
         return 1.0, "no task changed"
@@ -65,22 +71,28 @@ def paired_p(differences: Sequence[float], *, seed: int = 0) -> tuple[float, str
             sums = [total + sign * diff for total in sums for sign in (1, -1)]
         return sum(abs(total) >= observed for total in sums) / len(sums), "exact sign flip"
     rng = random.Random(seed)
-    hits = sum(abs(math.fsum(diff if rng.random() < 0.5 else -diff for diff in moved)) >= observed for _ in range(RESAMPLES))
+    hits = sum(
+        abs(math.fsum(diff if rng.random() < 0.5 else -diff for diff in moved)) >= observed
+        for _ in range(RESAMPLES)
+    )
     return (hits + 1) / (RESAMPLES + 1), f"sign flip, {RESAMPLES} resamples"
 
 
 def interval_of(differences: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
     """A 95 % interval of the mean difference that keeps a width where all tasks moved alike.
 
-    Where tasks only pass or fail: the adjusted Wald interval for matched pairs (Agresti and Min 2005). Else a bootstrap, seeded so that a
-    report can be recomputed; with fewer than 30 tasks, or no spread, a normal interval with one more difference each way.
+    Where tasks only pass or fail: the adjusted Wald interval for matched pairs (Agresti and Min 2005). Else a
+    bootstrap, seeded so that a report can be recomputed; with fewer than 30 tasks, or no spread, a normal
+    interval with one more difference each way.
     """
     n = len(differences)
     if n == 0:
         return (0.0, 0.0)
     if set(differences) <= {-1.0, 0.0, 1.0}:
         fixed, broken, total = differences.count(1.0) + 0.5, differences.count(-1.0) + 0.5, n + 2
-        return _around((fixed - broken) / total, math.sqrt(fixed + broken - (fixed - broken) ** 2 / total) / total)
+        return _around(
+            (fixed - broken) / total, math.sqrt(fixed + broken - (fixed - broken) ** 2 / total) / total
+        )
     if n < 30 or len(set(differences)) == 1:
         most = max(map(abs, differences))
         padded = [*differences, most, -most]

@@ -1,6 +1,8 @@
-"""Decides whether a skill quotes what it will be measured on: held-out answers, the words of tasks, patterns and rubrics of the scorer.
+"""Decides whether a skill quotes what it will be measured on: held-out answers, the words of tasks, patterns
+and rubrics of the scorer.
 
-Criteria - a section that must be there, a text to contain, a length - are what a skill should say, and never a leak.
+Criteria - a section that must be there, a text to contain, a length - are what a skill should say, and never
+a leak.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ class Leak:
 def why(leaks: Iterable[Leak]) -> str:
     """Which kinds of leak there are, in words that give none of them away."""
     kinds = dict.fromkeys(leak.kind for leak in leaks)
-    return f"refused before measuring: {' and '.join(_SAID[kind] for kind in kinds)}; say it in general words instead"
+    return (
+        f"refused before measuring: {' and '.join(_SAID[kind] for kind in kinds)}; say it in general words"
+        " instead"
+    )
 
 
 class LeakGuard:
@@ -70,7 +75,9 @@ class LeakGuard:
         self._seed_runs = set(_runs(_words(seed)))
 
     def find(self, skill: str) -> list[Leak]:
-        """Every quotation in a skill that the seed did not have; the same text of several tasks is named once."""
+        """Every quotation in a skill that the seed did not have; the same text of several tasks is named
+        once.
+        """
         found: dict[tuple[Kind, str], Leak] = {}
         for leak in (*self._verbatim(skill), *self._repeated(skill)):
             found.setdefault((leak.kind, leak.quoted), leak)
@@ -101,7 +108,9 @@ class LeakGuard:
     def _repeated(self, skill: str) -> Iterator[Leak]:
         words = list(_WORD.finditer(skill))
         runs = list(_runs([_plain(match[0]) for match in words]))
-        hits = [place for place, run in enumerate(runs) if run not in self._seed_runs and self._index.is_rare(run)]
+        hits = [
+            place for place, run in enumerate(runs) if run not in self._seed_runs and self._index.is_rare(run)
+        ]
         for first, last in _joined(hits):
             owner = self._owner(runs[first])
             if owner is not None:  # two texts may share a hash
@@ -138,7 +147,9 @@ class LeakGuard:
             for text in {_flat(text): text for text in protected.references}.values():
                 answers.setdefault(_flat(text), []).append((split, task.id, text.strip(_EDGES)))
             for pattern in protected.patterns:
-                if _SPECIAL.search(pattern) and len(pattern) > 3:  # a plain word as a pattern is a text to contain
+                if (
+                    _SPECIAL.search(pattern) and len(pattern) > 3
+                ):  # a plain word as a pattern is a text to contain
                     found.setdefault(("pattern", pattern), (split, task.id))
             for rubric in protected.rubrics:
                 if len(rubric.strip(_EDGES)) >= SHORTEST:
@@ -152,7 +163,9 @@ class LeakGuard:
 
 
 class _Index:
-    """Which runs of words belong to at most two tasks, or to a rubric; kept as hashes, because a benchmark has millions of them."""
+    """Which runs of words belong to at most two tasks, or to a rubric; kept as hashes, because a benchmark
+    has millions of them.
+    """
 
     def __init__(self, prompts: Iterable[str], rubrics: Iterable[str]) -> None:
         hashes: array[int] = array("q")

@@ -1,4 +1,6 @@
-"""Measures a skill on rows of tasks: looks up what was measured before, runs the rest, never makes a score of an outage."""
+"""Measures a skill on rows of tasks: looks up what was measured before, runs the rest, never makes a score of
+an outage.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,8 @@ class Evaluator:
         working: Callable[[], AbstractContextManager[None]] = nullcontext,
         judge: ModelJudge | None = None,
     ) -> None:
-        """`working` is entered for as long as a rollout is run and scored, so that others can know that it is.
+        """`working` is entered for as long as a rollout is run and scored, so that others can know that it
+        is.
 
         `judge` scores where the benchmark wants one, and is then part of what a score is stored under.
         """
@@ -99,11 +102,19 @@ class Evaluator:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
 
     def start(
-        self, skill: str, rows: Sequence[Row], *, stage: str, place: str, background: bool = False, resumes: bool = True
+        self,
+        skill: str,
+        rows: Sequence[Row],
+        *,
+        stage: str,
+        place: str,
+        background: bool = False,
+        resumes: bool = True,
     ) -> Evaluation:
         """Begin to measure; rows come in as they finish. Await `Evaluation.close()` for all of them.
 
-        `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows are tried anew.
+        `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows
+        are tried anew.
         """
         if not background:
             self.emit(StageOpened(place=place, stage=stage, total=len(rows)))
@@ -115,16 +126,25 @@ class Evaluator:
         return self._scored(row, key, self.rollouts.finished(key))
 
     async def measure(
-        self, skill: str, row: Row, *, stage: str, place: str | None, background: bool = False, after: int | None = None
+        self,
+        skill: str,
+        row: Row,
+        *,
+        stage: str,
+        place: str | None,
+        background: bool = False,
+        after: int | None = None,
     ) -> Rollout:
         """One rollout: stored, or run now. `after` asks for an attempt later than that number.
 
-        A row with which this very stage closed as invalid, before the run was stopped, is read and not asked again; a stage without
-        a `place` has no past.
+        A row with which this very stage closed as invalid, before the run was stopped, is read and not asked
+        again; a stage without a `place` has no past.
         """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
-        known = (self._lost(row, key, f"{place}/{stage}") if place is not None else None) or self._scored(row, key, done)
+        known = (self._lost(row, key, f"{place}/{stage}") if place is not None else None) or self._scored(
+            row, key, done
+        )
         if known is not None:
             return self._arrived(stage, known, resumed=True)
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
@@ -134,25 +154,42 @@ class Evaluator:
                 score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
             detail = self._scrub(fault.detail)
-            return self._arrived(stage, Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=detail))
+            return self._arrived(
+                stage,
+                Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=detail),
+            )
         return self._arrived(
-            stage, Scored(task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score)
+            stage,
+            Scored(
+                task_id=row.task.id,
+                draw=row.draw,
+                attempt=attempt,
+                key=key,
+                trajectory=trajectory,
+                score=score,
+            ),
         )
 
     async def drain(self) -> None:
-        """Wait until every rollout that was begun has ended and is stored: one inside an agent CLI is paid as a whole."""
+        """Wait until every rollout that was begun has ended and is stored: one inside an agent CLI is paid as
+        a whole.
+        """
         while self._under_way:
             await asyncio.wait(list(self._under_way))
 
     def close_invalid(self, skill: str, stage: str, rows: Iterable[tuple[Row, Rollout]]) -> None:
         """The stage (its place and name) closes with these rows: those that are invalid stay so."""
-        self.rollouts.close_invalid(stage, [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)])
+        self.rollouts.close_invalid(
+            stage, [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
+        )
 
     def _scored(self, row: Row, key: str, done: tuple[int, Trajectory] | None) -> Scored | None:
         score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
         if done is None or score is None:
             return None
-        return Scored(task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score)
+        return Scored(
+            task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score
+        )
 
     def _lost(self, row: Row, key: str, stage: str) -> Invalid | None:
         found = self.rollouts.closed_invalid(stage, key)
@@ -171,18 +208,27 @@ class Evaluator:
             self.emit(Arrived(stage=stage, hard=outcome.score.hard, invalid=None, resumed=resumed))
         return outcome
 
-    async def _run(self, skill: str, row: Row, key: str, attempt: int, stage: str, background: bool) -> Trajectory:
+    async def _run(
+        self, skill: str, row: Row, key: str, attempt: int, stage: str, background: bool
+    ) -> Trajectory:
         await self.slots.acquire(background=background)
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         self._under_way.add(task)
         try:
             session = Session(
-                self._model, key=f"{key}.{attempt}", stage=stage, draw=row.draw, max_tokens=self._max_tokens, background=background
+                self._model,
+                key=f"{key}.{attempt}",
+                stage=stage,
+                draw=row.draw,
+                max_tokens=self._max_tokens,
+                background=background,
             )
             environment = self._benchmark.open(row.task)
             try:
-                trajectory = await self._harness.run(row.task, environment, skill, self._benchmark.prompts, session)
+                trajectory = await self._harness.run(
+                    row.task, environment, skill, self._benchmark.prompts, session
+                )
             finally:
                 if environment is not None:
                     await environment.close()
@@ -192,15 +238,26 @@ class Evaluator:
             self._under_way.discard(task)
             self.slots.release()
 
-    async def _score(self, task: Task, key: str, attempt: int, trajectory: Trajectory, stage: str, background: bool) -> Score:
+    async def _score(
+        self, task: Task, key: str, attempt: int, trajectory: Trajectory, stage: str, background: bool
+    ) -> Score:
         if self._judge is not None and isinstance(self._benchmark, WantsJudge):
-            score = await self._benchmark.score_with(self._judge.at(stage, background=background), task, trajectory)
+            score = await self._benchmark.score_with(
+                self._judge.at(stage, background=background), task, trajectory
+            )
         else:
             score = await self._benchmark.score(task, trajectory)
         for name, value in (("hard", score.hard), ("soft", score.soft)):
             if not 0.0 <= value <= 1.0:
-                raise Fault("contract", f"the scorer gave {name} = {value!r} for task {task.id!r}; a score lies in [0, 1]")
-        score = replace(score, hard=score.hard if trajectory.failure is None else 0.0, feedback=self._scrub(score.feedback))
+                raise Fault(
+                    "contract",
+                    f"the scorer gave {name} = {value!r} for task {task.id!r}; a score lies in [0, 1]",
+                )
+        score = replace(
+            score,
+            hard=score.hard if trajectory.failure is None else 0.0,
+            feedback=self._scrub(score.feedback),
+        )
         self.rollouts.keep_score(key, attempt, self._scorer(task), score)
         return score
 
@@ -215,10 +272,20 @@ class Evaluator:
 
 
 class Evaluation:
-    """Rows under way. A stage that an outage spoils does not close: it raises, and nothing of it is a fact."""
+    """Rows under way. A stage that an outage spoils does not close: it raises, and nothing of
+    it is a fact.
+    """
 
     def __init__(
-        self, evaluator: Evaluator, skill: str, rows: Sequence[Row], *, stage: str, place: str, background: bool, resumes: bool
+        self,
+        evaluator: Evaluator,
+        skill: str,
+        rows: Sequence[Row],
+        *,
+        stage: str,
+        place: str,
+        background: bool,
+        resumes: bool,
     ) -> None:
         self.rows = tuple(rows)
         self.stage = stage
@@ -235,7 +302,9 @@ class Evaluation:
         """The rollout of one row, to be awaited."""
         return self._futures[index]
 
-    async def close(self, check: Callable[[Sequence[Rollout]], None] = lambda outcomes: None) -> tuple[Rollout, ...]:
+    async def close(
+        self, check: Callable[[Sequence[Rollout]], None] = lambda outcomes: None
+    ) -> tuple[Rollout, ...]:
         """All rollouts in planned order; from here on they are facts of the run, unless `check` raises."""
         try:
             if self._futures:
@@ -249,7 +318,9 @@ class Evaluation:
         except BaseException:  # whatever ends the stage, also Ctrl-C: its other rows must not go on spending
             self.cancel()
             raise
-        self._evaluator.close_invalid(self._skill, f"{self.place}/{self.stage}", zip(self.rows, outcomes, strict=True))
+        self._evaluator.close_invalid(
+            self._skill, f"{self.place}/{self.stage}", zip(self.rows, outcomes, strict=True)
+        )
         return outcomes
 
     def cancel(self) -> None:
@@ -264,20 +335,28 @@ class Evaluation:
 
     async def _one(self, row: Row, background: bool) -> Rollout:
         place = self.place if self._resumes else None
-        outcome = await self._evaluator.measure(self._skill, row, stage=self.stage, place=place, background=background)
+        outcome = await self._evaluator.measure(
+            self._skill, row, stage=self.stage, place=place, background=background
+        )
         self._breaker.note(outcome)
         return outcome
 
 
 def _heard(future: asyncio.Future[Rollout]) -> None:
     if not future.cancelled():
-        future.exception()  # whoever closes the stage hears of it; rows of a stage that was given up are not news
+        future.exception()  # whoever closes the stage hears of it
 
 
 def fact(outcome: Rollout) -> RowFact:
     """A rollout as the log tells it."""
     if isinstance(outcome, Invalid):
-        return RowFact(task=outcome.task_id, draw=outcome.draw, attempt=outcome.attempt, invalid=outcome.kind, detail=outcome.detail)
+        return RowFact(
+            task=outcome.task_id,
+            draw=outcome.draw,
+            attempt=outcome.attempt,
+            invalid=outcome.kind,
+            detail=outcome.detail,
+        )
     return RowFact(
         task=outcome.task_id,
         draw=outcome.draw,
@@ -293,4 +372,6 @@ def fact(outcome: Rollout) -> RowFact:
 
 def stage_closed(place: str, stage: str, outcomes: Iterable[Rollout]) -> StageClosed:
     """The event that a stage closed with exactly these rows."""
-    return StageClosed(id=f"{place}/{stage}", place=place, stage=stage, rows=[fact(outcome) for outcome in outcomes])
+    return StageClosed(
+        id=f"{place}/{stage}", place=place, stage=stage, rows=[fact(outcome) for outcome in outcomes]
+    )

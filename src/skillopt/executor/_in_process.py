@@ -1,4 +1,6 @@
-"""Runs environment work in one thread of this process: for debugging, and where a further process is not worth its start."""
+"""Runs environment work in one thread of this process: for debugging, and where a further process is not
+worth its start.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from skillopt.executor._port import Handle, Result, told
 
 
 class InProcess:
-    """One thread, so that work which cannot bear threads never runs twice at once. Nothing can end it before its time."""
+    """One thread, so that work which cannot bear threads never runs twice at once. Nothing can end it before
+    its time.
+    """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="skillopt-work")

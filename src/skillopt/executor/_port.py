@@ -14,7 +14,9 @@ class Handle(Protocol):
     """An object that lives where the executor put it, such as a game with its state."""
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the object and return what it returns. Calls of one handle run one after another, in their order."""
+        """Call a method of the object and return what it returns. Calls of one handle run one after another,
+        in their order.
+        """
         ...
 
     async def close(self) -> None:
@@ -25,9 +27,10 @@ class Handle(Protocol):
 class Executor(Protocol):
     """Runs work that would hold up the event loop, or that cannot bear threads.
 
-    Work, arguments and results must be picklable: `functools.partial` of functions and classes that stand in a module. Whatever work
-    raises comes back as a `Fault`: its own kind if it raised one, else `sandbox` with the type and message. Work that cannot go on -
-    its process died, its time was up - is a `Fault` too, and so is every later call of a handle that was lost with it.
+    Work, arguments and results must be picklable: `functools.partial` of functions and classes that stand in
+    a module. Whatever work raises comes back as a `Fault`: its own kind if it raised one, else `sandbox` with
+    the type and message. Work that cannot go on - its process died, its time was up - is a `Fault` too, and
+    so is every later call of a handle that was lost with it.
     """
 
     async def run(self, work: Callable[[], Result]) -> Result:

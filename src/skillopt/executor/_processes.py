@@ -1,4 +1,6 @@
-"""Runs environment work in a few processes of ours: decides who works where, and what is lost when one of them dies or hangs."""
+"""Runs environment work in a few processes of ours: decides who works where, and what is lost when one of
+them dies or hangs.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,23 @@ _GOODBYE = 2.0
 """Seconds a process has to end by itself once its stdin is closed."""
 _TAIL = 2000
 _RENEWED = 30
-"""Objects that a process makes before another takes its place: native code inside them may not give back all its memory."""
+"""Objects that a process makes before another takes its place: native code inside them may not give back all
+its memory.
+"""
 
 
 class ProcessPool:
     """Up to `processes` worker processes (unset: one for each core), each started when it is first needed.
 
-    A process does one thing at a time and may keep many objects. It is trusted: this is no sandbox. Everything it knows comes from its
-    requests; it has no credentials in its environment. It ends when this process does, however that happens. A process that dies or has
-    to be ended takes the objects with it that it kept; another takes its place for new work.
+    A process does one thing at a time and may keep many objects. It is trusted: this is no sandbox.
+    Everything it knows comes from its requests; it has no credentials in its environment. It ends when this
+    process does, however that happens. A process that dies or has to be ended takes the objects with it that
+    it kept; another takes its place for new work.
     """
 
-    def __init__(self, processes: int | None = None, *, timeout: float = _LONGEST, renewed_after: int = _RENEWED) -> None:
+    def __init__(
+        self, processes: int | None = None, *, timeout: float = _LONGEST, renewed_after: int = _RENEWED
+    ) -> None:
         self._most = processes or os.cpu_count() or 1
         self._timeout = timeout
         self._renewed_after = renewed_after
@@ -68,7 +75,9 @@ class ProcessPool:
         if self._closed:
             raise Fault("sandbox", "the executor is closed")
         self._workers = [worker for worker in self._workers if worker.gone is None]
-        fresh = [worker for worker in self._workers if worker.left > 0]  # the others only wait until their last object is closed
+        fresh = [
+            worker for worker in self._workers if worker.left > 0
+        ]  # the others only wait until their last object is closed
         best = min(fresh, key=lambda worker: worker.load, default=None)
         if best is None or (best.load and len(fresh) < self._most):
             best = _Worker(self._timeout, self._renewed_after)
@@ -101,7 +110,9 @@ class _Worker:
             self.load -= 1
 
     async def ask(self, *request: Any) -> Any:
-        """Send a request and wait for its answer. One that nobody waits for any more is still answered, as the next is only sent then."""
+        """Send a request and wait for its answer. One that nobody waits for any more is still answered, as
+        the next is only sent then.
+        """
         try:
             body = pickle.dumps(request)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -136,7 +147,9 @@ class _Worker:
             except asyncio.TimeoutError:
                 self.gone = "its process was ended, because work in it took too long"
                 await self._kill(process)
-                raise Fault("timeout", f"work in another process did not end within {self._timeout:g} s") from None
+                raise Fault(
+                    "timeout", f"work in another process did not end within {self._timeout:g} s"
+                ) from None
             except (asyncio.IncompleteReadError, OSError):
                 if self.gone is None:
                     code = await process.wait()

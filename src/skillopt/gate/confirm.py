@@ -9,8 +9,9 @@ from skillopt.gate.strict import Strict
 
 
 class Confirm(Strict):
-    """Two readings. The first draws decide as `strict` does; where they would accept, the further draws are read as well and the mean of
-    all draws decides. Both readings end on the shortest prefix on which even a perfect rest could not win.
+    """Two readings. The first draws decide as `strict` does; where they would accept, the further draws are
+    read as well and the mean of all draws decides. Both readings end on the shortest prefix on which even a
+    perfect rest could not win.
     """
 
     clause: Clause = "confirmation"
@@ -42,7 +43,10 @@ class Confirm(Strict):
 
     def praise(self) -> str:
         """Better on all draws."""
-        return f"{super().praise()}, {self.total - self.case.first} of them drawn again ({self._first_mean} at first)"
+        return (
+            f"{super().praise()}, {self.total - self.case.first} of them drawn again ({self._first_mean} at"
+            " first)"
+        )
 
     def _end(self) -> None:
         if self.is_second or self.lost:

@@ -1,8 +1,10 @@
-"""Constraints: decides whether a candidate that a policy would accept costs too much, by what its stored rollouts took.
+"""Constraints: decides whether a candidate that a policy would accept costs too much, by what its stored
+rollouts took.
 
-A policy rules on quality alone. Where it accepts, the candidate's rows are compared with the incumbent's, row by row the same tasks and
-draws: more than the allowed share of further tokens, or of further seconds, turns the accept into a reject. Tokens and seconds are facts
-of the stored rollouts, so a run that was stopped, or is explained later, comes to the same ruling, whatever its clock said meanwhile.
+A policy rules on quality alone. Where it accepts, the candidate's rows are compared with the incumbent's, row
+by row the same tasks and draws: more than the allowed share of further tokens, or of further seconds, turns
+the accept into a reject. Tokens and seconds are facts of the stored rollouts, so a run that was stopped, or
+is explained later, comes to the same ruling, whatever its clock said meanwhile.
 """
 
 from __future__ import annotations
@@ -37,16 +39,20 @@ class Ruled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """How much more a candidate may take than the skill it would replace, as a share: 0.2 is a fifth more; None is no limit.
+    """How much more a candidate may take than the skill it would replace, as a share: 0.2 is a fifth more;
+    None is no limit.
 
-    `unknown` is the rule for rows of which nobody knows what they took: reject what cannot be checked, or allow it and say so.
+    `unknown` is the rule for rows of which nobody knows what they took: reject what cannot be checked, or
+    allow it and say so.
     """
 
     tokens: float | None = None
     latency: float | None = None
     unknown: Unknown = "reject"
 
-    def apply(self, ruled: Ruled, incumbent: Mapping[RowId, Effort], candidate: Mapping[RowId, Effort]) -> Ruled:
+    def apply(
+        self, ruled: Ruled, incumbent: Mapping[RowId, Effort], candidate: Mapping[RowId, Effort]
+    ) -> Ruled:
         """The ruling under the constraints; they speak only where the policy accepts."""
         for limit in self._limits():
             if ruled.ruling != "accept":
@@ -55,18 +61,37 @@ class Constraints:
         return ruled
 
     def objection_to_all(self, incumbent: Mapping[RowId, Effort]) -> str:
-        """Why no candidate could be accepted against that incumbent: what it took itself is unknown, and that is not allowed."""
+        """Why no candidate could be accepted against that incumbent: what it took itself is unknown, and that
+        is not allowed.
+        """
         for limit in self._limits():
             if self.unknown == "reject" and (missing := limit.unknown_of(incumbent)):
-                return f"{limit.key} cannot be checked: {missing} of {len(incumbent)} rows do not say their {limit.noun}{_REMEDY}"
+                return (
+                    f"{limit.key} cannot be checked: {missing} of {len(incumbent)} rows do not say their"
+                    f" {limit.noun}{_REMEDY}"
+                )
         return ""
 
     def _limits(self) -> list[_Limit]:
         found = []
         if self.tokens is not None:
-            found.append(_Limit(clause="tokens", key="gate.max_tokens_increase", noun="tokens", share=Fraction(str(self.tokens))))
+            found.append(
+                _Limit(
+                    clause="tokens",
+                    key="gate.max_tokens_increase",
+                    noun="tokens",
+                    share=Fraction(str(self.tokens)),
+                )
+            )
         if self.latency is not None:
-            found.append(_Limit(clause="latency", key="gate.max_latency_increase", noun="seconds", share=Fraction(str(self.latency))))
+            found.append(
+                _Limit(
+                    clause="latency",
+                    key="gate.max_latency_increase",
+                    noun="seconds",
+                    share=Fraction(str(self.latency)),
+                )
+            )
         return found
 
 
@@ -96,13 +121,20 @@ class _Limit:
 
 
 def _constrained(
-    ruled: Ruled, limit: _Limit, incumbent: Mapping[RowId, Effort], candidate: Mapping[RowId, Effort], unknown: Unknown
+    ruled: Ruled,
+    limit: _Limit,
+    incumbent: Mapping[RowId, Effort],
+    candidate: Mapping[RowId, Effort],
+    unknown: Unknown,
 ) -> Ruled:
     pairs = [(limit.of(incumbent.get(row, Effort())), limit.of(effort)) for row, effort in candidate.items()]
     known = [(before, after) for before, after in pairs if before is not None and after is not None]
     missing = len(pairs) - len(known)
     if missing and unknown == "reject":
-        why = f"{ruled.why}, but {limit.key} cannot be checked: {missing} of {len(pairs)} rows do not say their {limit.noun}{_REMEDY}"
+        why = (
+            f"{ruled.why}, but {limit.key} cannot be checked: {missing} of {len(pairs)} rows do not say their"
+            f" {limit.noun}{_REMEDY}"
+        )
         return Ruled(ruling="reject", why=why, by=limit.clause)
     left = f" ({missing} of {len(pairs)} rows do not say, and are allowed)" if missing else ""
     if not known:
@@ -111,7 +143,10 @@ def _constrained(
     after = sum((one for _, one in known), Fraction(0))
     told = f"{_mean(after, known, limit)} {limit.noun} a row against {_mean(before, known, limit)}{left}"
     if after > (1 + limit.share) * before:
-        why = f"{ruled.why}, but it takes {told}: at most {_percent(limit.share)} more are allowed ({limit.key})"
+        why = (
+            f"{ruled.why}, but it takes {told}: at most {_percent(limit.share)} more are allowed"
+            f" ({limit.key})"
+        )
         return Ruled(ruling="reject", why=why, by=limit.clause)
     return Ruled(ruling="accept", why=f"{ruled.why}, with {told}", by=ruled.by)
 

@@ -1,4 +1,6 @@
-"""The gate's arithmetic, exact and pure: what a row is worth, in which order rows are read, and what a policy is told."""
+"""The gate's arithmetic, exact and pure: what a row is worth, in which order rows are read, and what a policy
+is told.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ Metric = Literal["hard", "soft", "mixed"]
 RowId: TypeAlias = tuple[str, int]
 """Task id and draw."""
 Ruling = Literal["accept", "reject", "inconclusive"]
-Clause = Literal["score", "regression", "chance", "length", "confirmation", "lost rows", "indecisive", "tokens", "latency"]
-"""The part of a policy that fixed its ruling, or the constraint that overruled it; an accept names what the policy asks for beyond a
-better score.
+Clause = Literal[
+    "score", "regression", "chance", "length", "confirmation", "lost rows", "indecisive", "tokens", "latency"
+]
+"""The part of a policy that fixed its ruling, or the constraint that overruled it; an accept names what the
+policy asks for beyond a better score.
 """
 
 SHORTEST_CAP = 4_000
@@ -34,13 +38,17 @@ def value(score: Score, metric: Metric, weight: float) -> Fraction:
 
 
 def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:
-    """The incumbent's worst rows first: where a candidate must win, and where a hopeless one shows soonest."""
+    """The incumbent's worst rows first: where a candidate must win, and where a hopeless one
+    shows soonest.
+    """
     return sorted(incumbent, key=lambda row: (incumbent[row], row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the policies are told by the user. `max_chars` and `confirm_draws` have a meaning of their own at 0."""
+    """What the policies are told by the user. `max_chars` and `confirm_draws` have a meaning of their own at
+    0.
+    """
 
     alpha: float = 0.05
     max_chars: int = 0
@@ -54,13 +62,17 @@ class Limits:
         return self.max_chars or max(SHORTEST_CAP, 2 * self.seed_chars)
 
     def further_draws(self, draws: int) -> int:
-        """How often `confirm` draws a task again that was drawn `draws` times: as told, else as often as the first time."""
+        """How often `confirm` draws a task again that was drawn `draws` times: as told, else as often as the
+        first time.
+        """
         return self.confirm_draws or draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is known of a decision before the candidate's first row: its rows in reading order, and the incumbent's value on each."""
+    """What is known of a decision before the candidate's first row: its rows in reading order, and the
+    incumbent's value on each.
+    """
 
     rows: tuple[RowId, ...]
     bar: tuple[Fraction, ...]
@@ -81,9 +93,11 @@ class Case:
         chars: int = 0,
         incumbent_chars: int = 0,
     ) -> Case:
-        """Put the incumbent's rows in order. The last `further` draws of every task are kept for a second reading.
+        """Put the incumbent's rows in order. The last `further` draws of every task are kept for a second
+        reading.
 
-        With such draws a row's bar is the mean of all draws of its task: the incumbent was chosen for its first ones, which flatter it.
+        With such draws a row's bar is the mean of all draws of its task: the incumbent was chosen for its
+        first ones, which flatter it.
         """
         bars = _task_means(incumbent) if further else incumbent
         first_draws = 1 + max((draw for _, draw in incumbent), default=0) - further
@@ -91,11 +105,20 @@ class Case:
         rest = reading_order({row: bar for row, bar in bars.items() if row[1] >= first_draws})
         order = (*first, *rest)
         bar = tuple(bars[row] for row in order)
-        return cls(rows=order, bar=bar, first=len(first), limits=limits or Limits(), chars=chars, incumbent_chars=incumbent_chars)
+        return cls(
+            rows=order,
+            bar=bar,
+            first=len(first),
+            limits=limits or Limits(),
+            chars=chars,
+            incumbent_chars=incumbent_chars,
+        )
 
 
 class Reader(Protocol):
-    """A policy at work: told the candidate's rows in reading order, None for one that stays missing, until the ruling is fixed."""
+    """A policy at work: told the candidate's rows in reading order, None for one that stays missing, until
+    the ruling is fixed.
+    """
 
     ruling: Ruling | None
     decided_by: Clause | None

@@ -74,9 +74,10 @@ class Verdict:
 class Gate:
     """The one door through which the skill changes.
 
-    `rows` is what an incumbent is measured on. With the policy `confirm` that is more than a candidate is read on at first: every task has
-    further draws, which the seed gets with the baseline and a candidate when its first draws would be accepted. So every incumbent has
-    the same draws, whenever a run was stopped. While the gate is off no policy decides; verdicts say what `strict` would have done.
+    `rows` is what an incumbent is measured on. With the policy `confirm` that is more than a candidate is
+    read on at first: every task has further draws, which the seed gets with the baseline and a candidate when
+    its first draws would be accepted. So every incumbent has the same draws, whenever a run was stopped.
+    While the gate is off no policy decides; verdicts say what `strict` would have done.
     """
 
     def __init__(
@@ -98,11 +99,18 @@ class Gate:
         self.constraints = constraints or Constraints()
         self.is_on = is_on
         self.policy = policy if is_on else "strict"
-        self.limits = Limits(alpha=alpha, max_chars=max_chars, confirm_draws=confirm_draws, seed_chars=seed_chars)
+        self.limits = Limits(
+            alpha=alpha, max_chars=max_chars, confirm_draws=confirm_draws, seed_chars=seed_chars
+        )
         self._reader = policy_named(policy) if is_on else Strict
         draws = 1 + max((row.draw for row in rows), default=0)
         self._further = self.limits.further_draws(draws) if self.policy == "confirm" else 0
-        again = [replace(row, draw=draws + number) for row in rows if row.draw == 0 for number in range(self._further)]
+        again = [
+            replace(row, draw=draws + number)
+            for row in rows
+            if row.draw == 0
+            for number in range(self._further)
+        ]
         self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
         self.metric: Metric = metric or "hard"
         self._is_settled = metric is not None
@@ -119,25 +127,33 @@ class Gate:
 
     def measured(self, skill: str, outcomes: Sequence[Rollout]) -> Measured:
         """The gate's view of a complete set of rows; every one must be scored."""
-        values = {(row.task_id, row.draw): value(row.score, self.metric, self.weight) for row in outcomes if isinstance(row, Scored)}
+        values = {
+            (row.task_id, row.draw): value(row.score, self.metric, self.weight)
+            for row in outcomes
+            if isinstance(row, Scored)
+        }
         mean = means(outcomes)
         effort = {(row.task_id, row.draw): effort_of(row) for row in outcomes if isinstance(row, Scored)}
-        return Measured(skill=skill, values=values, hard=mean.hard or 0.0, soft=mean.soft or 0.0, effort=effort)
+        return Measured(
+            skill=skill, values=values, hard=mean.hard or 0.0, soft=mean.soft or 0.0, effort=effort
+        )
 
     def remembered(self, skill: str) -> Measured:
         """An incumbent again, from stored rows alone; it was measured in full when it was accepted."""
         outcomes = [self.evaluator.stored(skill, row) for row in self.rows.values()]
         if any(outcome is None for outcome in outcomes):
             raise RunConflict(
-                "The measured rows of the current skill are not in the run's database: it is not the one this log was written with. "
-                "Put the right run.db back, or start a new run in another folder."
+                "The measured rows of the current skill are not in the run's database: it is not the one this"
+                " log was written with. Put the right run.db back, or start a new run in another folder."
             )
         return self.measured(skill, [outcome for outcome in outcomes if outcome is not None])
 
     async def baseline(self, skill: str, place: str) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
-        """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a tenth of them.
+        """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a
+        tenth of them.
 
-        Where no metric was given, these rows settle it: partial credit without a pass mark is read as soft, everything else as hard.
+        Where no metric was given, these rows settle it: partial credit without a pass mark is read as soft,
+        everything else as hard.
         """
         evaluation = self.evaluator.start(skill, list(self.rows.values()), stage=STAGE, place=place)
         outcomes = await evaluation.close(check=_check_losses)
@@ -152,7 +168,9 @@ class Gate:
         """A candidate that is not worth measuring and may not be taken, gate or no gate."""
         return self.without_measuring("reject", why, incumbent, place, refused_by=by)
 
-    def without_measuring(self, action: Action, why: str, incumbent: float | None, place: str, *, refused_by: str = "") -> Verdict:
+    def without_measuring(
+        self, action: Action, why: str, incumbent: float | None, place: str, *, refused_by: str = ""
+    ) -> Verdict:
         """A verdict that needs no rows: nothing changed, or there is no candidate to measure."""
         verdict = Verdict(
             action=action,
@@ -170,7 +188,9 @@ class Gate:
         return verdict
 
     def objection_to_all(self, incumbent: Measured) -> str:
-        """Why no candidate, however good and short, could be accepted against that incumbent; empty where one could."""
+        """Why no candidate, however good and short, could be accepted against that incumbent; empty where one
+        could.
+        """
         case = Case.of(incumbent.values, further=self._further, limits=self.limits)
         reader = self._reader(case)
         if reader.ruling is not None:
@@ -178,25 +198,43 @@ class Gate:
         return self.constraints.objection_to_all(incumbent.effort)
 
     async def judge(self, skill: str, incumbent: Measured, place: str, *, in_full: bool = False) -> Verdict:
-        """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the verdict is fixed.
+        """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the
+        verdict is fixed.
 
         With `in_full`, and while the gate is off, every row is measured whatever the verdict.
         """
-        case = Case.of(incumbent.values, further=self._further, limits=self.limits, chars=len(skill), incumbent_chars=len(incumbent.skill))
+        case = Case.of(
+            incumbent.values,
+            further=self._further,
+            limits=self.limits,
+            chars=len(skill),
+            incumbent_chars=len(incumbent.skill),
+        )
         reader = self._reader(case)
         outcomes: list[Rollout] = []
         for reading in (case.rows[: case.first], case.rows[case.first :]):
             is_wanted = reader.ruling is None or in_full or not self.is_on
             if reading and is_wanted:
-                await self._read(skill, reading, place, reader, outcomes, to_the_end=in_full or not self.is_on)
+                await self._read(
+                    skill, reading, place, reader, outcomes, to_the_end=in_full or not self.is_on
+                )
         read = [self.rows[row] for row in case.rows[: len(outcomes)]]
         self.evaluator.close_invalid(skill, f"{place}/{STAGE}", zip(read, outcomes, strict=True))
         return self._close(skill, incumbent, place, tuple(outcomes), reader)
 
     async def _read(
-        self, skill: str, reading: Sequence[RowId], place: str, reader: Reader, outcomes: list[Rollout], *, to_the_end: bool
+        self,
+        skill: str,
+        reading: Sequence[RowId],
+        place: str,
+        reader: Reader,
+        outcomes: list[Rollout],
+        *,
+        to_the_end: bool,
     ) -> None:
-        """Measure the rows of one reading until the ruling is fixed; they are added to `outcomes` in order."""
+        """Measure the rows of one reading until the ruling is fixed; they are added to
+        `outcomes` in order.
+        """
         breaker = Breaker(STAGE, len(reading))
         self.evaluator.emit(StageOpened(place=place, stage=STAGE, total=len(reading)))
         unsent = iter(reading)
@@ -212,17 +250,21 @@ class Gate:
             breaker.close(may_stay_open=True)
         finally:
             for task in ahead:
-                task.cancel()  # withdraws what was not sent; what was sent arrives and is stored, in no record
+                task.cancel()  # withdraws what was not sent; what was sent is stored, in no record
                 task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _row(self, skill: str, row: Row, place: str, breaker: Breaker) -> Rollout:
         outcome = await self.evaluator.measure(skill, row, stage=STAGE, place=place)
         if isinstance(outcome, Invalid):  # once more before it may leave the verdict open
-            outcome = await self.evaluator.measure(skill, row, stage=STAGE, place=place, after=outcome.attempt)
+            outcome = await self.evaluator.measure(
+                skill, row, stage=STAGE, place=place, after=outcome.attempt
+            )
         breaker.note(outcome)
         return outcome
 
-    def _close(self, skill: str, incumbent: Measured, place: str, outcomes: tuple[Rollout, ...], reader: Reader) -> Verdict:
+    def _close(
+        self, skill: str, incumbent: Measured, place: str, outcomes: tuple[Rollout, ...], reader: Reader
+    ) -> Verdict:
         lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
         complete = len(outcomes) == len(incumbent.values) and not lost
         candidate = self.measured(skill, outcomes) if complete else None
@@ -291,10 +333,14 @@ def _lost(outcomes: Sequence[Rollout]) -> list[str]:
 def _check_losses(outcomes: Sequence[Rollout]) -> None:
     lost, tasks = _lost(outcomes), {row.task_id for row in outcomes}
     if Fraction(len(lost), len(tasks)) > MOST_LOST:
-        causes = sorted({f"  {row.task_id}: {row.kind}: {row.detail}" for row in outcomes if isinstance(row, Invalid)})
+        causes = sorted(
+            {f"  {row.task_id}: {row.kind}: {row.detail}" for row in outcomes if isinstance(row, Invalid)}
+        )
         raise ProviderDown(
-            f"{len(lost)} of {len(tasks)} val tasks could not be measured with the seed skill, more than a tenth:\n"
+            f"{len(lost)} of {len(tasks)} val tasks could not be measured with the seed skill, more than a"
+            " tenth:\n"
             + "\n".join(causes[:20])
-            + "\nNo score was made of it. Remove the cause and run the same command again; replies cut at our cap need a larger "
-            "env.max_completion_tokens, which makes it another run, in a folder of its own."
+            + "\nNo score was made of it. Remove the cause and run the same command again; replies cut at our"
+            " cap need a larger env.max_completion_tokens, which makes it another run, in a folder of its"
+            " own."
         )

@@ -9,7 +9,9 @@ from skillopt.gate.strict import Strict
 
 
 class NoRegression(Strict):
-    """A row that could not be measured counts as no worse until the end, where it leaves the decision open."""
+    """A row that could not be measured counts as no worse until the end, where it leaves the
+    decision open.
+    """
 
     clause: Clause = "regression"
 
@@ -29,7 +31,10 @@ class NoRegression(Strict):
             return super().objection()
         (task, draw), bar, row = self._worse
         drawn = f" (draw {draw})" if draw else ""
-        return "regression", f"{task}{drawn} got worse, from {float(bar):g} to {float(row):g}, seen after {self._where()}"
+        return (
+            "regression",
+            f"{task}{drawn} got worse, from {float(bar):g} to {float(row):g}, seen after {self._where()}",
+        )
 
     def praise(self) -> str:
         """Better, and nowhere worse."""

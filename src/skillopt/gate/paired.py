@@ -10,15 +10,17 @@ from skillopt.gate.decision import Case, Clause, Ruling
 from skillopt.gate.strict import Strict
 
 FINE, COARSE, MANY = 1_000, 100, 100
-"""Differences of graded scores are read in thousandths, in hundredths where there are more than `MANY` tasks: the time of counting all
-sign patterns grows with the resolution. Scores of 0 and 1 are exact in both."""
+"""Differences of graded scores are read in thousandths, in hundredths where there are more than `MANY` tasks:
+the time of counting all sign patterns grows with the resolution. Scores of 0 and 1 are exact in both.
+"""
 
 
 class Paired(Strict):
-    """The one-sided exact paired test with the task as its unit: p <= alpha (McNemar's where all changes have one size, else sign flips).
+    """The one-sided exact paired test with the task as its unit: p <= alpha (McNemar's where all changes have
+    one size, else sign flips).
 
-    p never grows when a row of the candidate is better (see `accident`), so the smallest p still in reach is the one with every missing
-    and unread row counted in full: once that is above alpha, the verdict is fixed.
+    p never grows when a row of the candidate is better (see `accident`), so the smallest p still in reach is
+    the one with every missing and unread row counted in full: once that is above alpha, the verdict is fixed.
     """
 
     clause: Clause = "chance"
@@ -52,25 +54,36 @@ class Paired(Strict):
         if p <= self._alpha:
             return None
         known = "=" if self.seen == self.total and not self.lost else ">="
-        return "chance", f"could be an accident: p {known} {float(p):.4f} > {self.case.limits.alpha:g} after {self._where()}"
+        return (
+            "chance",
+            (
+                f"could be an accident: p {known} {float(p):.4f} > {self.case.limits.alpha:g} after"
+                f" {self._where()}"
+            ),
+        )
 
     def praise(self) -> str:
         """Better, and how seldom an accident would be."""
         differences = self._differences()
         kind = "exact McNemar" if len({abs(one) for one in differences if one}) == 1 else "exact sign flip"
-        return f"{super().praise()}, p = {float(accident(differences)):.4f} <= {self.case.limits.alpha:g} ({kind}, one-sided)"
+        return (
+            f"{super().praise()}, p = {float(accident(differences)):.4f} <= {self.case.limits.alpha:g}"
+            f" ({kind}, one-sided)"
+        )
 
     def _differences(self) -> list[int]:
         return [round(self._unit * ahead) for ahead in self._ahead.values()]
 
 
 def accident(differences: Sequence[int]) -> Fraction:
-    """How often a sum of at least this size comes out when every difference gets its sign by a fair coin; exact.
+    """How often a sum of at least this size comes out when every difference gets its sign by a fair coin;
+    exact.
 
-    Putting the signs anew gives at least the observed sum iff the differences that are made negative add up to no more than those that
-    are negative now, so it is enough to count the subsets of sizes with a sum of at most `lost`. The counts by sum are the digits of one
-    large number, in which adding a size is a shift and an addition. For a given choice of signs, raising one difference never turns
-    "less than observed" into "at least as much", so p never grows.
+    Putting the signs anew gives at least the observed sum iff the differences that are made negative add up
+    to no more than those that are negative now, so it is enough to count the subsets of sizes with a sum of
+    at most `lost`. The counts by sum are the digits of one large number, in which adding a size is a shift
+    and an addition. For a given choice of signs, raising one difference never turns "less than observed" into
+    "at least as much", so p never grows.
     """
     sizes = [abs(one) for one in differences if one]
     if not sizes:
@@ -88,6 +101,10 @@ def accident(differences: Sequence[int]) -> Fraction:
 
 
 def _is_surely_below(differences: Sequence[int], alpha: float) -> bool:
-    """Hoeffding's bound, p <= exp(-T^2 / (2 * sum of squares)): saves the counting where the candidate is far ahead."""
+    """Hoeffding's bound, p <= exp(-T^2 / (2 * sum of squares)): saves the counting where the candidate is far
+    ahead.
+    """
     ahead, squares = sum(differences), sum(one * one for one in differences)
-    return ahead > 0 and ahead * ahead > 2.000001 * squares * math.log(1 / alpha)  # a little more, so that rounding cannot matter
+    return ahead > 0 and ahead * ahead > 2.000001 * squares * math.log(
+        1 / alpha
+    )  # a little more, so that rounding cannot matter

@@ -31,7 +31,9 @@ def policy(name: str) -> Callable[[Case], Reader]:
 
 
 def decide(name: str, case: Case, candidate: Iterable[Fraction | None]) -> tuple[Reader, list[Fraction]]:
-    """Read a candidate's rows in reading order until the ruling is fixed or they end; the reader, and U after each row it took."""
+    """Read a candidate's rows in reading order until the ruling is fixed or they end; the reader, and U after
+    each row it took.
+    """
     reader = policy(name)(case)
     uppers: list[Fraction] = []
     for row in islice(candidate, len(case.rows)):

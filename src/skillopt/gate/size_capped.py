@@ -7,7 +7,9 @@ from skillopt.gate.strict import Strict
 
 
 class SizeCapped(Strict):
-    """Too long is rejected before the first rollout. A candidate shorter than the incumbent always passes: it brings the skill nearer."""
+    """Too long is rejected before the first rollout. A candidate shorter than the incumbent always passes: it
+    brings the skill nearer.
+    """
 
     clause: Clause = "length"
 
@@ -16,7 +18,13 @@ class SizeCapped(Strict):
         chars, cap = self.case.chars, self.case.limits.cap
         if chars <= cap or chars < self.case.incumbent_chars:
             return super().objection()
-        return "length", f"too long: {chars:,} characters, at most {cap:,} are allowed (gate.max_chars); nothing was measured"
+        return (
+            "length",
+            (
+                f"too long: {chars:,} characters, at most {cap:,} are allowed (gate.max_chars); nothing was"
+                " measured"
+            ),
+        )
 
     def praise(self) -> str:
         """Better, and how long it is."""

@@ -8,10 +8,12 @@ from skillopt.gate.decision import Case, Clause, Ruling
 
 
 class Strict:
-    """With I the incumbent's sum and U the candidate's sum with every missing and unread row counted in full: reject iff U <= I, accept
-    iff every row is there and the sum > I, else inconclusive. A reject is fixed on the shortest prefix on which U <= I.
+    """With I the incumbent's sum and U the candidate's sum with every missing and unread row counted in full:
+    reject iff U <= I, accept iff every row is there and the sum > I, else inconclusive. A reject is fixed on
+    the shortest prefix on which U <= I.
 
-    Other policies ask for more: they override `objection`, which must never fall silent again as further rows come in, and `praise`.
+    Other policies ask for more: they override `objection`, which must never fall silent again as further rows
+    come in, and `praise`.
     """
 
     clause: Clause = "score"
@@ -30,7 +32,9 @@ class Strict:
         self._rule()  # nothing can beat a perfect incumbent
 
     def read(self, row: Fraction | None) -> Ruling | None:
-        """Take in the next row; the ruling, or None while it is open. Rows beyond the ruling change nothing."""
+        """Take in the next row; the ruling, or None while it is open. Rows beyond the ruling
+        change nothing.
+        """
         if self.ruling is not None:
             return self.ruling
         self.seen += 1
@@ -43,7 +47,10 @@ class Strict:
         """Why the candidate cannot be accepted any more, whatever the rest brings."""
         if self.upper > self.bar:
             return None
-        return "score", f"not better than {self._mean(self.bar)}: at most {self._mean(self.upper)} after {self._where()}"
+        return (
+            "score",
+            f"not better than {self._mean(self.bar)}: at most {self._mean(self.upper)} after {self._where()}",
+        )
 
     def praise(self) -> str:
         """What an accepted candidate has shown."""

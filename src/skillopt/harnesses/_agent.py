@@ -1,4 +1,6 @@
-"""Runs a task inside an agent CLI: the skill installed where the agent finds skills, proof that it was loaded, the whole trajectory."""
+"""Runs a task inside an agent CLI: the skill installed where the agent finds skills, proof that it was
+loaded, the whole trajectory.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _POINTER: Mapping[Activation, str] = {
 }
 _NO_SKILL = "(There is none.)"
 _THE_SKILL = "[the text of the skill]"
-_NO_ENVIRONMENT = "Choose a mode of the benchmark that has none (such as env.mode: single), or another harness."
+_NO_ENVIRONMENT = (
+    "Choose a mode of the benchmark that has none (such as env.mode: single), or another harness."
+)
 _CHANGED = "changed documents"
 _FAILURES = {"refusal": "refusal", "length": "length", "other": "turns"}
 
@@ -56,7 +60,9 @@ class AgentHarness:
             raise ConfigError(f"{name}: an agent CLI takes no {' or '.join(knobs)}. Unset it.")
         own = spec.provider == driver.login
         access = Access(
-            provider=OWN if own and spec.base_url is None else _wire(driver.providers) if own else spec.provider,
+            provider=(
+                OWN if own and spec.base_url is None else _wire(driver.providers) if own else spec.provider
+            ),
             model=spec.name,
             base_url=spec.base_url,
             key=spec.api_key,
@@ -65,28 +71,40 @@ class AgentHarness:
         self.name = name
         self._setup = setup
         self._activation: Activation = (
-            "natural" if choice(setup.agent, "activation", get_args(Activation), "forced") == "natural" else "forced"
+            "natural"
+            if choice(setup.agent, "activation", get_args(Activation), "forced") == "natural"
+            else "forced"
         )
         self._driver = Driver(driver, access, setup.agent, timeout=spec.timeout)
         if not self._driver.can_isolate_login and not setup.agent.get("home"):
             wanted = " or ".join(driver.credentials) or f"a provider, as in '{name}/anthropic:MODEL'"
             raise ConfigError(
-                f"{name}: a rollout runs in a home of its own, where the login of {driver.binary!r} is not. Set {wanted} "
-                "(docs/agents.md says how to get one)."
+                f"{name}: a rollout runs in a home of its own, where the login of {driver.binary!r} is not."
+                f" Set {wanted} (docs/agents.md says how to get one)."
             )
         if setup.purse is not None and not driver.reports_usage:
             setup.purse.require_allowance(name)
-        said = {key: value for key, value in setup.agent.items() if key not in _NOT_SAID and value is not None}
+        said = {
+            key: value for key, value in setup.agent.items() if key not in _NOT_SAID and value is not None
+        }
         parts = [_REVISION, self._driver.cli.version, self._activation, carried_digest(setup.skill), said]
         self.version = json.dumps(parts, sort_keys=True)
 
     async def run(
-        self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
+        self,
+        task: Task,
+        environment: Environment | None,
+        skill: str,
+        prompts: Mapping[str, str],
+        session: Session,
     ) -> Trajectory:
         """One rollout in its own place. A forced skill that was not provably loaded is no measurement."""
         documents = tuple(environment.documents) if isinstance(environment, Reading) else ()
         if environment is not None and not documents:
-            raise Fault("contract", f"{self.name} has its own tools and cannot use the environment's. {_NO_ENVIRONMENT}")
+            raise Fault(
+                "contract",
+                f"{self.name} has its own tools and cannot use the environment's. {_NO_ENVIRONMENT}",
+            )
         if task.images and not self._driver.agent.images:
             raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
         with self._driver.place() as place:
@@ -99,7 +117,11 @@ class AgentHarness:
                 access=self._driver.access,
                 place=place,
                 settings=self._driver.settings,
-                prompt=self._setup.scrub(as_prompt(fill(rollout_prompt(prompts, own_tools=True), {"skill": pointer}), task, documents)),
+                prompt=self._setup.scrub(
+                    as_prompt(
+                        fill(rollout_prompt(prompts, own_tools=True), {"skill": pointer}), task, documents
+                    )
+                ),
                 skill=name,
                 activation=self._activation,
                 images=images,
@@ -108,10 +130,16 @@ class AgentHarness:
             report = await self._paid(work, session)
             files = changed(place.workspace, before, self._setup.scrub, place.documents)
             if name is not None and self._activation == "forced" and not report.loaded:
-                raise Fault("contract", f"{self.name}: nothing proves that the skill {name!r} was loaded, so this is no measurement of it")
+                raise Fault(
+                    "contract",
+                    f"{self.name}: nothing proves that the skill {name!r} was loaded, so this is no"
+                    " measurement of it",
+                )
             done = self._trajectory(report, files, place, name)
             if place.documents is not None and not are_untouched(place.documents, before):
-                return replace(done, failure=_CHANGED)  # its own copy only, but an answer from evidence of its own making is none
+                return replace(
+                    done, failure=_CHANGED
+                )  # its own copy only, but an answer from evidence of its own making is none
             return done
 
     async def _paid(self, work: Work, session: Session) -> Report:
@@ -132,7 +160,9 @@ class AgentHarness:
             trusts_cost=work.access.base_url is None,
         )
 
-    def _trajectory(self, report: Report, files: Mapping[str, str], place: Place, skill: str | None) -> Trajectory:
+    def _trajectory(
+        self, report: Report, files: Mapping[str, str], place: Place, skill: str | None
+    ) -> Trajectory:
         def clean(text: str) -> str:
             return self._setup.scrub(_neutral(text, place))
 
@@ -140,7 +170,9 @@ class AgentHarness:
             replace(
                 message,
                 content=clean(message.content),
-                tool_calls=tuple(replace(call, arguments=clean(call.arguments)) for call in message.tool_calls),
+                tool_calls=tuple(
+                    replace(call, arguments=clean(call.arguments)) for call in message.tool_calls
+                ),
             )
             for message in _without_skill(report.messages, self._driver.agent.skills, skill)
         )
@@ -164,15 +196,31 @@ def _wire(providers: frozenset[str]) -> str:
 
 
 def _without_skill(messages: tuple[Message, ...], skills: str, skill: str | None) -> list[Message]:
-    """The conversation with the skill's own text left out where the agent read it: the optimizer has it already."""
+    """The conversation with the skill's own text left out where the agent read it: the optimizer has it
+    already.
+    """
     if skill is None:
         return list(messages)
-    asked = {call.id for message in messages for call in message.tool_calls if f"{skills}/{skill}/SKILL.md" in call.arguments}
-    return [replace(message, content=_THE_SKILL) if message.tool_call_id in asked else message for message in messages]
+    asked = {
+        call.id
+        for message in messages
+        for call in message.tool_calls
+        if f"{skills}/{skill}/SKILL.md" in call.arguments
+    }
+    return [
+        replace(message, content=_THE_SKILL) if message.tool_call_id in asked else message
+        for message in messages
+    ]
 
 
 def _neutral(text: str, place: Place) -> str:
-    """A text without the random names of this rollout's folders: they say nothing, and would make equal rollouts differ."""
-    for folder, shown in ((place.workspace, "/workspace"), (place.home, "/home/agent"), (place.root, "/rollout")):
+    """A text without the random names of this rollout's folders: they say nothing, and would make equal
+    rollouts differ.
+    """
+    for folder, shown in (
+        (place.workspace, "/workspace"),
+        (place.home, "/home/agent"),
+        (place.root, "/rollout"),
+    ):
         text = text.replace(str(folder), shown)
     return text

@@ -19,9 +19,13 @@ from skillopt.tasks.template import fill
 
 
 class Session:
-    """The model as one rollout sees it: every turn has its place, so a half-done rollout is replayed and continued."""
+    """The model as one rollout sees it: every turn has its place, so a half-done rollout is replayed and
+    continued.
+    """
 
-    def __init__(self, model: Model, *, key: str, stage: str, draw: int, max_tokens: int, background: bool = False) -> None:
+    def __init__(
+        self, model: Model, *, key: str, stage: str, draw: int, max_tokens: int, background: bool = False
+    ) -> None:
         self._model = model
         self._key = key
         self._draw = draw
@@ -38,7 +42,9 @@ class Session:
         return f"rollout/{self._key}/{self.calls}"
 
     async def ask(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> Reply:
-        """The next turn. A reply cut by the cap we set is `Fault("truncated")`; one cut by the model's own limit is returned."""
+        """The next turn. A reply cut by the cap we set is `Fault("truncated")`; one cut by the model's own
+        limit is returned.
+        """
         request = Request(
             messages=messages,
             tools=tools,
@@ -52,7 +58,9 @@ class Session:
         self.calls += 1
         reply = await self._model.complete(request)
         self.usage = _add(self.usage, reply.usage)
-        self.seconds = None if self.seconds is None or reply.seconds is None else round(self.seconds + reply.seconds, 3)
+        self.seconds = (
+            None if self.seconds is None or reply.seconds is None else round(self.seconds + reply.seconds, 3)
+        )
         if reply.finish == "length" and (reply.usage is None or reply.usage.output_tokens >= self.max_tokens):
             raise Fault("truncated", f"the reply was cut at our cap of {self.max_tokens} tokens")
         return reply
@@ -66,7 +74,9 @@ class Setup:
     agent: Mapping[str, Any] = field(default_factory=dict)
     """The settings of the agent CLI that it drives, those that are set."""
     skill: Skill | None = None
-    """The skill that training started from: its other files are carried along wherever the skill is installed."""
+    """The skill that training started from: its other files are carried along wherever the skill is
+    installed.
+    """
     purse: Purse | None = None
     """Pays for rollouts whose model calls are not ours."""
     scrub: Callable[[str], str] = str
@@ -90,18 +100,29 @@ class Unasked:
 
 
 class Harness(Protocol):
-    """Runs one task with one skill. What the target does wrong ends in the trajectory's `failure`; a `Fault` is ours."""
+    """Runs one task with one skill. What the target does wrong ends in the trajectory's `failure`; a `Fault`
+    is ours.
+    """
 
     name: str
     version: str
     """Changes whenever the same task could go another way; for an agent CLI its own version is part of it."""
     asks_model: bool
-    """Whether it asks the session's model. An agent CLI does not: its calls are its own, and a rollout is paid as a whole."""
+    """Whether it asks the session's model. An agent CLI does not: its calls are its own, and a rollout is
+    paid as a whole.
+    """
 
     async def run(
-        self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
+        self,
+        task: Task,
+        environment: Environment | None,
+        skill: str,
+        prompts: Mapping[str, str],
+        session: Session,
     ) -> Trajectory:
-        """Drive the environment to the end and return what happened, without the system prompt and the task's own text."""
+        """Drive the environment to the end and return what happened, without the system prompt and the task's
+        own text.
+        """
         ...
 
 
@@ -110,7 +131,9 @@ HarnessPlugin: TypeAlias = Callable[[Setup], Harness]
 
 
 def rollout_prompt(prompts: Mapping[str, str], *, own_tools: bool) -> str:
-    """The prompt a rollout begins with; a target with `own_tools` may have another one, that speaks of no tools it does not have."""
+    """The prompt a rollout begins with; a target with `own_tools` may have another one, that speaks of no
+    tools it does not have.
+    """
     return prompts.get(AGENT_PROMPT, prompts["rollout"]) if own_tools else prompts["rollout"]
 
 
@@ -135,9 +158,11 @@ async def converse(
     tools: tuple[Tool, ...] = (),
     sent: Callable[[Message], Message] = lambda message: message,
 ) -> Trajectory:
-    """Ask turn by turn until there is nothing to observe, the environment is over, or its turns are: that failure is `turns`.
+    """Ask turn by turn until there is nothing to observe, the environment is over, or its turns are: that
+    failure is `turns`.
 
-    `observe` says what the target is shown after a reply, `failed` how a reply ends the rollout, `sent` how a turn is shown to the model.
+    `observe` says what the target is shown after a reply, `failed` how a reply ends the rollout, `sent` how a
+    turn is shown to the model.
     """
     system = Message(role="system", content=system_prompt(prompts["rollout"], skill))
     asked = (system, Message(role="user", content=task.prompt, images=task.images))
@@ -155,7 +180,14 @@ async def converse(
             break
     else:
         failure = "turns"
-    return Trajectory(messages=said, answer=reply.text, calls=session.calls, usage=session.usage, failure=failure, seconds=session.seconds)
+    return Trajectory(
+        messages=said,
+        answer=reply.text,
+        calls=session.calls,
+        usage=session.usage,
+        failure=failure,
+        seconds=session.seconds,
+    )
 
 
 def is_over(environment: Environment | None) -> TypeGuard[Episode]:

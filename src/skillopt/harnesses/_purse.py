@@ -17,7 +17,9 @@ from skillopt.models._prices import Price, cost
 
 SAFETY = Fraction(13, 10)
 FIRST_TOKENS = 60_000
-"""What a rollout is taken to use before any has been seen; an agent's system prompt alone is 10,000 tokens a turn."""
+"""What a rollout is taken to use before any has been seen; an agent's system prompt alone is 10,000 tokens a
+turn.
+"""
 FIRST_USD = Fraction(1, 2)
 _NOT_WORKED_ON = ("spawn", "auth", "contract")
 
@@ -31,7 +33,9 @@ class Allowance:
 
 
 def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amount:
-    """What is set aside for a rollout before it starts: its allowance, or 1.3 x `most`, the dearest one seen; before any, a guess."""
+    """What is set aside for a rollout before it starts: its allowance, or 1.3 x `most`, the dearest one seen;
+    before any, a guess.
+    """
     seen = most.times(SAFETY)
     tokens = allowance.tokens or seen.tokens or FIRST_TOKENS
     usd = allowance.usd or seen.usd
@@ -41,7 +45,9 @@ def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amou
 
 
 class Purse:
-    """Pays for rollouts from the ledger: reserve the allowance, or 1.3 x the dearest rollout seen; run; settle what was reported."""
+    """Pays for rollouts from the ledger: reserve the allowance, or 1.3 x the dearest rollout seen; run;
+    settle what was reported.
+    """
 
     def __init__(self, ledger: Ledger, price: Price | None, allowance: Allowance | None = None) -> None:
         self._ledger = ledger
@@ -50,24 +56,41 @@ class Purse:
         self._most = Amount()
 
     def require_allowance(self, who: str) -> None:
-        """An agent that reports no usage can only be held to a budget by what each of its rollouts is allowed."""
+        """An agent that reports no usage can only be held to a budget by what each of its rollouts is
+        allowed.
+        """
         budget, allowance = self._ledger.budget, self._allowance
-        for unit, limit, allowed in (("tokens", budget.tokens, allowance.tokens), ("usd", budget.usd, allowance.usd)):
+        for unit, limit, allowed in (
+            ("tokens", budget.tokens, allowance.tokens),
+            ("usd", budget.usd, allowance.usd),
+        ):
             if limit is not None and allowed is None:
-                raise ConfigError(f"{who} reports no usage, so a budget in {unit} needs budget.per_rollout.{unit}. Set it.")
+                raise ConfigError(
+                    f"{who} reports no usage, so a budget in {unit} needs budget.per_rollout.{unit}. Set it."
+                )
 
     async def pay(
-        self, stage: str, place: str, work: Callable[[], Coroutine[Any, Any, Report]], *, background: bool, trusts_cost: bool
+        self,
+        stage: str,
+        place: str,
+        work: Callable[[], Coroutine[Any, Any, Report]],
+        *,
+        background: bool,
+        trusts_cost: bool,
     ) -> Report:
-        """Run paid work. Once started it runs to its end, so that what is paid is kept, even if nobody waits for it any more.
+        """Run paid work. Once started it runs to its end, so that what is paid is kept, even if nobody waits
+        for it any more.
 
-        `trusts_cost` says that the dollars the work reports are those of the bill: the CLI talks to its own service.
+        `trusts_cost` says that the dollars the work reports are those of the bill: the CLI talks to its own
+        service.
         """
         need = reservation(self._allowance, self._most, self._price)
         entry = await self._ledger.reserve("target", stage, place, need, background=background)
         return await _to_the_end(self._run(work, entry, trusts_cost))
 
-    async def _run(self, work: Callable[[], Coroutine[Any, Any, Report]], entry: Entry, trusts_cost: bool) -> Report:
+    async def _run(
+        self, work: Callable[[], Coroutine[Any, Any, Report]], entry: Entry, trusts_cost: bool
+    ) -> Report:
         try:
             report = await work()
         except Fault as fault:
@@ -103,7 +126,9 @@ class Purse:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, Report]) -> Report:
-    """Run to the end even if the waiting task is cancelled meanwhile; only if the work failed does the cancellation surface."""
+    """Run to the end even if the waiting task is cancelled meanwhile; only if the work failed does the
+    cancellation surface.
+    """
     started: asyncio.Task[Report] = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not started.done():

@@ -1,4 +1,6 @@
-"""Tells which benchmark runs inside which harness, from what the plug-ins say of themselves; for the documentation."""
+"""Tells which benchmark runs inside which harness, from what the plug-ins say of themselves; for the
+documentation.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,17 @@ def benchmark_table(plugins: Mapping[str, BenchmarkPlugin]) -> str:
     """A Markdown table of benchmarks and harnesses."""
     names = harnesses.names()
     head = ["Benchmark", *(f"`{name}`" for name in names)]
-    rows = [[f"`{name}`", *(_cell(plugin, harness) for harness in names)] for name, plugin in sorted(plugins.items())]
+    rows = [
+        [f"`{name}`", *(_cell(plugin, harness) for harness in names)]
+        for name, plugin in sorted(plugins.items())
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)) + "\n"
 
 
 def with_tables(page: str, plugins: Mapping[str, BenchmarkPlugin]) -> str:
-    """The page with its two generated tables as the code has them now; they stand between comments that name them."""
+    """The page with its two generated tables as the code has them now; they stand between comments that name
+    them.
+    """
     for name, table in (("agents", support_table()), ("benchmarks", benchmark_table(plugins))):
         before, mark, rest = page.partition(f"<!-- table: {name} -->\n")
         page = f"{before}{mark}{table}{rest[rest.index(_END) :]}" if mark else page
@@ -32,7 +39,9 @@ def with_tables(page: str, plugins: Mapping[str, BenchmarkPlugin]) -> str:
 
 
 def _cell(plugin: BenchmarkPlugin, harness: str) -> str:
-    """An agent brings its own tools, so it needs documents or no environment at all; chat needs one that understands plain text."""
+    """An agent brings its own tools, so it needs documents or no environment at all; chat needs one that
+    understands plain text.
+    """
     if isinstance(plugin, ShowsImages) and harness in agents.names() and not agent(harness).images:
         return "no"
     if not isinstance(plugin, ChoosesHarness):

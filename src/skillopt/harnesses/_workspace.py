@@ -1,4 +1,6 @@
-"""Decides what lies in an agent's workspace: the one skill, the task's files, images and documents; and what of it came back changed."""
+"""Decides what lies in an agent's workspace: the one skill, the task's files, images and documents; and what
+of it came back changed.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +25,37 @@ DESCRIPTION = "How tasks of this kind are done well. Use it for every task in th
 MOST_BYTES = 8 << 20
 """Of all the files a rollout brings back; more than that is no answer to keep in a database."""
 EVALS = "evals"
-"""The folder of a skill that says what its work is judged by: an agent whose work is judged does not get it."""
+"""The folder of a skill that says what its work is judged by: an agent whose work is judged does not get it.
+"""
 DOCUMENTS = "documents"
 """The folder of a workspace with what may be read and not changed."""
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def installable(text: str) -> tuple[str, str]:
-    """Name and text of a skill as agents take it: with the frontmatter it has, or with one of ours where that is none to install by."""
+    """Name and text of a skill as agents take it: with the frontmatter it has, or with one of ours where that
+    is none to install by.
+    """
     fields = frontmatter_fields(text)
     name, description = fields.get("name"), fields.get("description")
-    if isinstance(name, str) and isinstance(description, str) and _NAME.fullmatch(name) and len(name) <= 64 and description.strip():
+    if (
+        isinstance(name, str)
+        and isinstance(description, str)
+        and _NAME.fullmatch(name)
+        and len(name) <= 64
+        and description.strip()
+    ):
         return name, text
-    return SKILL_NAME, f"---\nname: {SKILL_NAME}\ndescription: {DESCRIPTION}\n---\n\n{Document(text).body.lstrip()}"
+    return (
+        SKILL_NAME,
+        f"---\nname: {SKILL_NAME}\ndescription: {DESCRIPTION}\n---\n\n{Document(text).body.lstrip()}",
+    )
 
 
 def install_skill(text: str, folder: Path, seed: Skill | None) -> str | None:
-    """Put the skill where an agent discovers it, with the files it carries; its name, or None for an empty skill: that is none."""
+    """Put the skill where an agent discovers it, with the files it carries; its name, or None for an empty
+    skill: that is none.
+    """
     if not text.strip():
         return None
     name, whole = installable(text)
@@ -60,23 +76,35 @@ def carried_digest(seed: Skill | None) -> str:
     if seed is None or seed.folder is None:
         return ""
     sha = hashlib.sha256()
-    files = [path for path in sorted(seed.folder.rglob("*")) if path.is_file() and ".git" not in path.relative_to(seed.folder).parts]
-    carried = [path for path in files if path != seed.folder / SKILL_FILE and path.relative_to(seed.folder).parts[0] != EVALS]
+    files = [
+        path
+        for path in sorted(seed.folder.rglob("*"))
+        if path.is_file() and ".git" not in path.relative_to(seed.folder).parts
+    ]
+    carried = [
+        path
+        for path in files
+        if path != seed.folder / SKILL_FILE and path.relative_to(seed.folder).parts[0] != EVALS
+    ]
     for path in carried:
         sha.update(path.relative_to(seed.folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return sha.hexdigest()[:16] if carried else ""
 
 
 def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
-    """Copy documents into a folder of their own in the workspace, so that nothing of the user's is ever at stake; that folder.
+    """Copy documents into a folder of their own in the workspace, so that nothing of the user's is ever at
+    stake; that folder.
 
-    Not writable for who minds, which root does not: a wall makes it so for everybody, and `are_untouched` tells where there is none.
+    Not writable for who minds, which root does not: a wall makes it so for everybody, and `are_untouched`
+    tells where there is none.
     """
     folder = workspace / DOCUMENTS
     folder.mkdir()
     for path in documents:
         if (folder / path.name).exists():
-            raise Fault("contract", f"two documents are named {path.name!r}; a folder holds one. Rename one of them.")
+            raise Fault(
+                "contract", f"two documents are named {path.name!r}; a folder holds one. Rename one of them."
+            )
         shutil.copyfile(path, folder / path.name)
         (folder / path.name).chmod(0o444)
     folder.chmod(0o555)
@@ -84,19 +112,30 @@ def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
 
 
 def put_files(task: Task, workspace: Path, documents: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Copy the task's files into the workspace, those that are `documents` aside, and write its images; the images' paths."""
+    """Copy the task's files into the workspace, those that are `documents` aside, and write its images; the
+    images' paths.
+    """
     for path in task.files:
         if path in documents:
             continue
         target = workspace / path.name
         if target.exists():
-            raise Fault("contract", f"two files of task {task.id!r} are named {path.name!r}; a workspace holds one. Rename one of them.")
+            raise Fault(
+                "contract",
+                f"two files of task {task.id!r} are named {path.name!r}; a workspace holds one. Rename one of"
+                " them.",
+            )
         target.write_bytes(path.read_bytes())
-    return tuple(write_image(image, workspace / "attachments" / f"image-{n}") for n, image in enumerate(task.images, start=1))
+    return tuple(
+        write_image(image, workspace / "attachments" / f"image-{n}")
+        for n, image in enumerate(task.images, start=1)
+    )
 
 
 def snapshot(workspace: Path) -> dict[str, str]:
-    """Every file of a workspace with what tells whether it changed; links and an agent's own dot folders are left out."""
+    """Every file of a workspace with what tells whether it changed; links and an agent's own dot folders are
+    left out.
+    """
     found = {}
     for path in sorted(workspace.rglob("*")):
         relative = path.relative_to(workspace)
@@ -107,7 +146,9 @@ def snapshot(workspace: Path) -> dict[str, str]:
 
 
 def _stamp(path: Path) -> str:
-    """A hash of what is in a file; of one that could not be kept anyhow its size and times: an agent can make one of any size."""
+    """A hash of what is in a file; of one that could not be kept anyhow its size and times: an agent can make
+    one of any size.
+    """
     stat = path.stat()
     if stat.st_size > MOST_BYTES:
         return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
@@ -123,20 +164,29 @@ def _content(path: Path) -> bytes:
 
 
 def are_untouched(documents: Path, before: Mapping[str, str]) -> bool:
-    """Whether the documents are those of `before`, a snapshot of the workspace: none more, none less, none another."""
+    """Whether the documents are those of `before`, a snapshot of the workspace: none more, none less, none
+    another.
+    """
     part = f"{documents.name}/"
     return {f"{part}{name}": digest for name, digest in snapshot(documents).items()} == {
         name: digest for name, digest in before.items() if name.startswith(part)
     }
 
 
-def changed(workspace: Path, before: Mapping[str, str], scrub: Callable[[str], str], documents: Path | None = None) -> dict[str, str]:
-    """The files that were made or changed since `before`, base64 encoded, text files without our credentials; no documents."""
+def changed(
+    workspace: Path, before: Mapping[str, str], scrub: Callable[[str], str], documents: Path | None = None
+) -> dict[str, str]:
+    """The files that were made or changed since `before`, base64 encoded, text files without our credentials;
+    no documents.
+    """
     names = [name for name, digest in snapshot(workspace).items() if before.get(name) != digest]
     if documents is not None:
         names = [name for name in names if not name.startswith(f"{documents.name}/")]
     if sum((workspace / name).stat().st_size for name in names) > MOST_BYTES:
-        raise Fault("contract", f"the agent left more than {MOST_BYTES >> 20} MB of files in its workspace, which cannot be kept")
+        raise Fault(
+            "contract",
+            f"the agent left more than {MOST_BYTES >> 20} MB of files in its workspace, which cannot be kept",
+        )
     return {name: base64.b64encode(_scrubbed(_content(workspace / name), scrub)).decode() for name in names}
 
 
@@ -150,6 +200,14 @@ def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
 def as_prompt(system: str, task: Task, documents: Sequence[Path] = ()) -> str:
     """What the agent is told: how to answer, then the task, then which files and documents belong to it."""
     names = [path.name for path in task.files if path not in documents]
-    files = f"\n\nFiles of this task in the working folder: {', '.join(json.dumps(name) for name in names)}" if names else ""
-    read = f"\n\nThe documents of this task are in the folder `{DOCUMENTS}`. Read them; they cannot be changed." if documents else ""
+    files = (
+        f"\n\nFiles of this task in the working folder: {', '.join(json.dumps(name) for name in names)}"
+        if names
+        else ""
+    )
+    read = (
+        f"\n\nThe documents of this task are in the folder `{DOCUMENTS}`. Read them; they cannot be changed."
+        if documents
+        else ""
+    )
     return f"{system.strip()}\n\n{task.prompt}{files}{read}"

@@ -1,4 +1,6 @@
-"""Direct chat: the skill in the system prompt, the task as the question, one reply - or several where the environment answers."""
+"""Direct chat: the skill in the system prompt, the task as the question, one reply - or several where the
+environment answers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from skillopt.tasks.task import Task
 
 
 class Chat:
-    """One question, one answer; with an environment that understands plain text, turn by turn. Others need another harness."""
+    """One question, one answer; with an environment that understands plain text, turn by turn. Others need
+    another harness.
+    """
 
     name = "chat"
     version = "1"
@@ -23,10 +27,19 @@ class Chat:
         """Nothing is set up: the session's model is all it needs."""
 
     async def run(
-        self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
+        self,
+        task: Task,
+        environment: Environment | None,
+        skill: str,
+        prompts: Mapping[str, str],
+        session: Session,
     ) -> Trajectory:
         if environment is not None and not isinstance(environment, Conversation):
-            raise Fault("contract", f"task {task.id!r} can only be worked on with tools, which chat has none of: choose tool_loop/...")
+            raise Fault(
+                "contract",
+                f"task {task.id!r} can only be worked on with tools, which chat has none of: choose"
+                " tool_loop/...",
+            )
 
         async def observe(reply: Reply) -> tuple[Message, ...]:
             heard = None if environment is None else await environment.hear(reply.text)

@@ -1,4 +1,6 @@
-"""Codex: the skill in `.agents/skills`, invoked with its dollar sign; commands run in Codex's own sandbox without network."""
+"""Codex: the skill in `.agents/skills`, invoked with its dollar sign; commands run in Codex's own sandbox
+without network.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Drives an environment with the model's own tool calls until the model answers, the environment is done, or the turns are over."""
+"""Drives an environment with the model's own tool calls until the model answers, the environment is done, or
+the turns are over.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from skillopt.tasks.task import Task
 
 
 class ToolLoop:
-    """Turn by turn: what the model calls is done, and what the environment shows is told. A reply without a call is the answer."""
+    """Turn by turn: what the model calls is done, and what the environment shows is told. A reply without a
+    call is the answer.
+    """
 
     name = "tool_loop"
     version = "1"
@@ -26,12 +30,29 @@ class ToolLoop:
         """Nothing is set up: the session's model is all it needs."""
 
     async def run(
-        self, task: Task, environment: Environment | None, skill: str, prompts: Mapping[str, str], session: Session
+        self,
+        task: Task,
+        environment: Environment | None,
+        skill: str,
+        prompts: Mapping[str, str],
+        session: Session,
     ) -> Trajectory:
-        """Without an environment there is one turn. Out of turns, also right after a tool call, is the failure `turns`."""
+        """Without an environment there is one turn. Out of turns, also right after a tool call, is the
+        failure `turns`.
+        """
         tools = () if environment is None else tuple(environment.tools)
         observe = partial(_observe, environment)
-        return await converse(task, environment, skill, prompts, session, observe=observe, failed=_failure, tools=tools, sent=_sendable)
+        return await converse(
+            task,
+            environment,
+            skill,
+            prompts,
+            session,
+            observe=observe,
+            failed=_failure,
+            tools=tools,
+            sent=_sendable,
+        )
 
 
 PLUGIN = ToolLoop
@@ -44,7 +65,9 @@ def _failure(reply: Reply) -> str | None:
 
 
 async def _observe(environment: Environment | None, reply: Reply) -> tuple[Message, ...]:
-    """What the environment shows for a reply: a result for each call; for a reply without one an observation, or nothing if it stands."""
+    """What the environment shows for a reply: a result for each call; for a reply without one an observation,
+    or nothing if it stands.
+    """
     if environment is None:
         return ()
     if not reply.tool_calls:
@@ -52,7 +75,11 @@ async def _observe(environment: Environment | None, reply: Reply) -> tuple[Messa
         return () if heard is None else (Message(role="user", content=heard),)
     results = []
     for call in reply.tool_calls:
-        result = "It is over: this call was not done." if is_over(environment) else await _result(environment, call)
+        result = (
+            "It is over: this call was not done."
+            if is_over(environment)
+            else await _result(environment, call)
+        )
         results.append(Message(role="tool", content=result, tool_call_id=call.id))
     return tuple(results)
 
@@ -77,9 +104,13 @@ def _arguments(call: ToolCall) -> dict[str, Any] | str:
 
 
 def _sendable(message: Message) -> Message:
-    """A message as it can be sent back: some servers refuse a whole conversation for one call in it that is no JSON object."""
+    """A message as it can be sent back: some servers refuse a whole conversation for one call in it that is
+    no JSON object.
+    """
     calls = [
-        replace(call, arguments=json.dumps({"malformed": call.arguments})) if isinstance(_arguments(call), str) else call
+        replace(call, arguments=json.dumps({"malformed": call.arguments}))
+        if isinstance(_arguments(call), str)
+        else call
         for call in message.tool_calls
     ]
     return replace(message, tool_calls=tuple(calls))

@@ -1,4 +1,6 @@
-"""The MCP server: the commands of the command line as tools that an agent can call, and runs and skills as resources."""
+"""The MCP server: the commands of the command line as tools that an agent can call, and runs and skills as
+resources.
+"""
 
 from __future__ import annotations
 

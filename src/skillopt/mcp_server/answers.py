@@ -1,4 +1,6 @@
-"""Decides how the end of a command reads as the result of a tool: a status, the command's own object, and no secrets."""
+"""Decides how the end of a command reads as the result of a tool: a status, the command's own object, and no
+secrets.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from skillopt.mcp_server.tools import Tool
 from skillopt.process import Finished
 from skillopt.redact import Scrubber, redact_patterns
 
-STATUSES = {0: "ok", 2: "bad_input", 3: "stopped", 4: "budget_spent", 5: "handoff_pending", 130: "interrupted"}
+STATUSES = {
+    0: "ok",
+    2: "bad_input",
+    3: "stopped",
+    4: "budget_spent",
+    5: "handoff_pending",
+    130: "interrupted",
+}
 """What an exit code means; any other is an error."""
 _FAILURES = ("error", "bad_input", "stopped", "interrupted", "refused")
 _ALL = (*STATUSES.values(), "error", "refused", "needs_fixing", "differs")
@@ -23,9 +32,21 @@ OUTPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "status": {"type": "string", "enum": list(_ALL), "description": "How it ended."},
-        "exit_code": {"type": ["integer", "null"], "description": "Exit code of the command; null where none was started."},
-        "result": {"description": "What the command prints with --json; {text} for a command without it; null where there is none."},
-        "messages": {"type": "array", "items": {"type": "string"}, "description": "What the command said beside its result, at the end."},
+        "exit_code": {
+            "type": ["integer", "null"],
+            "description": "Exit code of the command; null where none was started.",
+        },
+        "result": {
+            "description": (
+                "What the command prints with --json; {text} for a command without it; null where there is"
+                " none."
+            )
+        },
+        "messages": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What the command said beside its result, at the end.",
+        },
     },
     "required": ["status", "exit_code", "result", "messages"],
     "additionalProperties": False,
@@ -43,17 +64,28 @@ class Answer:
 
     @property
     def is_error(self) -> bool:
-        """Whether the call failed; a spent budget and questions that wait for answers are outcomes, not failures."""
+        """Whether the call failed; a spent budget and questions that wait for answers are outcomes, not
+        failures.
+        """
         return self.status in _FAILURES
 
     def structured(self) -> dict[str, Any]:
         """As the output schema has it."""
-        return {"status": self.status, "exit_code": self.exit_code, "result": self.result, "messages": list(self.messages)}
+        return {
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "result": self.result,
+            "messages": list(self.messages),
+        }
 
     def headline(self, name: str) -> str:
         """One short text."""
         claim = self.result.get("claim") if isinstance(self.result, dict) else None
-        said = "\n".join(_last_words(self.messages)) if self.is_error or self.status == "handoff_pending" else str(claim or "")
+        said = (
+            "\n".join(_last_words(self.messages))
+            if self.is_error or self.status == "handoff_pending"
+            else str(claim or "")
+        )
         return f"{name}: {self.status.replace('_', ' ')}. {said}".strip()
 
 
@@ -65,7 +97,11 @@ def refusal(reason: str, *, status: str = "bad_input") -> Answer:
 def answer_of(tool: Tool, done: Finished, scrubber: Scrubber, *, speaks_json: bool) -> Answer:
     """How a command ended."""
     status = tool.statuses.get(done.code) or STATUSES.get(done.code, "error")
-    lines = [redact_patterns(scrubber.scrub(line)) for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    lines = [
+        redact_patterns(scrubber.scrub(line))
+        for line in done.stderr.decode("utf-8", "replace").splitlines()
+        if line.strip()
+    ]
     text = done.stdout.decode("utf-8", "replace")
     result: Any = None
     if not speaks_json:
@@ -75,10 +111,19 @@ def answer_of(tool: Tool, done: Finished, scrubber: Scrubber, *, speaks_json: bo
             result = json.loads(text)
         except ValueError:
             status = "error"
-            lines.append("The command printed more than can be handed on." if done.cut else "The command printed no JSON object.")
+            lines.append(
+                "The command printed more than can be handed on."
+                if done.cut
+                else "The command printed no JSON object."
+            )
     if tool.part is not None and isinstance(result, dict):
         result = {tool.part: result.get(tool.part)}
-    return Answer(status=status, exit_code=done.code, result=scrubber.scrub_json(result), messages=tuple(lines[-_MOST_MESSAGES:]))
+    return Answer(
+        status=status,
+        exit_code=done.code,
+        result=scrubber.scrub_json(result),
+        messages=tuple(lines[-_MOST_MESSAGES:]),
+    )
 
 
 def _last_words(lines: Sequence[str]) -> Sequence[str]:

@@ -1,4 +1,6 @@
-"""Decides in which folder a call works, and which paths it may name: those of the caller's project, inside the folders the client gave."""
+"""Decides in which folder a call works, and which paths it may name: those of the caller's project, inside
+the folders the client gave.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class Denied(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a call works: a project, and the folders it stays inside of (None: the person lets it go anywhere)."""
+    """Where a call works: a project, and the folders it stays inside of (None: the person lets it go
+    anywhere).
+    """
 
     project: Path
     borders: tuple[Path, ...] | None
@@ -31,24 +35,31 @@ class Place:
             return
         real = _real(self.project, path)
         if not any(real.is_relative_to(border) for border in self.borders):
-            where = ", ".join(map(str, self.borders)) or "none: neither --project nor a root of the client names one"
+            where = (
+                ", ".join(map(str, self.borders))
+                or "none: neither --project nor a root of the client names one"
+            )
             raise Denied(
-                f"{path} lies outside the folders this server works in ({where}). Only the person can widen them: "
-                "skillopt mcp --project DIR, or --allow outside."
+                f"{path} lies outside the folders this server works in ({where}). Only the person can widen"
+                " them: skillopt mcp --project DIR, or --allow outside."
             )
 
 
 def find_place(named: str | None, roots: Sequence[Path], default: Path, *, anywhere: bool = False) -> Place:
-    """The named project, else the client's first root, else where the server was started; raises where that is no project.
+    """The named project, else the client's first root, else where the server was started; raises where that
+    is no project.
 
     A named one lies inside the roots, or where there are none, inside the server's own folder.
     """
     folders = [Path(os.path.realpath(folder)) for folder in roots or (default,)]
-    # A client may well call its whole machine a root; a server that is merely started there was not told where to work.
+    # A client may well call its whole machine a root; a server that is merely started there was not told
+    # where to work.
     borders = None if anywhere else tuple(folder for folder in folders if roots or not _is_no_project(folder))
     project = folders[0] if named is None else _real(folders[0], named)
     if _is_no_project(project):
-        raise UsageError(f"{project} is no project. Start the server in one, or name it: skillopt mcp --project DIR.")
+        raise UsageError(
+            f"{project} is no project. Start the server in one, or name it: skillopt mcp --project DIR."
+        )
     place = Place(project=project, borders=borders)
     place.confine(str(project))
     if not os.path.isdir(project):  # noqa: PTH112 - false, where Path.is_dir raises, for a name too long to be one

@@ -1,4 +1,6 @@
-"""Decides what of a project can be read as a resource: its runs and its skills, by ids that lead nowhere else."""
+"""Decides what of a project can be read as a resource: its runs and its skills, by ids that lead nowhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,16 @@ from skillopt.watch.folder import RunView, is_run, open_run
 RUNS = "skillopt://runs"
 TEMPLATES = {
     "skillopt://runs/{id}/summary": ("run_summary", "application/json", "How a run stands, or how it ended."),
-    "skillopt://runs/{id}/best_skill": ("run_best_skill", "text/markdown", "The best skill a run has found so far."),
-    "skillopt://runs/{id}/report": ("run_report", "text/markdown", "The report of a run: verdicts, scores, spending."),
+    "skillopt://runs/{id}/best_skill": (
+        "run_best_skill",
+        "text/markdown",
+        "The best skill a run has found so far.",
+    ),
+    "skillopt://runs/{id}/report": (
+        "run_report",
+        "text/markdown",
+        "The report of a run: verdicts, scores, spending.",
+    ),
     "skillopt://skills/{name}": ("skill", "text/markdown", "A skill of the project, by its name."),
 }
 _OF_A_RUN = re.compile(r"skillopt://runs/([0-9a-f]{12})/(summary|best_skill|report)")
@@ -53,7 +63,9 @@ def listed(project: Path) -> list[Listed]:
         for template, (name, kind, about) in TEMPLATES.items():
             if "{id}" in template:
                 label = f"{folder.relative_to(project)} {name.removeprefix('run_')}"
-                found.append(Listed(uri=template.replace("{id}", id), name=label, kind=kind, description=about))
+                found.append(
+                    Listed(uri=template.replace("{id}", id), name=label, kind=kind, description=about)
+                )
     for name in _skills(project):
         uri = f"skillopt://skills/{quote(name, safe='')}"
         found.append(Listed(uri=uri, name=name, kind="text/markdown", description="A skill of this project."))
@@ -88,7 +100,9 @@ def _of_a_run(folder: Path, what: str, project: Path) -> Read:
     if what == "best_skill":
         path = folder / "best_skill.md"
         if not path.is_file():
-            raise UsageError(f"{folder.relative_to(project)} has no best skill yet: nothing was measured so far.")
+            raise UsageError(
+                f"{folder.relative_to(project)} has no best skill yet: nothing was measured so far."
+            )
         return Read(kind="text/markdown", text=_text(_inside(path, folder)))
     from skillopt.cli.report import facts_of
     from skillopt.report import summary
@@ -102,11 +116,15 @@ def _runs(project: Path) -> dict[str, Path]:
     if not outputs.is_dir() or not _is_inside(outputs, project):
         return {}
     folders = sorted({path.parent for path in outputs.rglob("events.jsonl")})
-    return {_id(folder, project): folder for folder in folders if _is_inside(folder, project) and is_run(folder)}
+    return {
+        _id(folder, project): folder for folder in folders if _is_inside(folder, project) and is_run(folder)
+    }
 
 
 def _id(folder: Path, project: Path) -> str:
-    return hashlib.sha256(folder.relative_to(project).as_posix().encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return hashlib.sha256(
+        folder.relative_to(project).as_posix().encode("utf-8", "surrogateescape")
+    ).hexdigest()[:12]
 
 
 def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
@@ -142,7 +160,9 @@ def _figures(run: RunView) -> dict[str, Any]:
 
 
 def _skills(project: Path) -> dict[str, Path]:
-    """The skills of a project by name: a folder with SKILL.md in one of the folders where agents look for them."""
+    """The skills of a project by name: a folder with SKILL.md in one of the folders where agents look for
+    them.
+    """
     found: dict[str, Path] = {}
     for path in _skill_files(project):
         if path.is_file() and _is_inside(path, project):

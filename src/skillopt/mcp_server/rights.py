@@ -1,4 +1,6 @@
-"""Decides what a model may name in its arguments: files of the project and hosts of this machine, no programs; the rest is the person's."""
+"""Decides what a model may name in its arguments: files of the project and hosts of this machine, no
+programs; the rest is the person's.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,15 @@ OPTIONS = "cfg_options"
 _SECTIONS = ("model.optimizer.", "model.target.", "model.judge.")
 _MODEL_NAMES = frozenset({"name", "model.backend", "model.optimizer_backend", "model.target_backend"})
 _ENDPOINTS = frozenset({"base_url", "tracking.mlflow_uri", "tracking.otel_endpoint"})
-_LOGINS = frozenset({"api_key", "options.auth_mode", "options.api_version", "options.ad_scope", "options.managed_identity_client_id"})
+_LOGINS = frozenset(
+    {
+        "api_key",
+        "options.auth_mode",
+        "options.api_version",
+        "options.ad_scope",
+        "options.managed_identity_client_id",
+    }
+)
 _HARMLESS = frozenset(
     {"agent.activation", "tracking.use", "tracking.project", "env.scorer_options"}
     | {"env.name", "env.split_ratio", "env.id_field", "env.reference_field", "env.kind_field"}
@@ -48,7 +58,9 @@ _SCORER, _SANDBOX, _SHUT_IN = "env.scorer", "env.sandbox", "bubblewrap"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What one call may name. What it does not name itself - a config file of the project, the environment - is the person's."""
+    """What one call may name. What it does not name itself - a config file of the project, the environment -
+    is the person's.
+    """
 
     place: Place
     allow: Collection[str]
@@ -66,7 +78,9 @@ class Rights:
                         self._setting(entry, leaf)
 
     def _setting(self, entry: Entry, leaf: Leaf) -> None:
-        """One setting. What is not known to be harmless is taken for the name of a program, so that a new key is closed at first."""
+        """One setting. What is not known to be harmless is taken for the name of a program, so that a new key
+        is closed at first.
+        """
         part, value = _part(entry.key), entry.value
         if value is None or part in _HARMLESS:
             return
@@ -93,7 +107,8 @@ class Rights:
         try:
             parts = parse_model_string(text, "target")
         except ConfigError:
-            # As a model it means nothing, and the command says so; as a part of one it might still bring its endpoint along.
+            # As a model it means nothing, and the command says so; as a part of one it might still bring its
+            # endpoint along.
             if "://" in text:
                 self._host(name, text)
             return
@@ -112,11 +127,15 @@ class Rights:
 
     def _need(self, right: str, why: str) -> None:
         if right not in self.allow:
-            raise Denied(f"{why}. Only the person can decide that: in a config file of the project, or by skillopt mcp --allow {right}.")
+            raise Denied(
+                f"{why}. Only the person can decide that: in a config file of the project, or by skillopt mcp"
+                f" --allow {right}."
+            )
 
 
 def _readings(option: str) -> Iterator[tuple[Entry, Leaf]]:
-    """Everything that `key=value` can mean, under every benchmark: which one it will be is only known when the config has been read.
+    """Everything that `key=value` can mean, under every benchmark: which one it will be is only known when
+    the config has been read.
 
     A key that no benchmark has is no key; the command says so.
     """

@@ -1,4 +1,6 @@
-"""Decides how the options of a command read as the arguments of a tool, and how given arguments become a command line again."""
+"""Decides how the options of a command read as the arguments of a tool, and how given arguments become a
+command line again.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,18 @@ from skillopt.errors import UsageError, suggest
 PROJECT = "project"
 _PROJECT_SCHEMA = {
     "type": "string",
-    "description": "The project's folder; paths are relative to it. Left out: the client's first root, or where the server was started.",
+    "description": (
+        "The project's folder; paths are relative to it. Left out: the client's first root, or where the"
+        " server was started."
+    ),
 }
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
 _KINDS = {"integer": int, "number": (int, float), "boolean": bool, "string": str}
 
 _LONGEST_TEXT = 30_000
-"""Systems limit a word of a command line: Linux to 128 KiB, which is fewer characters, Windows a whole line to 32,767."""
+"""Systems limit a word of a command line: Linux to 128 KiB, which is fewer characters, Windows a whole line
+to 32,767.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +67,9 @@ class Argument:
         return {**whole, "description": self.description} if self.description else whole
 
     def words(self, value: Any) -> list[str]:
-        """The value on a command line. An option and its value are one word, so that no value can be read as an option."""
+        """The value on a command line. An option and its value are one word, so that no value can be read as
+        an option.
+        """
         values = value if self.is_list else [value]
         if self.option is None:
             return [_text(one) for one in values]
@@ -73,9 +82,13 @@ class Argument:
         if self.is_list and not isinstance(value, list):
             return f"{self.name} takes a list"
         for one in value if self.is_list else [value]:
-            is_kind = isinstance(one, _KINDS[self.kind]) and (self.kind == "boolean" or not isinstance(one, bool))  # type: ignore[arg-type]
+            fits = isinstance(one, _KINDS[self.kind])  # type: ignore[arg-type]
+            is_kind = fits and (self.kind == "boolean" or not isinstance(one, bool))
             if not is_kind:
-                return f"{self.name} takes {'a list of ' if self.is_list else ''}{self.kind}, not {reprlib.repr(one)}"
+                return (
+                    f"{self.name} takes {'a list of ' if self.is_list else ''}{self.kind}, not"
+                    f" {reprlib.repr(one)}"
+                )
             if isinstance(one, str) and (fault := _fault_of(one)):
                 return f"{self.name} {fault}"
             if self.choices and one not in self.choices:
@@ -94,7 +107,8 @@ class Arguments:
     command: tuple[str, ...]
     offered: Mapping[str, Argument]
     speaks: tuple[str, ...]
-    """The options by which the command speaks as a program wants it: `--json`, and plain lines of progress."""
+    """The options by which the command speaks as a program wants it: `--json`, and plain lines of progress.
+    """
     takes_project: bool
     """Whether the command itself has an option for the project."""
 
@@ -120,7 +134,9 @@ class Arguments:
             raise UsageError(f"{', '.join(missing)} must be given.")
 
     def line(self, given: Mapping[str, Any], project: str, fixed: Sequence[str] = ()) -> list[str]:
-        """The command line; what is given by its place stands behind `--`, so that it cannot be read as an option."""
+        """The command line; what is given by its place stands behind `--`, so that it cannot be read as an
+        option.
+        """
         words = [*self.command, *self.speaks]
         if self.takes_project:
             words.append(f"--{PROJECT}={project}")
@@ -149,16 +165,28 @@ def arguments_of(command: tuple[str, ...], takes: Sequence[str]) -> Arguments:
 def options_of(command: tuple[str, ...]) -> Mapping[str, Argument]:
     """All options of a command that its help shows, as arguments."""
     found = get_params_from_function(find_command(command)).values()
-    return {one.name: one for parameter in found if not parameter.default.hidden for one in [_argument(parameter)]}
+    return {
+        one.name: one for parameter in found if not parameter.default.hidden for one in [_argument(parameter)]
+    }
 
 
 @cache
 def find_command(words: tuple[str, ...]) -> Callable[..., None]:
-    """The function behind a command, by the command's words; its signature is what typer reads the options from as well."""
+    """The function behind a command, by the command's words; its signature is what typer reads the options
+    from as well.
+    """
     door = _door(words[0])
     for word in words[:-1]:
-        door = next(group.typer_instance for group in door.registered_groups if group.name == word and group.typer_instance is not None)
-    return next(command.callback for command in door.registered_commands if command.name == words[-1] and command.callback is not None)
+        door = next(
+            group.typer_instance
+            for group in door.registered_groups
+            if group.name == word and group.typer_instance is not None
+        )
+    return next(
+        command.callback
+        for command in door.registered_commands
+        if command.name == words[-1] and command.callback is not None
+    )
 
 
 @cache
@@ -176,7 +204,11 @@ def first_paragraph(command: Callable[..., None]) -> str:
 def _argument(parameter: ParamMeta) -> Argument:
     told: ParameterInfo = parameter.default
     kind = parameter.annotation
-    inside = next(part for part in get_args(kind) if part is not type(None)) if get_origin(kind) in (Union, UnionType) else kind
+    inside = (
+        next(part for part in get_args(kind) if part is not type(None))
+        if get_origin(kind) in (Union, UnionType)
+        else kind
+    )
     is_list = get_origin(inside) is list
     plain = get_args(inside)[0] if is_list else inside
     option = max(told.param_decls or (), key=len) if isinstance(told, OptionInfo) else None
@@ -207,7 +239,9 @@ def _choices(name: str, type: str) -> tuple[str, ...]:
 
 
 def _is_setting(parameter: ParamMeta) -> bool:
-    """Whether an option stands for a setting of the configuration; those, and no others, are shown in a panel of the help."""
+    """Whether an option stands for a setting of the configuration; those, and no others, are shown in a panel
+    of the help.
+    """
     return parameter.default.rich_help_panel is not None
 
 

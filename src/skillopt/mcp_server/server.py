@@ -1,4 +1,6 @@
-"""Decides how MCP requests are answered: which tools a client sees, in which project they work, and what it hears meanwhile."""
+"""Decides how MCP requests are answered: which tools a client sees, in which project they work, and what it
+hears meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,20 @@ from skillopt.redact import Scrubber, redact_patterns
 
 Context = ServerRequestContext[Any, Any]
 INSTRUCTIONS = (
-    "SkillOpt trains skills (the Markdown documents an agent loads before it works) on tasks with a score, behind a held-out gate. "
-    "sleep_* tools learn from the person's own sessions and stage proposals; skillopt_* tools train and measure on tasks. "
-    "Training and evaluation call models and cost money: ask skillopt_estimate or sleep_dry_run first and tell the person what it says. "
-    "Calls may take long; they report progress, can be cancelled, and the same call goes on where it stopped. "
-    "Live skills change only when the person adopts a proposal: show sleep_diff and let them decide."
+    "SkillOpt trains skills (the Markdown documents an agent loads before it works) on tasks with a score,"
+    " behind a held-out gate. sleep_* tools learn from the person's own sessions and stage proposals;"
+    " skillopt_* tools train and measure on tasks. Training and evaluation call models and cost money: ask"
+    " skillopt_estimate or sleep_dry_run first and tell the person what it says. Calls may take long; they"
+    " report progress, can be cancelled, and the same call goes on where it stopped. Live skills change only"
+    " when the person adopts a proposal: show sleep_diff and let them decide."
 )
 _CLOSING = "The server is closing and has stopped this work; the same call goes on where it stopped."
 _ROOTS = "roots"
 _ROOTS_PATIENCE = 5.0
 _ROUND_TRIPS = "2026-07-28"
-"""From this version on a server asks its client by way of an incomplete result, and not by a request of its own."""
+"""From this version on a server asks its client by way of an incomplete result, and not by a request of its
+own.
+"""
 
 
 @dataclass(slots=True)
@@ -71,7 +76,9 @@ class Desk:
             on_read_resource=self.read_resource,
         )
 
-    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         """The tools that are switched on."""
         by_name = {tool.name: tool for tool in offered(self.allow)}
         return types.ListToolsResult(
@@ -91,14 +98,22 @@ class Desk:
             ]
         )
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult | types.InputRequiredResult:
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Do what a tool does, in the caller's project."""
         tool = next((one for one in TOOLS if one.name == params.name), None)
         if tool is None:
             known = [one.name for one in offered(self.allow)]
-            raise MCPError(code=types.INVALID_PARAMS, message=f"There is no tool {params.name!r}. {suggest(params.name, known)}")
+            raise MCPError(
+                code=types.INVALID_PARAMS,
+                message=f"There is no tool {params.name!r}. {suggest(params.name, known)}",
+            )
         if tool.switch is not None and tool.switch not in self.allow:
-            reason = f"{tool.name} is switched off. Only the person can switch it on: skillopt mcp --allow {tool.switch}."
+            reason = (
+                f"{tool.name} is switched off. Only the person can switch it on: skillopt mcp --allow"
+                f" {tool.switch}."
+            )
             return self._told(tool, refusal(reason, status="refused"))
         roots = await self._roots(ctx, params)
         if isinstance(roots, types.InputRequiredResult):
@@ -121,16 +136,25 @@ class Desk:
             return self._told(tool, refusal(self.scrubber.scrub(str(error)), status="error"))
         if done is None:
             return self._told(tool, refusal(_CLOSING, status="interrupted"))
-        return self._told(tool, answer_of(tool, done, self.scrubber, speaks_json="--json" in arguments.speaks))
+        return self._told(
+            tool, answer_of(tool, done, self.scrubber, speaks_json="--json" in arguments.speaks)
+        )
 
-    async def list_resources(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+    async def list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         """Runs and skills of the project."""
         found = await asyncio.to_thread(resources.listed, await self._default_project(ctx))
         return types.ListResourcesResult(
-            resources=[types.Resource(uri=one.uri, name=one.name, mime_type=one.kind, description=one.description) for one in found]
+            resources=[
+                types.Resource(uri=one.uri, name=one.name, mime_type=one.kind, description=one.description)
+                for one in found
+            ]
         )
 
-    async def list_templates(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
+    async def list_templates(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
         """How the addresses of runs and skills are made."""
         return types.ListResourceTemplatesResult(
             resource_templates=[
@@ -151,9 +175,13 @@ class Desk:
             project = find_place(None, roots, self.project).project
             found = await asyncio.to_thread(resources.read, uri, project)
         except UsageError as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=self.scrubber.scrub(str(error)), data={"uri": uri}) from error
+            raise MCPError(
+                code=types.INVALID_PARAMS, message=self.scrubber.scrub(str(error)), data={"uri": uri}
+            ) from error
         text = self.scrubber.scrub(found.text)
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=found.kind, text=text)])
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=uri, mime_type=found.kind, text=text)]
+        )
 
     async def _watched(self, ctx: Context, work: Work) -> Finished | None:
         """Tell the client what is heard of a work until it ends; a client that gives up stops it."""
@@ -163,13 +191,16 @@ class Desk:
                 count += 1
                 await ctx.session.report_progress(count, None, redact_patterns(self.scrubber.scrub(line)))
         except BaseException:
-            # Whatever ends the waiting - a cancelled call, a client that is gone - the work is stopped, so that its run is closed.
+            # Whatever ends the waiting - a cancelled call, a client that is gone - the work is stopped, so
+            # that its run is closed.
             self.workshop.stop(work)
             raise
         return work.finished
 
     def _told(self, tool: Tool, answer: Answer) -> types.CallToolResult:
-        """The result as a client wants it: structured, and for clients that read text only, the same as text."""
+        """The result as a client wants it: structured, and for clients that read text only, the
+        same as text.
+        """
         structured = answer.structured()
         texts = [answer.headline(tool.name)]
         if answer.result is not None:
@@ -183,12 +214,18 @@ class Desk:
     async def _default_project(self, ctx: Context) -> Path:
         roots = await self._roots(ctx, None)
         try:
-            return find_place(None, [] if isinstance(roots, types.InputRequiredResult) else roots, self.project).project
+            return find_place(
+                None, [] if isinstance(roots, types.InputRequiredResult) else roots, self.project
+            ).project
         except UsageError as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
 
-    async def _roots(self, ctx: Context, params: types.InputResponseRequestParams | None) -> list[Path] | types.InputRequiredResult:
-        """The folders the client works in; none where it does not say. What asks the client first is an incomplete result."""
+    async def _roots(
+        self, ctx: Context, params: types.InputResponseRequestParams | None
+    ) -> list[Path] | types.InputRequiredResult:
+        """The folders the client works in; none where it does not say. What asks the client first is an
+        incomplete result.
+        """
         capabilities = ctx.session.client_capabilities
         if capabilities is None or capabilities.roots is None:
             return []
@@ -198,7 +235,11 @@ class Desk:
             answered = (params.input_responses or {}).get(_ROOTS)
             if answered is None:
                 return types.InputRequiredResult(input_requests={_ROOTS: types.ListRootsRequest()})
-            return paths_of(str(root.uri) for root in answered.roots) if isinstance(answered, types.ListRootsResult) else []
+            return (
+                paths_of(str(root.uri) for root in answered.roots)
+                if isinstance(answered, types.ListRootsResult)
+                else []
+            )
         try:
             found = await ctx.session.send_request(
                 types.ListRootsRequest(),
@@ -206,6 +247,9 @@ class Desk:
                 request_read_timeout_seconds=_ROOTS_PATIENCE,
                 metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
             )
-        except (MCPError, ValidationError):  # a client that offers roots and does not list them: it named none
+        except (
+            MCPError,
+            ValidationError,
+        ):  # a client that offers roots and does not list them: it named none
             return []
         return paths_of(str(root.uri) for root in found.roots)

@@ -1,4 +1,6 @@
-"""Decides which commands are tools, which of their settings an agent may choose, and which tools a person has to switch on."""
+"""Decides which commands are tools, which of their settings an agent may choose, and which tools a person has
+to switch on.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ _REST = "Any other setting goes into cfg_options as key=value."
 class Tool:
     """A command as a tool.
 
-    It takes the options named in `takes` and no others: an option that is new on the command line is not a model's before somebody decided
-    so, and a client sends every schema to its model.
+    It takes the options named in `takes` and no others: an option that is new on the command line is not a
+    model's before somebody decided so, and a client sends every schema to its model.
     """
 
     name: str
@@ -45,7 +47,9 @@ class Tool:
     switch: str | None = None
     """The word of `--allow` that a person has to say before this tool exists."""
     reads_only: bool = False
-    """Whether a client may be told that nothing is changed; never where a config is loaded, whose scorer may be a program."""
+    """Whether a client may be told that nothing is changed; never where a config is loaded, whose scorer may
+    be a program.
+    """
     calls_models: bool = False
     is_long: bool = False
     part: str | None = None
@@ -70,7 +74,10 @@ TOOLS: tuple[Tool, ...] = (
         command=("sleep", "status"),
         part="proposals",
         reads_only=True,
-        says="List the proposals of past nights: which wait for the person's decision, for which skills, and how the files stand.",
+        says=(
+            "List the proposals of past nights: which wait for the person's decision, for which skills, and"
+            " how the files stand."
+        ),
     ),
     Tool(
         name="sleep_harvest",
@@ -78,7 +85,10 @@ TOOLS: tuple[Tool, ...] = (
         takes=("since", *_SESSIONS),
         without=("output",),
         reads_only=True,
-        says="Read the sessions of the person's agents and say what was read, kept and dropped. Nothing is written or sent.",
+        says=(
+            "Read the sessions of the person's agents and say what was read, kept and dropped. Nothing is"
+            " written or sent."
+        ),
     ),
     Tool(name="sleep_dry_run", command=("sleep", "dry-run"), takes=("tasks_file", *_NIGHT), reads_only=True),
     Tool(
@@ -93,8 +103,15 @@ TOOLS: tuple[Tool, ...] = (
     Tool(name="sleep_diff", command=("sleep", "diff"), takes=_PROPOSAL, reads_only=True),
     Tool(name="sleep_adopt", command=("sleep", "adopt"), takes=_PROPOSAL, switch="adopt", more=_ASKED),
     Tool(name="sleep_discard", command=("sleep", "discard"), takes=_PROPOSAL, switch="adopt", more=_ASKED),
-    Tool(name="sleep_undo", command=("sleep", "undo"), takes=("proposal", "force"), switch="undo", more=_ASKED),
-    Tool(name="sleep_schedule", command=("sleep", "schedule"), takes=("hour", "minute", "scheduler", *_NIGHT), switch="schedule"),
+    Tool(
+        name="sleep_undo", command=("sleep", "undo"), takes=("proposal", "force"), switch="undo", more=_ASKED
+    ),
+    Tool(
+        name="sleep_schedule",
+        command=("sleep", "schedule"),
+        takes=("hour", "minute", "scheduler", *_NIGHT),
+        switch="schedule",
+    ),
     Tool(name="sleep_unschedule", command=("sleep", "unschedule"), without=("all",), switch="schedule"),
     Tool(
         name="skillopt_train",
@@ -108,7 +125,16 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         name="skillopt_eval",
         command=("eval",),
-        takes=(*_CONFIG, "skill", "target", "against", "split", "repeats", "run", *(name for name in _TASKS if name != "skill_init")),
+        takes=(
+            *_CONFIG,
+            "skill",
+            "target",
+            "against",
+            "split",
+            "repeats",
+            "run",
+            *(name for name in _TASKS if name != "skill_init"),
+        ),
         without=("config_argument",),
         calls_models=True,
         is_long=True,
@@ -140,7 +166,13 @@ TOOLS: tuple[Tool, ...] = (
         more=_REST,
     ),
     Tool(name="skillopt_runs", command=("runs",), takes=("folders", "compare"), reads_only=True),
-    Tool(name="skillopt_explain", command=("explain",), takes=("run", "step"), reads_only=True, statuses={1: "differs"}),
+    Tool(
+        name="skillopt_explain",
+        command=("explain",),
+        takes=("run", "step"),
+        reads_only=True,
+        statuses={1: "differs"},
+    ),
     Tool(name="skillopt_diff", command=("diff",), takes=("a", "b"), reads_only=True),
     Tool(
         name="skillopt_list_configs",
@@ -148,7 +180,10 @@ TOOLS: tuple[Tool, ...] = (
         fixed=("configs",),
         without=("kind",),
         reads_only=True,
-        says="List the packaged configs, by the name that skillopt_train, skillopt_eval and skillopt_estimate take as config.",
+        says=(
+            "List the packaged configs, by the name that skillopt_train, skillopt_eval and skillopt_estimate"
+            " take as config."
+        ),
         part="configs",
     ),
 )

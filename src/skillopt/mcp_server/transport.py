@@ -1,4 +1,6 @@
-"""Decides how clients reach the server: over stdin and stdout, or over HTTP on this machine alone and with a token."""
+"""Decides how clients reach the server: over stdin and stdout, or over HTTP on this machine alone and with a
+token.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def serve_stdio(project: Path, allow: Collection[str]) -> None:
     asyncio.run(_over_stdio(project, allow))
 
 
-def serve_http(project: Path, allow: Collection[str], *, port: int, token: str, say: Callable[[str], None]) -> None:
+def serve_http(
+    project: Path, allow: Collection[str], *, port: int, token: str, say: Callable[[str], None]
+) -> None:
     """Serve clients over HTTP on loopback until a signal comes; port 0 takes a free one."""
     asyncio.run(_over_http(project, allow, port, token, say))
 
@@ -54,7 +58,10 @@ def read_token(path: Path) -> str:
     if sys.platform != "win32" and mode & 0o077:
         raise UsageError(f"--token-file {path} can be read by others: chmod 600 {path}.")
     if len(token) < _LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(f"--token-file {path} holds no token: one line of at least {_LEAST_TOKEN} letters, digits and signs.")
+        raise UsageError(
+            f"--token-file {path} holds no token: one line of at least {_LEAST_TOKEN} letters, digits and"
+            " signs."
+        )
     return token
 
 
@@ -75,12 +82,16 @@ async def _over_stdio(project: Path, allow: Collection[str]) -> None:
             await workshop.close()
 
 
-async def _over_http(project: Path, allow: Collection[str], port: int, token: str, say: Callable[[str], None]) -> None:
+async def _over_http(
+    project: Path, allow: Collection[str], port: int, token: str, say: Callable[[str], None]
+) -> None:
     workshop = Workshop()
     server = Desk(project=project, workshop=workshop, allow=allow, further_secrets=(token,)).server()
     # With a loopback host the SDK refuses foreign Host and Origin headers.
     app = guarded(server.streamable_http_app(streamable_http_path=PATH, host=HOST), token)
-    config = uvicorn.Config(app, host=HOST, port=port, log_level="error", access_log=False, timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        app, host=HOST, port=port, log_level="error", access_log=False, timeout_graceful_shutdown=2
+    )
     try:
         sock = config.bind_socket()
     except SystemExit as error:  # uvicorn has said why
@@ -111,7 +122,9 @@ class _Web(uvicorn.Server):
 
 @contextlib.contextmanager
 def _on_signal(leave: Callable[[int], Awaitable[None]]) -> Iterator[None]:
-    """SIGTERM and Ctrl-C close the works before we leave; what comes after the first changes nothing. Needs the running event loop."""
+    """SIGTERM and Ctrl-C close the works before we leave; what comes after the first changes nothing. Needs
+    the running event loop.
+    """
     loop = asyncio.get_running_loop()
     leaving: list[asyncio.Future[None]] = []
 

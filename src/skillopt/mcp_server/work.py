@@ -1,4 +1,6 @@
-"""Decides how a tool's work is done: by a program of its own, a few at a time, heard while it works, stopped so that it can go on."""
+"""Decides how a tool's work is done: by a program of its own, a few at a time, heard while it works, stopped
+so that it can go on.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,17 @@ def program(line: Sequence[str]) -> list[str]:
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a work: the server's own, which holds what the person configured, and plain output."""
-    return {**environ, "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200", "TYPER_USE_RICH": "0"}
+    """The environment of a work: the server's own, which holds what the person configured, and
+    plain output.
+    """
+    return {
+        **environ,
+        "PYTHONIOENCODING": "utf-8",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "COLUMNS": "200",
+        "TYPER_USE_RICH": "0",
+    }
 
 
 @dataclass(slots=True)
@@ -101,7 +112,9 @@ class Workshop:
         self._is_closing = False
 
     def start(self, line: Sequence[str], project: Path, *, is_long: bool, environ: Mapping[str, str]) -> Work:
-        """Begin a work, in a task of its own: whoever waits for it may go away without tearing it down half-way."""
+        """Begin a work, in a task of its own: whoever waits for it may go away without tearing it down
+        half-way.
+        """
         if self._is_closing:
             raise UsageError("The server is closing; nothing new is begun.")
         work = Work(project, self._heartbeat)
@@ -130,11 +143,16 @@ class Workshop:
         if self._works:
             await asyncio.wait(list(self._works), timeout=5)
 
-    async def _do(self, work: Work, line: Sequence[str], *, is_long: bool, environ: Mapping[str, str]) -> Finished:
+    async def _do(
+        self, work: Work, line: Sequence[str], *, is_long: bool, environ: Mapping[str, str]
+    ) -> Finished:
         await self._after_stopping(work)
         desk = self._desks[is_long]
         if desk.locked():
-            work.say(f"waiting: {'long ' if is_long else ''}works are running here already, this one begins when one of them ends")
+            work.say(
+                f"waiting: {'long ' if is_long else ''}works are running here already, this one begins when"
+                " one of them ends"
+            )
         async with desk:
             return await run_process(
                 self._program(line),
@@ -149,8 +167,12 @@ class Workshop:
             )
 
     async def _after_stopping(self, work: Work) -> None:
-        """Let cancelled works of the same project close first: they may still hold the run that this one goes on with."""
-        others = [task for task, other in self._works.items() if other.is_stopping and other.project == work.project]
+        """Let cancelled works of the same project close first: they may still hold the run that this one goes
+        on with.
+        """
+        others = [
+            task for task, other in self._works.items() if other.is_stopping and other.project == work.project
+        ]
         if others:
             work.say("waiting for a cancelled work of this project to close its run")
             await asyncio.wait(others)

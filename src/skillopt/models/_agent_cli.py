@@ -23,12 +23,16 @@ _NOT_SAID = ("path", "home", "activation")
 
 
 class AgentChat:
-    """The model behind an agent CLI. Without a key the CLI uses the login it keeps itself, in the user's home, and nothing else of it."""
+    """The model behind an agent CLI. Without a key the CLI uses the login it keeps itself, in the user's
+    home, and nothing else of it.
+    """
 
     def __init__(self, spec: ModelSpec, name: str) -> None:
         refused = [knob for knob in ("temperature", "top_p", "seed") if getattr(spec, knob) is not None]
         if refused:
-            raise ConfigError(f"{spec.provider}:{spec.name}: an agent CLI takes no {' or '.join(refused)}. Unset it.")
+            raise ConfigError(
+                f"{spec.provider}:{spec.name}: an agent CLI takes no {' or '.join(refused)}. Unset it."
+            )
         access = Access(
             provider=OWN if spec.base_url is None else _WIRES[name],
             model=spec.name,
@@ -45,8 +49,14 @@ class AgentChat:
     async def complete(self, request: Request) -> Reply:
         """One attempt: one run of the CLI; see `Model`."""
         if request.tools:
-            raise self._error(Fault("contract", f"{self._driver.agent.name}: a chat through an agent CLI has no tools of ours"))
-        system = "\n\n".join(message.content for message in request.messages if message.role == "system" and message.content)
+            raise self._error(
+                Fault(
+                    "contract", f"{self._driver.agent.name}: a chat through an agent CLI has no tools of ours"
+                )
+            )
+        system = "\n\n".join(
+            message.content for message in request.messages if message.role == "system" and message.content
+        )
         turns = [message for message in request.messages if message.role != "system"]
         images = [image for message in turns for image in message.images]
         try:
@@ -58,13 +68,18 @@ class AgentChat:
                     system=system,
                     prompt=_conversation(turns),
                     max_tokens=request.max_tokens,
-                    images=tuple(write_image(image, place.workspace / f"image-{n}") for n, image in enumerate(images, start=1)),
+                    images=tuple(
+                        write_image(image, place.workspace / f"image-{n}")
+                        for n, image in enumerate(images, start=1)
+                    ),
                     schema=request.schema if self._spec.structured_output == "schema" else None,
                 )
                 report = await self._driver.run(place, self._driver.agent.ask(ask), skill=None)
         except Fault as fault:
             raise self._error(fault) from fault
-        return Reply(text=clean_text(report.answer), finish=report.finish, usage=report.usage, model=report.model)
+        return Reply(
+            text=clean_text(report.answer), finish=report.finish, usage=report.usage, model=report.model
+        )
 
     async def close(self) -> None:
         """Nothing stays open between two questions."""
@@ -87,4 +102,7 @@ def _conversation(turns: list[Message]) -> str:
     if len(turns) == 1:
         return turns[0].content
     told = [{"role": turn.role, "content": turn.content} for turn in turns[:-1]]
-    return f"The conversation so far, as JSON:\n{json.dumps(told, ensure_ascii=False, indent=1)}\n\nAnswer this:\n{turns[-1].content}"
+    return (
+        f"The conversation so far, as JSON:\n{json.dumps(told, ensure_ascii=False, indent=1)}\n\nAnswer"
+        f" this:\n{turns[-1].content}"
+    )

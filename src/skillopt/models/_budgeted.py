@@ -1,4 +1,6 @@
-"""Decides what an attempt reserves and what it cost in money and time; what was sent is always settled, whoever stopped waiting for it."""
+"""Decides what an attempt reserves and what it cost in money and time; what was sent is always settled,
+whoever stopped waiting for it.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,12 @@ class Budgeted:
 
     async def complete(self, request: Request) -> Reply:
         size = _bytes(request)
-        need = self._amount(Usage(input_tokens=self._estimate(size, len(_images(request))), output_tokens=request.max_tokens))
-        entry = await self._ledger.reserve(request.role, request.stage, request.place, need, background=request.background)
+        need = self._amount(
+            Usage(input_tokens=self._estimate(size, len(_images(request))), output_tokens=request.max_tokens)
+        )
+        entry = await self._ledger.reserve(
+            request.role, request.stage, request.place, need, background=request.background
+        )
         return await _to_the_end(self._send(request, entry, size))
 
     async def close(self) -> None:
@@ -67,11 +73,16 @@ class Budgeted:
         return math.ceil(SAFETY * (density * size + IMAGE_TOKENS * images)) + 16
 
     def _amount(self, usage: Usage) -> Amount:
-        return Amount(calls=1, tokens=usage.total, usd=None if self._price is None else cost(usage, self._price))
+        return Amount(
+            calls=1, tokens=usage.total, usd=None if self._price is None else cost(usage, self._price)
+        )
 
 
 def _bytes(request: Request) -> int:
-    text = sum(len(message.content.encode()) + sum(len(call.arguments) for call in message.tool_calls) for message in request.messages)
+    text = sum(
+        len(message.content.encode()) + sum(len(call.arguments) for call in message.tool_calls)
+        for message in request.messages
+    )
     return text + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
 
 
@@ -80,9 +91,11 @@ def _images(request: Request) -> list[object]:
 
 
 async def _to_the_end(attempt: Coroutine[Any, Any, Reply]) -> Reply:
-    """Run to the end even if the waiting task is cancelled meanwhile: what was sent is paid, so its answer is kept.
+    """Run to the end even if the waiting task is cancelled meanwhile: what was sent is paid, so its answer is
+    kept.
 
-    A cancelled caller still gets the reply (to store it); only if the attempt failed does the cancellation surface.
+    A cancelled caller still gets the reply (to store it); only if the attempt failed does the cancellation
+    surface.
     """
     sent: asyncio.Task[Reply] = asyncio.ensure_future(attempt)
     cancelled: asyncio.CancelledError | None = None

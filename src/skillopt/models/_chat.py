@@ -1,4 +1,6 @@
-"""The Chat Completions wire format: how a request becomes a body and an answer a reply, for every provider that speaks it."""
+"""The Chat Completions wire format: how a request becomes a body and an answer a reply, for every provider
+that speaks it.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ _FINISH: Mapping[str, Finish] = {
 class ChatModel:
     """A model behind `POST .../chat/completions`.
 
-    `cap_field` is the name this vendor gives the output cap, `extra` what it wants in every body besides, and `thinks_in_text` says that
-    its thinking may come inside the text, between `<think>` and `</think>`.
+    `cap_field` is the name this vendor gives the output cap, `extra` what it wants in every body besides, and
+    `thinks_in_text` says that its thinking may come inside the text, between `<think>` and `</think>`.
     """
 
     def __init__(
@@ -100,7 +102,9 @@ class ChatModel:
         """Raise what this vendor reports inside a success status; most report nothing there."""
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply must have."""
+        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
+        must have.
+        """
         body: dict[str, Any] = {
             "model": self._spec.name,
             "messages": [self._message(message) for message in request.messages],
@@ -110,7 +114,14 @@ class ChatModel:
         }
         if request.tools:
             body["tools"] = [
-                {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}}
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": dict(tool.parameters),
+                    },
+                }
                 for tool in request.tools
             ]
         if form == "schema" and request.schema is not None:
@@ -123,7 +134,10 @@ class ChatModel:
 
     def _message(self, message: Message) -> dict[str, Any]:
         if message.images and message.role != "user":
-            raise self._wire.error("contract", f"a {message.role} message cannot carry images in this format, only a user message can")
+            raise self._wire.error(
+                "contract",
+                f"a {message.role} message cannot carry images in this format, only a user message can",
+            )
         wire: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.images:
             images = [{"type": "image_url", "image_url": _image_url(image)} for image in message.images]
@@ -151,7 +165,11 @@ class ChatModel:
         calls: list[ToolCall] = []
         for call in message.get("tool_calls") or ():
             function = call.get("function") if isinstance(call, dict) else None
-            if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not isinstance(call.get("id"), str):
+            if (
+                not isinstance(function, dict)
+                or not isinstance(function.get("name"), str)
+                or not isinstance(call.get("id"), str)
+            ):
                 raise self._wire.malformed("a tool call in it has no id or name")
             arguments = function.get("arguments") or ""
             if not isinstance(arguments, str):
@@ -163,7 +181,8 @@ class ChatModel:
 def calls_made(message: Message) -> list[dict[str, Any]]:
     """The tool calls of a turn as Chat Completions writes them."""
     return [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in message.tool_calls
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.tool_calls
     ]
 
 
@@ -178,7 +197,11 @@ def without_thinking(text: str) -> str:
     Newer templates put the opening tag into the prompt, so a closing one without it ends the thinking too.
     """
     thought, end, said = text.partition("</think>")
-    if end and thought.count("<think>") <= 1 and (text.lstrip().startswith("<think>") or "<think>" not in thought):
+    if (
+        end
+        and thought.count("<think>") <= 1
+        and (text.lstrip().startswith("<think>") or "<think>" not in thought)
+    ):
         return said.lstrip()
     return "" if text.lstrip().startswith("<think>") and not end else text
 
@@ -194,6 +217,10 @@ def _usage(usage: Any) -> Usage | None:
     return Usage(
         input_tokens=prompt,
         output_tokens=completion,
-        cached_tokens=count(prompt_details.get("cached_tokens")) if isinstance(prompt_details, dict) else None,
-        reasoning_tokens=count(completion_details.get("reasoning_tokens")) if isinstance(completion_details, dict) else None,
+        cached_tokens=count(prompt_details.get("cached_tokens"))
+        if isinstance(prompt_details, dict)
+        else None,
+        reasoning_tokens=count(completion_details.get("reasoning_tokens"))
+        if isinstance(completion_details, dict)
+        else None,
     )

@@ -1,4 +1,6 @@
-"""A folder of questions and answers as files: what a round looks like on disk, and which answers may be used."""
+"""A folder of questions and answers as files: what a round looks like on disk, and which
+answers may be used.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,15 @@ class Question:
 
 
 class Desk:
-    """All rounds of one folder: `round-001/` with one page a question, an index for programs, and the answers beside them."""
+    """All rounds of one folder: `round-001/` with one page a question, an index for programs, and the answers
+    beside them.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._questions = {key: question for round_folder in self._rounds() for key, question in _read_index(round_folder)}
+        self._questions = {
+            key: question for round_folder in self._rounds() for key, question in _read_index(round_folder)
+        }
 
     def __eq__(self, other: object) -> bool:
         """Two desks of one folder are one: the questions of both roles make one round."""
@@ -57,14 +63,17 @@ class Desk:
         return hash(self.folder)
 
     def look(self, request: Request) -> Reply | str:
-        """The answer to a question, or why there is none that can be used; the empty text says that nobody answered yet."""
+        """The answer to a question, or why there is none that can be used; the empty text says that nobody
+        answered yet.
+        """
         question = self._questions.get(question_id(request))
         if question is None or not question.answer_path.exists():
             return ""
         if _digest_of(question.page) != question.digest:
             return (
-                f"{question.page} was changed or removed after it was asked, so its answer may belong to another question. Take "
-                f"{question.answer} away; the page is written again when the command is run"
+                f"{question.page} was changed or removed after it was asked, so its answer may belong to"
+                f" another question. Take {question.answer} away; the page is written again when the command"
+                " is run"
             )
         try:
             text = question.answer_path.read_bytes().decode("utf-8-sig").strip()
@@ -75,10 +84,16 @@ class Desk:
         return _reply(request, text, question.answer_path)
 
     def publish(self, requests: Sequence[Request]) -> None:
-        """Put questions on the desk: those that lie there already stay where they are, the others are a new round, whole or not at all."""
+        """Put questions on the desk: those that lie there already stay where they are, the others are a new
+        round, whole or not at all.
+        """
         for request in requests:
             self._restore(request)
-        fresh = {question_id(request): request for request in requests if question_id(request) not in self._questions}
+        fresh = {
+            question_id(request): request
+            for request in requests
+            if question_id(request) not in self._questions
+        }
         if not fresh:
             return
         number = 1 + max((_number(folder) for folder in self._rounds()), default=0)
@@ -87,7 +102,10 @@ class Desk:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         # By id, which is a hash: the order tells nobody which split or step a question comes from.
-        entries = [_write(partial, f"{place:03d}-{key}", fresh[key]) for place, key in enumerate(sorted(fresh), start=1)]
+        entries = [
+            _write(partial, f"{place:03d}-{key}", fresh[key])
+            for place, key in enumerate(sorted(fresh), start=1)
+        ]
         write_json(partial / INDEX, {"format": FORMAT, "round": number, "questions": entries})
         write_text(partial / GUIDE, guide(entries))
         partial.rename(final)
@@ -102,11 +120,22 @@ class Desk:
         return [f"{folder} ({count} open)" for folder, count in sorted(counts.items())]
 
     def strays(self) -> list[Path]:
-        """Files in the rounds that are neither ours nor the answer to any question: answers under a wrong name, most likely."""
-        ours = {path for question in self._questions.values() for path in (question.page, question.answer_path)}
-        ours |= {question.folder / image for question in self._questions.values() for image in question.images}
+        """Files in the rounds that are neither ours nor the answer to any question: answers under a wrong
+        name, most likely.
+        """
+        ours = {
+            path for question in self._questions.values() for path in (question.page, question.answer_path)
+        }
+        ours |= {
+            question.folder / image for question in self._questions.values() for image in question.images
+        }
         ours |= {folder / name for folder in self._rounds() for name in (INDEX, GUIDE)}
-        return sorted(path for folder in self._rounds() for path in folder.iterdir() if path not in ours and not path.name.startswith("."))
+        return sorted(
+            path
+            for folder in self._rounds()
+            for path in folder.iterdir()
+            if path not in ours and not path.name.startswith(".")
+        )
 
     def _restore(self, request: Request) -> None:
         """Write the page of an open question again if somebody changed it."""
@@ -127,7 +156,12 @@ def question_id(request: Request) -> str:
     """The identity of a question: what is asked, by whom and at which place of the run."""
     parts = [
         *(request.role, request.stage if request.role == "optimizer" else "", request.place, request.draw),
-        *([asdict(message) for message in request.messages], [asdict(tool) for tool in request.tools], request.schema, request.max_tokens),
+        *(
+            [asdict(message) for message in request.messages],
+            [asdict(tool) for tool in request.tools],
+            request.schema,
+            request.max_tokens,
+        ),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
 
@@ -140,17 +174,31 @@ def answer_schema(request: Request) -> Mapping[str, Any] | None:
 def _write(folder: Path, name: str, request: Request) -> dict[str, Any]:
     """Write a question's page and images; returns its entry in the index."""
     images = [image for message in request.messages for image in message.images]
-    files = [f"{name}.image-{place}.{image.media_type.rpartition('/')[2]}" for place, image in enumerate(images, start=1)]
+    files = [
+        f"{name}.image-{place}.{image.media_type.rpartition('/')[2]}"
+        for place, image in enumerate(images, start=1)
+    ]
     for file, image in zip(files, images, strict=True):
         write_bytes(folder / file, base64.b64decode(image.data))
     schema = answer_schema(request)
     answer = f"{name}.answer.{'md' if schema is None else 'json'}"
     text = page(request, name=name, answer=answer, schema=schema, images=files)
     write_text(folder / f"{name}.md", text)
-    entry: dict[str, Any] = {"id": question_id(request), "page": f"{name}.md", "answer": answer, "role": request.role}
+    entry: dict[str, Any] = {
+        "id": question_id(request),
+        "page": f"{name}.md",
+        "answer": answer,
+        "role": request.role,
+    }
     if request.role == "optimizer":  # a target's stage would say which questions are the sealed test
         entry["stage"] = request.stage
-    entry |= {"place": request.place, "draw": request.draw, "max_tokens": request.max_tokens, "schema": schema, "images": files}
+    entry |= {
+        "place": request.place,
+        "draw": request.draw,
+        "max_tokens": request.max_tokens,
+        "schema": schema,
+        "images": files,
+    }
     entry["messages"] = [{"role": message.role, "content": message.content} for message in request.messages]
     return {**entry, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
@@ -171,8 +219,9 @@ def _read_index(folder: Path) -> Iterator[tuple[str, Question]]:
             yield str(entry["id"]), question
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunConflict(
-            f"{folder / INDEX} cannot be used: {error!r}. Put the file back as it was, or take the whole folder away: "
-            "its questions are then asked again, and answers that were used already are kept in the run."
+            f"{folder / INDEX} cannot be used: {error!r}. Put the file back as it was, or take the whole"
+            " folder away: its questions are then asked again, and answers that were used already are kept"
+            " in the run."
         ) from None
 
 
@@ -191,10 +240,18 @@ def _reply(request: Request, text: str, path: Path) -> Reply | str:
     if not request.tools:
         return Reply(text=text, finish="stop", usage=None, model="handoff")
     calls = tuple(
-        ToolCall(id=f"call-{index}", name=call["name"], arguments=json.dumps(call["arguments"], ensure_ascii=False))
+        ToolCall(
+            id=f"call-{index}", name=call["name"], arguments=json.dumps(call["arguments"], ensure_ascii=False)
+        )
         for index, call in enumerate(value["tool_calls"])
     )
-    return Reply(text=value["content"], finish="tool_calls" if calls else "stop", usage=None, tool_calls=calls, model="handoff")
+    return Reply(
+        text=value["content"],
+        finish="tool_calls" if calls else "stop",
+        usage=None,
+        tool_calls=calls,
+        model="handoff",
+    )
 
 
 def _digest_of(path: Path) -> str:

@@ -1,4 +1,6 @@
-"""Microsoft Entra logins for Azure: where a token comes from, how long it is used, and to which hosts it may go."""
+"""Microsoft Entra logins for Azure: where a token comes from, how long it is used, and to which hosts it may
+go.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ TokenSource: TypeAlias = Callable[[], Awaitable[Token]]
 
 
 class TokenLogin:
-    """A bearer token that is fetched when it is needed, renewed before it ends and once when it is refused."""
+    """A bearer token that is fetched when it is needed, renewed before it ends and once when it
+    is refused.
+    """
 
     def __init__(self, source: TokenSource, *, clock: Callable[[], float] = time.time) -> None:
         self._source = source
@@ -86,8 +90,9 @@ def require_azure_host(model: str, endpoint: str) -> None:
     host = (parts.hostname or "").lower()
     if parts.scheme != "https" or not host.endswith(_HOSTS):
         raise ConfigError(
-            f"{model}: an Entra token is sent only to Azure over https, and {host or endpoint!r} is not (known: {', '.join(_HOSTS[:3])} "
-            "and those of sovereign clouds). Check the endpoint, or use an API key (auth_mode api_key or openai_compatible)."
+            f"{model}: an Entra token is sent only to Azure over https, and {host or endpoint!r} is not"
+            f" (known: {', '.join(_HOSTS[:3])} and those of sovereign clouds). Check the endpoint, or use an"
+            " API key (auth_mode api_key or openai_compatible)."
         )
 
 
@@ -105,7 +110,11 @@ def from_azure_cli(model: str, scope: str, *, program: str = "az") -> TokenSourc
             raise _no_token(model, f"'az account get-access-token' failed ({fault.detail})") from None
         if done.code != 0:
             said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise _no_token(model, f"'az account get-access-token' failed: {said[-1][:200] if said else done.code}. Run 'az login'")
+            raise _no_token(
+                model,
+                f"'az account get-access-token' failed: {said[-1][:200] if said else done.code}. Run 'az"
+                " login'",
+            )
         return _read(model, done.stdout)
 
     return fetch
@@ -116,14 +125,20 @@ def from_managed_identity(model: str, scope: str, client_id: str | None) -> Toke
     try:
         identity: Any = importlib.import_module("azure.identity.aio")
     except ModuleNotFoundError:
-        raise ConfigError(f"{model}: auth_mode managed_identity needs azure-identity: pip install 'skillopt[azure]'") from None
+        raise ConfigError(
+            f"{model}: auth_mode managed_identity needs azure-identity: pip install 'skillopt[azure]'"
+        ) from None
 
     async def fetch() -> Token:
         try:
-            async with identity.ManagedIdentityCredential(**({"client_id": client_id} if client_id else {})) as credential:
+            async with identity.ManagedIdentityCredential(
+                **({"client_id": client_id} if client_id else {})
+            ) as credential:
                 found = await credential.get_token(scope)
         except importlib.import_module("azure.core.exceptions").ClientAuthenticationError as error:
-            raise _no_token(model, f"no managed identity answered ({str(error).splitlines()[0][:200]})") from None
+            raise _no_token(
+                model, f"no managed identity answered ({str(error).splitlines()[0][:200]})"
+            ) from None
         return Token(value=found.token, expires_at=float(found.expires_on))
 
     return fetch
@@ -133,7 +148,10 @@ def _read(model: str, printed: bytes) -> Token:
     try:
         told = json.loads(printed)
         # Older CLIs print only `expiresOn`, in local time without an offset.
-        ends = told.get("expires_on") or datetime.fromisoformat(told["expiresOn"]).astimezone(timezone.utc).timestamp()
+        ends = (
+            told.get("expires_on")
+            or datetime.fromisoformat(told["expiresOn"]).astimezone(timezone.utc).timestamp()
+        )
         return Token(value=str(told["accessToken"]), expires_at=float(ends))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise _no_token(model, "'az account get-access-token' printed no token. Run 'az login'") from None

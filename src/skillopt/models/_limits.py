@@ -1,4 +1,6 @@
-"""Decides when a call is sent: one limiter per endpoint for all roles, slower after a 429, retries for what may pass."""
+"""Decides when a call is sent: one limiter per endpoint for all roles, slower after a 429, retries for what
+may pass.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from skillopt.models._pace import Pace, Sent
 
 MAX_REASON = 120
 LONGEST_TURN = 30.0
-"""Seconds after which the next call is sent whatever the pace says: one that was learned wrongly must come to light."""
+"""Seconds after which the next call is sent whatever the pace says: one that was learned wrongly must come to
+light.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +45,9 @@ class Slots:
         self._closed: Stopped | None = None
 
     async def acquire(self, *, background: bool = False, first: bool = False) -> None:
-        """Take a slot, waiting for it; `first` goes to the head of the queue (a retry keeps its place in line)."""
+        """Take a slot, waiting for it; `first` goes to the head of the queue (a retry keeps its place in
+        line).
+        """
         if self._closed is not None:
             raise self._closed
         if self.used < self.size and not self._queues[0] and not (background and self._queues[1]):
@@ -84,10 +90,12 @@ class Slots:
 
 
 class Limiter:
-    """One endpoint: starts at its ceilings; refused calls halve how many are open and teach how many a second are taken.
+    """One endpoint: starts at its ceilings; refused calls halve how many are open and teach how many a second
+    are taken.
 
-    Both grow back: a slot with every success, the pace as `Pace` says. What is open is never halved below what the pace needs at the
-    seconds that calls take, or a slow model behind a quota would be asked ever more rarely.
+    Both grow back: a slot with every success, the pace as `Pace` says. What is open is never halved below
+    what the pace needs at the seconds that calls take, or a slow model behind a quota would be asked ever
+    more rarely.
     """
 
     def __init__(
@@ -120,7 +128,9 @@ class Limiter:
         self._reason = ""
 
     def close(self, reason: Stopped) -> None:
-        """Stop sending: whoever waits for a slot, a retry or the end of a hold is told why. Calls already sent run to their end."""
+        """Stop sending: whoever waits for a slot, a retry or the end of a hold is told why. Calls already
+        sent run to their end.
+        """
         if self._closed is None:
             self._closed = reason
             self._closing.set()
@@ -131,17 +141,27 @@ class Limiter:
 
     def slowed(self) -> str:
         """In words: how far below its ceilings it is, and why; empty when it is not."""
-        sizes = [f"{self._slots[role].size} of {self._ceilings[role]} {role}" for role in self._ceilings if role in self._asked]
+        sizes = [
+            f"{self._slots[role].size} of {self._ceilings[role]} {role}"
+            for role in self._ceilings
+            if role in self._asked
+        ]
         shown = [f"{' and '.join(sizes)} calls at once"] if self.scale < 1.0 else []
         for flow in self._pace.flows:
             if not math.isinf(flow.limit):
-                shown.append(f"{flow.rate:.1f} calls a second" if flow.unit == "calls" else f"{flow.rate * 60:,.0f} tokens a minute")
+                shown.append(
+                    f"{flow.rate:.1f} calls a second"
+                    if flow.unit == "calls"
+                    else f"{flow.rate * 60:,.0f} tokens a minute"
+                )
         if self._hold_until > self._clock():
             shown.append(f"waiting {self._hold_until - self._clock():.0f} s as told")
         return f"{', '.join(shown)}, after {self.refusals} refused: {self._reason}" if shown else ""
 
     async def run(self, model: Model, request: Request) -> Reply:
-        """Send a request when its turn comes, again after what may pass; raises `ModelError` when it does not."""
+        """Send a request when its turn comes, again after what may pass; raises `ModelError` when it does
+        not.
+        """
         slots = self._slots[request.role]
         self._asked.add(request.role)
         deadline = math.inf
@@ -151,7 +171,9 @@ class Limiter:
             try:
                 sent = await self._turn(request, attempt)
                 if attempt == 0:
-                    deadline = sent.at + self.retry.seconds  # from the first sending on: standing in line uses up no patience
+                    deadline = (
+                        sent.at + self.retry.seconds
+                    )  # from the first sending on: standing in line uses up no patience
                 reply = await model.complete(request)
                 self._arrived(request.role, sent, reply)
                 return reply
@@ -160,18 +182,25 @@ class Limiter:
                 pause = self._after(error, attempt, sent)
                 if error.kind == "auth":
                     down = ProviderDown(
-                        f"{model.endpoint} refuses the login: {error.detail}. Check the key, then run the same command again."
+                        f"{model.endpoint} refuses the login: {error.detail}. Check the key, then run the"
+                        " same command again."
                     )
                     self.close(down)
                     raise down from error
-                if error.kind not in TRANSIENT_KINDS or attempt >= self.retry.attempts or self._clock() + pause > deadline:
+                if (
+                    error.kind not in TRANSIENT_KINDS
+                    or attempt >= self.retry.attempts
+                    or self._clock() + pause > deadline
+                ):
                     raise
             finally:
                 slots.release()
             await self._sleep(pause)
 
     async def _turn(self, request: Request, attempt: int) -> Sent:
-        """Wait until the endpoint takes this request. One at a time waits for the pace, so that a large one is not overtaken for ever."""
+        """Wait until the endpoint takes this request. One at a time waits for the pace, so that a large one
+        is not overtaken for ever.
+        """
         if self._pace.is_free and self._hold_until <= self._clock() and not self._turnstile.used:
             return self._pace.send(request, self._clock())
         await self._turnstile.acquire(background=request.background, first=attempt > 0)
@@ -206,10 +235,14 @@ class Limiter:
             self._resize(min(1.0, self.scale + 1.0 / self._ceilings[role]))
 
     def _after(self, error: ModelError, attempt: int, sent: Sent) -> float:
-        pause: float = min(self.retry.longest_delay, self.retry.first_delay * 2 ** (attempt - 1)) * (0.5 + self._jitter() / 2)
+        pause: float = min(self.retry.longest_delay, self.retry.first_delay * 2 ** (attempt - 1)) * (
+            0.5 + self._jitter() / 2
+        )
         if error.kind == "rate_limit":
             self.refusals += 1
-            self._reason = error.detail if len(error.detail) <= MAX_REASON else error.detail[: MAX_REASON - 1] + "…"
+            self._reason = (
+                error.detail if len(error.detail) <= MAX_REASON else error.detail[: MAX_REASON - 1] + "…"
+            )
             self._pace.refused(sent, error.detail, self._clock())
             self._news.set()  # whoever waits for the pace looks at it again
             self._news = asyncio.Event()
@@ -217,13 +250,18 @@ class Limiter:
                 self._halved_at = self._clock()
                 self._resize(max(self.scale / 2, min(self.scale, self._needed())))
             if error.retry_after is not None:
-                # Others wait no longer for it than they would try: a provider that is away for hours must end the run, not hang it.
-                self._hold_until = max(self._hold_until, self._clock() + min(error.retry_after, self.retry.seconds))
+                # Others wait no longer for it than they would try: a provider that is away for hours must end
+                # the run, not hang it.
+                self._hold_until = max(
+                    self._hold_until, self._clock() + min(error.retry_after, self.retry.seconds)
+                )
                 pause = max(pause, error.retry_after)
         return pause
 
     def _needed(self) -> float:
-        """The share of the ceilings that must be open to keep the pace up: calls a second times the seconds of a call."""
+        """The share of the ceilings that must be open to keep the pace up: calls a second times the seconds
+        of a call.
+        """
         rate = self._pace.calls_a_second()
         return 0.0 if math.isinf(rate) else 1.5 * rate * self._seconds / min(self._ceilings.values())
 

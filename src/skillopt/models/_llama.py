@@ -1,4 +1,6 @@
-"""One llama.cpp server inside this process: when it is loaded, which thread waits for it, and when a call is given up."""
+"""One llama.cpp server inside this process: when it is loaded, which thread waits for it, and when a call is
+given up.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Build:
 
 
 class Llama:
-    """A loaded model. Its calls wait in threads of its own, `parallel` at a time, so that the event loop never does."""
+    """A loaded model. Its calls wait in threads of its own, `parallel` at a time, so that the event loop
+    never does.
+    """
 
     def __init__(self, build: Build) -> None:
         self._build = build
@@ -53,7 +57,9 @@ class Llama:
             return llama
 
     async def chat(self, body: Mapping[str, Any], timeout: float) -> list[Mapping[str, Any]]:
-        """Send a body and return the chunks of its answer. The seconds count from when its turn comes, not while it stands in line."""
+        """Send a body and return the chunks of its answer. The seconds count from when its turn comes, not
+        while it stands in line.
+        """
         call = _Call(body=body, timeout=timeout)
         try:
             return await asyncio.wrap_future(self._pool.submit(call.run, self._loaded))
@@ -71,7 +77,8 @@ class Llama:
         self._pool.shutdown(wait=False)
 
 
-# Who asks for an equal model while it is loaded gets the same one: two roles of a run, or two runs of one process, load it once.
+# Who asks for an equal model while it is loaded gets the same one: two roles of a run, or two runs of one
+# process, load it once.
 _RUNNING: WeakValueDictionary[Build, Llama] = WeakValueDictionary()
 _TABLE = threading.Lock()
 
@@ -89,8 +96,12 @@ class _Call:
     def run(self, loaded: Callable[[], Any]) -> list[Mapping[str, Any]]:
         server = loaded()
         self._deadline = time.monotonic() + self._timeout
-        server.handle_chat_completions({**self._body, "stream": True, "stream_options": {"include_usage": True}}, self._heard)
-        if self._late() and not (self._chunks and self._chunks[-1].get("usage")):  # usage is the last thing that is said
+        server.handle_chat_completions(
+            {**self._body, "stream": True, "stream_options": {"include_usage": True}}, self._heard
+        )
+        if self._late() and not (
+            self._chunks and self._chunks[-1].get("usage")
+        ):  # usage is the last thing that is said
             raise ModelError("timeout", f"no complete answer within {self._timeout:g} s")
         return self._chunks
 
@@ -118,13 +129,21 @@ def require_gguf(path: Path) -> None:
         with path.open("rb") as file:
             head = file.read(len(MAGIC))
     except OSError as error:
-        raise ConfigError(f"The model file {path} cannot be read: {error.strerror or error}. Name a .gguf file that is there.") from None
+        raise ConfigError(
+            f"The model file {path} cannot be read: {error.strerror or error}. Name a .gguf file that is"
+            " there."
+        ) from None
     if head != MAGIC:
-        raise ConfigError(f"{path} is no GGUF model: it does not begin with {MAGIC.decode()}. Download it again, or name another file.")
+        raise ConfigError(
+            f"{path} is no GGUF model: it does not begin with {MAGIC.decode()}. Download it again, or name"
+            " another file."
+        )
 
 
 def digest(path: Path) -> str:
-    """The identity of a model file from its size and samples of its content: models have gigabytes, and reading them whole takes long."""
+    """The identity of a model file from its size and samples of its content: models have gigabytes, and
+    reading them whole takes long.
+    """
     size = path.stat().st_size
     seen = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:
@@ -149,4 +168,6 @@ def _load(build: Build) -> Any:
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:
-        raise ModelError("contract", f"the model cannot be loaded: {error} Is it damaged, or too large for this machine?") from None
+        raise ModelError(
+            "contract", f"the model cannot be loaded: {error} Is it damaged, or too large for this machine?"
+        ) from None

@@ -16,14 +16,17 @@ UNBOUNDED = 1_000_000
 class Model(Protocol):
     """Anything that answers a request.
 
-    `complete` sends exactly one attempt: no retries, no caching. It raises `ModelError` with the right kind for every failure of the
-    measurement, and returns a `Reply` for whatever the model itself said, also a refusal or a reply cut at the cap.
+    `complete` sends exactly one attempt: no retries, no caching. It raises `ModelError` with the right kind
+    for every failure of the measurement, and returns a `Reply` for whatever the model itself said, also a
+    refusal or a reply cut at the cap.
     """
 
     endpoint: str
     """Models with the same endpoint share one limiter."""
     fingerprint: Mapping[str, Any]
-    """Provider, model and every sampling parameter that is set: what could change an answer. JSON values only, no secrets."""
+    """Provider, model and every sampling parameter that is set: what could change an answer. JSON values
+    only, no secrets.
+    """
 
     async def complete(self, request: Request) -> Reply: ...
 
@@ -39,7 +42,9 @@ class Paced(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """What a provider is built from; config fills it, no provider reads the environment. Unset (`None`) knobs are not sent."""
+    """What a provider is built from; config fills it, no provider reads the environment. Unset (`None`) knobs
+    are not sent.
+    """
 
     provider: str
     name: str
@@ -53,14 +58,20 @@ class ModelSpec:
     connections: int = 64
     """How many calls may be open at once; sizes the connection pool."""
     structured_output: str = "auto"
-    """How a schema is asked for: `schema` (the provider's JSON-schema mode), `json` (its JSON mode), `off` (by the prompt alone), or `auto`
-    (schema, falling back once on a refusal and remembering it)."""
+    """How a schema is asked for: `schema` (the provider's JSON-schema mode), `json` (its JSON mode), `off`
+    (by the prompt alone), or `auto` (schema, falling back once on a refusal and remembering it).
+    """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Provider-specific settings, by name."""
 
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters that are set, as the fingerprint and the wire name them."""
-        knobs = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed, "reasoning_effort": self.reasoning_effort}
+        knobs = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "reasoning_effort": self.reasoning_effort,
+        }
         return {name: value for name, value in knobs.items() if value is not None}
 
 

@@ -16,9 +16,10 @@ Api = Literal["auto", "chat", "responses"]
 # What OpenAI documents about its models, and what `auto` makes of it:
 #
 #   model                                     question                       asked through   because
-#   *-codex*, codex-*, *-pro, *-deep-research any                            Responses       they have no Chat Completions
-#   o1 o3 o4 ..., gpt-5 and later             with tools, effort not `none`  Responses       since gpt-5.4 Chat Completions refuses the two
-#   any other, and these without tools        any                            Chat            every parameter is there, `seed` too
+# *-codex*, codex-*, *-pro, *-deep-research any                            Responses       they have no Chat
+# Completions o1 o3 o4 ..., gpt-5 and later             with tools, effort not `none`  Responses       since
+# gpt-5.4 Chat Completions refuses the two any other, and these without tools        any
+# Chat            every parameter is there, `seed` too
 _ONLY_RESPONSES = re.compile(r"(?:^|-)codex(?:-|$)|-pro(?:-20\d\d|$)|-deep-research|^computer-use")
 _REASONING = re.compile(r"^(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
 
@@ -26,7 +27,15 @@ _REASONING = re.compile(r"^(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
 class OpenAIModel:
     """A model of the OpenAI API behind whichever wire format fits the question."""
 
-    def __init__(self, spec: ModelSpec, chat: ChatModel, responses: ResponsesModel, *, api: Api = "auto", tools_move: bool = True) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        chat: ChatModel,
+        responses: ResponsesModel,
+        *,
+        api: Api = "auto",
+        tools_move: bool = True,
+    ) -> None:
         """`tools_move`: questions with tools go to Responses where the model reasons."""
         self._spec = spec
         self._chat = chat
@@ -36,7 +45,10 @@ class OpenAIModel:
         self.endpoint = chat.endpoint
         self.fingerprint = chat.fingerprint
         if spec.seed is not None and (api == "responses" or (api == "auto" and only_responses(spec.name))):
-            raise ConfigError(f"{spec.provider}:{spec.name} is asked through the Responses API, which has no seed. Unset the seed.")
+            raise ConfigError(
+                f"{spec.provider}:{spec.name} is asked through the Responses API, which has no seed. Unset"
+                " the seed."
+            )
 
     @property
     def changes(self) -> int:

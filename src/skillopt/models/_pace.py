@@ -1,7 +1,9 @@
-"""Decides how quickly calls go to an endpoint that refuses some of them: learned from the refusals, in calls and in tokens a second.
+"""Decides how quickly calls go to an endpoint that refuses some of them: learned from the refusals, in calls
+and in tokens a second.
 
-Between two refusals, while calls are queueing, an endpoint takes exactly what it allows: that is the measure. Before the first refusal
-nothing is held back. A limit that is really in the way is tried a little higher with every call that passes, until the next refusal.
+Between two refusals, while calls are queueing, an endpoint takes exactly what it allows: that is the measure.
+Before the first refusal nothing is held back. A limit that is really in the way is tried a little higher with
+every call that passes, until the next refusal.
 """
 
 from __future__ import annotations
@@ -16,22 +18,32 @@ from skillopt.messages import Request, Usage
 CALLS_SAVED, TOKENS_SAVED = 1.0, 60.0
 """Seconds of unused allowance that an endpoint is believed to save up; halved when that proves wrong."""
 IDLE = 1.0
-"""Not asked for so long, an endpoint that is free starts a new measure; no first measure is taken over less."""
+"""Not asked for so long, an endpoint that is free starts a new measure; no first measure is taken over less.
+"""
 FEW = 3
 """Calls that a measure needs before the next one begins."""
 FRUITLESS = 6
-"""Bursts of refusals in a row after which an endpoint that took nothing in between is out of order, and has no pace to be learned."""
+"""Bursts of refusals in a row after which an endpoint that took nothing in between is out of order, and has
+no pace to be learned.
+"""
 REMEMBERED = 600.0
-"""Seconds for which the best measure sets how boldly more is tried: refusals that others caused would else make it ever more timid."""
+"""Seconds for which the best measure sets how boldly more is tried: refusals that others caused would else
+make it ever more timid.
+"""
 QUEUED = 0.5
 """Share of the time in which calls must have queued for what was taken to be all that is allowed."""
 MARGIN = 0.5
 CERTAINLY_LESS, GIVE_WAY, PROBE, START, FORGET = 0.95, 0.7, 0.003, 1.2, 64.0
 _CHARACTERS = 3.0
 _ABOUT_PACE = re.compile(
-    r"rate.?limit|quota|too.?many|throttl|exhausted|per (?:sec|min|hour|day)|try again in|\b(?:[io]?tp|rp)[smd]\b", re.IGNORECASE
+    r"rate.?limit|quota|too.?many|throttl|exhausted|per (?:sec|min|hour|day)|try again"
+    r" in|\b(?:[io]?tp|rp)[smd]\b",
+    re.IGNORECASE,
 )
-_NAMED = (re.compile(r"requests? per|\brp[smd]\b", re.IGNORECASE), re.compile(r"tokens? per|\b[io]?tp[smd]\b", re.IGNORECASE))
+_NAMED = (
+    re.compile(r"requests? per|\brp[smd]\b", re.IGNORECASE),
+    re.compile(r"tokens? per|\b[io]?tp[smd]\b", re.IGNORECASE),
+)
 """How providers name the limit that refused a call: calls, tokens."""
 
 
@@ -51,7 +63,9 @@ class Flow:
 
     @property
     def rate(self) -> float:
-        """What is sent a second now: the limit as learned, and a little more with every call that had to wait for it and passed."""
+        """What is sent a second now: the limit as learned, and a little more with every call that had to wait
+        for it and passed.
+        """
         if not self._is_measured:
             return self.limit * START**self._passed
         return self.limit + PROBE * self._passed**2 * max(self.limit, self._best)
@@ -77,7 +91,8 @@ class Flow:
     def learn(self, taken: float, before: float, *, queued: bool, sure: bool, now: float) -> None:
         """It was refused, and had taken so much a second at a rate of `before`. Nothing is saved up now.
 
-        What was taken is all it gives if calls `queued`, and is a measure if it is `sure`: many calls, and nothing saved up in them.
+        What was taken is all it gives if calls `queued`, and is a measure if it is `sure`: many calls, and
+        nothing saved up in them.
         """
         if taken <= 0:
             self.limit = before / 2
@@ -158,16 +173,21 @@ class Pace:
         return min(flow.rate / amount for flow, amount in zip(self.flows, usual, strict=True))
 
     def wait(self, request: Request, now: float, attempt: int = 0) -> tuple[float, int | None]:
-        """Seconds this request has to wait, and for which flow. One that was refused before waits until there is allowance to spare:
-        what it leaves is for the calls behind it, so nothing is lost."""
+        """Seconds this request has to wait, and for which flow. One that was refused before waits until there
+        is allowance to spare: what it leaves is for the calls behind it, so nothing is lost.
+        """
         margin = 1 + MARGIN * attempt
         amounts = [margin * amount for amount in self._amounts(request)]
-        short = [-flow.spare(amount, now) / flow.rate for flow, amount in zip(self.flows, amounts, strict=True)]
+        short = [
+            -flow.spare(amount, now) / flow.rate for flow, amount in zip(self.flows, amounts, strict=True)
+        ]
         longest = max(short)
         return (longest, short.index(longest)) if longest > 0 else (0.0, None)
 
     def waited(self, seconds: float, behind: int | None) -> None:
-        """Some call stood for so long before a flow; or, as the endpoint told it to wait, before those that were refused last."""
+        """Some call stood for so long before a flow; or, as the endpoint told it to wait, before those that
+        were refused last.
+        """
         self._queued = tuple(
             queued + (seconds if index == behind or (behind is None and index in self._blamed) else 0.0)
             for index, queued in enumerate(self._queued)
@@ -179,7 +199,9 @@ class Pace:
             self._start = self._mark(now)
         self._last = now
         amounts = self._amounts(request)
-        spare = tuple(flow.spare(amount, now) >= amount for flow, amount in zip(self.flows, amounts, strict=True))
+        spare = tuple(
+            flow.spare(amount, now) >= amount for flow, amount in zip(self.flows, amounts, strict=True)
+        )
         self._take(amounts)
         self._number += 1
         return Sent(
@@ -205,7 +227,9 @@ class Pace:
             self.flows[sent.behind].passed()
 
     def refused(self, sent: Sent, said: str, now: float) -> None:
-        """The call was refused as one too many. Calls that were sent before the first such refusal was heard belong to its burst."""
+        """The call was refused as one too many. Calls that were sent before the first such refusal was heard
+        belong to its burst.
+        """
         self._correct(sent, [-amount for amount in sent.amounts])
         if not _ABOUT_PACE.search(said):
             return  # an overloaded server says nothing about how much it takes
@@ -221,9 +245,13 @@ class Pace:
         calls = burst.totals[0] - start.totals[0]
         sure = start.is_refusal and calls >= FEW
         for index in self._blamed:
-            # With half of the refused call, as some of its allowance was there: for a large one it was saved up for long. Whole calls
-            # say whether anything was taken at all: sums of tokens leave crumbs.
-            taken = (burst.totals[index] - start.totals[index] + self._refused[index] / 2) / seconds if calls >= 1 else 0.0
+            # With half of the refused call, as some of its allowance was there: for a large one it was saved
+            # up for long. Whole calls say whether anything was taken at all: sums of tokens leave crumbs.
+            taken = (
+                (burst.totals[index] - start.totals[index] + self._refused[index] / 2) / seconds
+                if calls >= 1
+                else 0.0
+            )
             queued = burst.queued[index] - start.queued[index] >= QUEUED * seconds
             self.flows[index].learn(taken, self._before[index], queued=queued, sure=sure, now=now)
         if self._fruitless > FRUITLESS:  # whoever asks must find out, and not wait ever longer for a turn
@@ -232,7 +260,8 @@ class Pace:
 
     def _open_burst(self, said: str, now: float) -> None:
         if self._burst.number > self._start.number:
-            # What was saved up before the first refusal must not count for long; later a measure needs its calls.
+            # What was saved up before the first refusal must not count for long; later a measure needs its
+            # calls.
             since = self._totals if self._start.is_refusal else self._burst.totals
             until = self._burst.totals if self._start.is_refusal else self._start.totals
             if since[0] - until[0] >= FEW:
@@ -253,11 +282,16 @@ class Pace:
         return Mark(at=now, number=self._number, totals=self._totals, queued=self._queued)
 
     def _to_blame(self, said: str) -> tuple[int, ...]:
-        """The limit that the refusal names; else the one that was nearest, and before anything is known both."""
+        """The limit that the refusal names; else the one that was nearest, and before anything
+        is known both.
+        """
         named = [index for index, pattern in enumerate(_NAMED) if pattern.search(said)]
         if len(named) == 1:
             return tuple(named)
-        loads = [(end - begin) / rate for end, begin, rate in zip(self._burst.totals, self._start.totals, self._before, strict=True)]
+        loads = [
+            (end - begin) / rate
+            for end, begin, rate in zip(self._burst.totals, self._start.totals, self._before, strict=True)
+        ]
         return tuple(index for index, load in enumerate(loads) if load >= max(loads))
 
     def _amounts(self, request: Request) -> tuple[float, ...]:

@@ -1,4 +1,6 @@
-"""How a question reads on its page: the conversation as it would have been sent, and what an answer must look like."""
+"""How a question reads on its page: the conversation as it would have been sent, and what an answer must look
+like.
+"""
 
 from __future__ import annotations
 
@@ -25,25 +27,44 @@ TOOL_REPLY: Mapping[str, Any] = {
     "required": ["content", "tool_calls"],
     "additionalProperties": False,
 }
-"""The answer to a question with tools: what is said, and the calls that are wanted. No calls: the work is done."""
+"""The answer to a question with tools: what is said, and the calls that are wanted. No calls: the work is
+done.
+"""
 
 
-def page(request: Request, *, name: str, answer: str, schema: Mapping[str, Any] | None, images: Sequence[str]) -> str:
+def page(
+    request: Request, *, name: str, answer: str, schema: Mapping[str, Any] | None, images: Sequence[str]
+) -> str:
     """The whole text of a question's page."""
     if schema is None:
-        form = "The whole content of that file is your answer, word for word, as the last message below asks for it."
+        form = (
+            "The whole content of that file is your answer, word for word, as the last message below asks"
+            " for it."
+        )
     else:
-        form = f"That file holds one JSON object and nothing else, no code fence around it. It must fit this schema:\n\n{_json(schema)}"
+        form = (
+            "That file holds one JSON object and nothing else, no code fence around it. It must fit this"
+            f" schema:\n\n{_json(schema)}"
+        )
     parts = [
         f"# Question {name}",
-        f"Be the assistant of the conversation below and write its next message into the file `{answer}` in this folder.",
+        (
+            f"Be the assistant of the conversation below and write its next message into the file `{answer}`"
+            " in this folder."
+        ),
         "Answer from this page alone: do not look at other questions, answers or files.",
         form,
         f"Use at most about {request.max_tokens} tokens. Do not change this page.",
     ]
     if request.tools:
-        tools = [{"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)} for tool in request.tools]
-        parts.append(f"`tool_calls` may ask for these tools; with an empty list your `content` is final:\n\n{_json(tools)}")
+        tools = [
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+            for tool in request.tools
+        ]
+        parts.append(
+            "`tool_calls` may ask for these tools; with an empty list your `content` is"
+            f" final:\n\n{_json(tools)}"
+        )
     if images:
         parts.append("Images of the conversation, in order: " + ", ".join(f"`{image}`" for image in images))
     parts += [_message(place, message) for place, message in enumerate(request.messages, start=1)]
@@ -54,16 +75,18 @@ def guide(entries: Sequence[Mapping[str, Any]]) -> str:
     """What stands beside the questions of a round."""
     listed = "\n".join(f"- `{entry['page']}` -> `{entry['answer']}`" for entry in entries)
     return (
-        f"# {len(entries)} questions\n\n"
-        "A run of SkillOpt waits for these answers. Read each page by itself and write its answer into the file named on it, in this "
-        "folder. An agent should give every page to a fresh assistant that sees nothing else. Programs find everything in "
-        "`questions.json`.\n\nWhen all are answered, run the same command again. Some may stay open: the run goes as far as it can.\n\n"
-        f"{listed}\n"
+        f"# {len(entries)} questions\n\nA run of SkillOpt waits for these answers. Read each page by itself"
+        " and write its answer into the file named on it, in this folder. An agent should give every page to"
+        " a fresh assistant that sees nothing else. Programs find everything in `questions.json`.\n\nWhen"
+        " all are answered, run the same command again. Some may stay open: the run goes as far as it"
+        f" can.\n\n{listed}\n"
     )
 
 
 def _message(place: int, message: Message) -> str:
-    head = f"===== message {place}: {message.role} =====" + (f" (result of {message.tool_call_id})" if message.tool_call_id else "")
+    head = f"===== message {place}: {message.role} =====" + (
+        f" (result of {message.tool_call_id})" if message.tool_call_id else ""
+    )
     calls = "".join(f"\n[calls {call.name} as {call.id}: {call.arguments}]" for call in message.tool_calls)
     return f"{head}\n\n{message.content}{calls}"
 

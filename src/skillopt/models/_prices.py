@@ -39,11 +39,13 @@ class Price:
     """Dearer prices for long inputs, ascending."""
 
 
-def price_of(provider: str, model: str, *, base_url: str | None = None, on: Date | None = None) -> Price | None:
+def price_of(
+    provider: str, model: str, *, base_url: str | None = None, on: Date | None = None
+) -> Price | None:
     """The published price of a model, today or on a day; None is unknown, and is not zero.
 
-    Simulated models, servers on this machine and endpoints whose vendor is not known by its address have none: config may declare one.
-    A model that runs inside this process costs nothing, and that is known.
+    Simulated models, servers on this machine and endpoints whose vendor is not known by its address have
+    none: config may declare one. A model that runs inside this process costs nothing, and that is known.
     """
     return _look_up(provider, model, base_url, on or datetime.now(timezone.utc).date())
 
@@ -55,13 +57,19 @@ def cost(usage: Usage, price: Price) -> Fraction:
     for tier in price.tiers:
         if usage.input_tokens > tier.above:
             rates = tier
-    return (usage.input_tokens - cached) * rates.input + cached * rates.cached + usage.output_tokens * rates.output
+    return (
+        (usage.input_tokens - cached) * rates.input
+        + cached * rates.cached
+        + usage.output_tokens * rates.output
+    )
 
 
 @cache
 def _look_up(provider: str, model: str, base_url: str | None, on: Date) -> Price | None:
     if provider == "local":
-        return Price(input=Fraction(0), output=Fraction(0), cached=Fraction(0), source="runs in this process", date=on)
+        return Price(
+            input=Fraction(0), output=Fraction(0), cached=Fraction(0), source="runs in this process", date=on
+        )
     if base_url is not None and is_loopback(base_url):
         return None
     if provider == "azure":
@@ -76,24 +84,36 @@ def _look_up(provider: str, model: str, base_url: str | None, on: Date) -> Price
         return None
     import genai_prices  # a third of a second; only runs with a priced model pay it
 
-    calc_price: Any = genai_prices.calc_price  # its overloads take either way to name a vendor, but not a choice of the two
+    calc_price: Any = (
+        genai_prices.calc_price
+    )  # its overloads take either way to name a vendor, but not a choice of the two
     noon = datetime.combine(on, time(12), timezone.utc)
     try:
-        found = calc_price(genai_prices.Usage(input_tokens=1, output_tokens=1), model, genai_request_timestamp=noon, **where)
+        found = calc_price(
+            genai_prices.Usage(input_tokens=1, output_tokens=1), model, genai_request_timestamp=noon, **where
+        )
     except LookupError:
         return None
-    rates = {name: getattr(found.model_price, f"{name}_mtok", None) for name in ("input", "output", "cache_read")}
+    rates = {
+        name: getattr(found.model_price, f"{name}_mtok", None) for name in ("input", "output", "cache_read")
+    }
     if rates["input"] is None or rates["output"] is None:
         return None
     if rates["cache_read"] is None:
         rates["cache_read"] = rates["input"]
     base, *tiers = (
-        {"input": _rate(rates["input"], above), "output": _rate(rates["output"], above), "cached": _rate(rates["cache_read"], above)}
+        {
+            "input": _rate(rates["input"], above),
+            "output": _rate(rates["output"], above),
+            "cached": _rate(rates["cache_read"], above),
+        }
         for above in _steps(rates)
     )
     return Price(
         **base,
-        tiers=tuple(Tier(above=above, **prices) for above, prices in zip(_steps(rates)[1:], tiers, strict=True)),
+        tiers=tuple(
+            Tier(above=above, **prices) for above, prices in zip(_steps(rates)[1:], tiers, strict=True)
+        ),
         source=f"genai-prices {genai_prices.__version__}: {found.provider.id}/{found.model.id}",
         date=on,
     )

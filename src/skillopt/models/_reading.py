@@ -22,7 +22,9 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```", re.DOTALL)
 
 
 def read(reply: Reply, shape: type[R]) -> R:
-    """The reply as its shape. Truncated, refused, ambiguous or ill-shaped replies are unusable; nothing is repaired or guessed."""
+    """The reply as its shape. Truncated, refused, ambiguous or ill-shaped replies are unusable; nothing is
+    repaired or guessed.
+    """
     if reply.finish == "length":
         raise Unusable("the reply was cut off before it ended")
     if reply.finish == "refusal":
@@ -30,13 +32,21 @@ def read(reply: Reply, shape: type[R]) -> R:
     try:
         return shape.model_validate(_whole(_json_object(reply.text)))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5]
+        )
         raise Unusable(f"the JSON has the wrong shape: {problems}") from error
 
 
-def tries(messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int) -> Iterator[Request]:
-    """A question outside of any step, and the same once more for where its reply cannot be used. Equal words have an equal place."""
-    words = hashlib.sha256("\0".join(message.content for message in messages).encode("utf-8", "replace")).hexdigest()[:24]
+def tries(
+    messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, stage: str, max_tokens: int
+) -> Iterator[Request]:
+    """A question outside of any step, and the same once more for where its reply cannot be used. Equal words
+    have an equal place.
+    """
+    words = hashlib.sha256(
+        "\0".join(message.content for message in messages).encode("utf-8", "replace")
+    ).hexdigest()[:24]
     for attempt in (0, 1):
         yield Request(
             messages=messages,
@@ -49,7 +59,9 @@ def tries(messages: tuple[Message, ...], shape: type[BaseModel], *, role: Role, 
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    """The one JSON object of a reply: alone, in a single fence, or inside prose when only one top-level object is there."""
+    """The one JSON object of a reply: alone, in a single fence, or inside prose when only one top-level
+    object is there.
+    """
     candidates = [text.strip(), *[match.strip() for match in _FENCE.findall(text)]]
     for candidate in candidates:
         try:
@@ -61,7 +73,11 @@ def _json_object(text: str) -> dict[str, Any]:
     objects = _top_level_objects(text)
     if len(objects) == 1:
         return objects[0]
-    raise Unusable("there is no JSON object in the reply" if not objects else f"there are {len(objects)} JSON objects, one is wanted")
+    raise Unusable(
+        "there is no JSON object in the reply"
+        if not objects
+        else f"there are {len(objects)} JSON objects, one is wanted"
+    )
 
 
 def _whole(value: Any) -> Any:

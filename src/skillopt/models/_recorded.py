@@ -1,4 +1,6 @@
-"""Decides whether a call must be made at all: a reply that arrived once is stored before it is used and never paid again."""
+"""Decides whether a call must be made at all: a reply that arrived once is stored before it is used and never
+paid again.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from skillopt.records import Records
 
 
 def request_key(fingerprint: Mapping[str, Any], request: Request) -> str:
-    """The identity of a question: who is asked, what, with which parameters, and at which place of the run."""
+    """The identity of a question: who is asked, what, with which parameters, and at which place
+    of the run.
+    """
     parts = [
         dict(fingerprint),
         [asdict(message) for message in request.messages],
@@ -31,8 +35,8 @@ def request_key(fingerprint: Mapping[str, Any], request: Request) -> str:
 class Recorded:
     """A model that looks in the records first, and asks each question at most once at a time.
 
-    Each question flies as a task of its own. When nobody waits for it any more it is withdrawn if it was not sent yet;
-    once sent it runs to its end and its reply is stored.
+    Each question flies as a task of its own. When nobody waits for it any more it is withdrawn if it was not
+    sent yet; once sent it runs to its end and its reply is stored.
     """
 
     def __init__(self, inner: Model, records: Records) -> None:

@@ -1,4 +1,6 @@
-"""The Responses wire format: how a request becomes a body and an answer a reply. Stateless: the whole conversation is sent each time."""
+"""The Responses wire format: how a request becomes a body and an answer a reply. Stateless: the whole
+conversation is sent each time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_fil
 
 
 class ResponsesModel:
-    """A model behind `POST .../responses`, as the half of a provider that also speaks Chat Completions over the same wire."""
+    """A model behind `POST .../responses`, as the half of a provider that also speaks Chat Completions over
+    the same wire.
+    """
 
     def __init__(self, spec: ModelSpec, wire: Wire, *, structure: Structure) -> None:
         self._spec = spec
@@ -42,10 +46,17 @@ class ResponsesModel:
         )
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply must have."""
+        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
+        must have.
+        """
         spec = self._spec
-        # Chat Completions keeps nothing on the server unless asked to, Responses keeps everything: `store` makes them alike.
-        body: dict[str, Any] = {"model": spec.name, "input": self._items(request.messages), "max_output_tokens": request.max_tokens}
+        # Chat Completions keeps nothing on the server unless asked to, Responses keeps everything: `store`
+        # makes them alike.
+        body: dict[str, Any] = {
+            "model": spec.name,
+            "input": self._items(request.messages),
+            "max_output_tokens": request.max_tokens,
+        }
         body["store"] = False
         if spec.temperature is not None:
             body["temperature"] = spec.temperature
@@ -77,22 +88,37 @@ class ResponsesModel:
         items: list[dict[str, Any]] = []
         for message in messages:
             if message.images and message.role != "user":
-                raise self._wire.error("contract", f"a {message.role} message cannot carry images in this format, only a user message can")
+                raise self._wire.error(
+                    "contract",
+                    f"a {message.role} message cannot carry images in this format, only a user message can",
+                )
             if message.role == "tool":
-                items.append({"type": "function_call_output", "call_id": message.tool_call_id or "", "output": message.content})
+                items.append(
+                    {
+                        "type": "function_call_output",
+                        "call_id": message.tool_call_id or "",
+                        "output": message.content,
+                    }
+                )
                 continue
             if message.images:
                 text = [{"type": "input_text", "text": message.content}] if message.content else []
                 images = [
-                    {"type": "input_image", "image_url": f"data:{image.media_type};base64,{image.data}", "detail": image.detail or "auto"}
+                    {
+                        "type": "input_image",
+                        "image_url": f"data:{image.media_type};base64,{image.data}",
+                        "detail": image.detail or "auto",
+                    }
                     for image in message.images
                 ]
                 items.append({"role": message.role, "content": [*text, *images]})
             elif message.content or not message.tool_calls:
                 items.append({"role": message.role, "content": message.content})
-            # Without the id of the output item the API does not ask for the reasoning item that came before it.
+            # Without the id of the output item the API does not ask for the reasoning item that came before
+            # it.
             items += [
-                {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls
+                {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+                for call in message.tool_calls
             ]
         return items
 
@@ -113,7 +139,9 @@ class ResponsesModel:
             elif item.get("type") == "function_call":
                 if not all(isinstance(item.get(field), str) for field in ("call_id", "name", "arguments")):
                     raise self._wire.malformed("a tool call in it has no id, name or arguments")
-                calls.append(ToolCall(id=item["call_id"], name=item["name"], arguments=clean_text(item["arguments"])))
+                calls.append(
+                    ToolCall(id=item["call_id"], name=item["name"], arguments=clean_text(item["arguments"]))
+                )
         return texts, refusals, calls
 
     def _finish(self, answer: Mapping[str, Any], *, refused: bool, called: bool) -> Finish:
@@ -139,5 +167,7 @@ def _usage(usage: Any) -> Usage | None:
         input_tokens=read,
         output_tokens=written,
         cached_tokens=count(read_details.get("cached_tokens")) if isinstance(read_details, dict) else None,
-        reasoning_tokens=count(written_details.get("reasoning_tokens")) if isinstance(written_details, dict) else None,
+        reasoning_tokens=count(written_details.get("reasoning_tokens"))
+        if isinstance(written_details, dict)
+        else None,
     )

@@ -1,6 +1,8 @@
-"""Decides when a round of questions by hand is complete: when everything that is under way waits for an answer.
+"""Decides when a round of questions by hand is complete: when everything that is under way waits for an
+answer.
 
-Until then a question waits, so that a round holds all that can be asked; then the round is put on the desk and the run stops.
+Until then a question waits, so that a round holds all that can be asked; then the round is put on the desk
+and the run stops.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from skillopt.models._model import Model
 
 PAUSE = 0.02
 CALM = 5
-"""So many pauses without any news make a round complete: the steps between two calls take a few turns of the event loop."""
+"""So many pauses without any news make a round complete: the steps between two calls take a few turns of the
+event loop.
+"""
 MOST_NAMED = 20
 
 
@@ -63,7 +67,9 @@ class Rounds:
             self._step(+inside)
 
     async def wait(self, desk: Desk, request: Request) -> None:
-        """Return when an answer is on the desk; raises `AnswersWanted` when the round is complete without it."""
+        """Return when an answer is on the desk; raises `AnswersWanted` when the round is
+        complete without it.
+        """
         if isinstance(desk.look(request), Reply):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -93,8 +99,12 @@ class Rounds:
                 return
 
     def _close_round(self) -> None:
-        """Nothing more can be asked: publish, and tell everyone who waits. Answers that came meanwhile are taken instead."""
-        answered = [turn for turn, (desk, request) in self._waiting.items() if isinstance(desk.look(request), Reply)]
+        """Nothing more can be asked: publish, and tell everyone who waits. Answers that came meanwhile are
+        taken instead.
+        """
+        answered = [
+            turn for turn, (desk, request) in self._waiting.items() if isinstance(desk.look(request), Reply)
+        ]
         for turn in answered:
             turn.set_result(None)
         if answered:
@@ -118,18 +128,31 @@ class Rounds:
 def _wanted(desks: Mapping[Desk, list[Request]]) -> AnswersWanted:
     total = sum(map(len, desks.values()))
     places = [place for desk, requests in desks.items() for place in desk.open_rounds(requests)]
-    troubles = [str(said) for desk, requests in desks.items() for request in requests if (said := desk.look(request))]
-    troubles += [f"{path} answers no question; the index says which file each answer goes into" for desk in desks for path in desk.strays()]
-    lines = [f"{total} question{'s wait' if total != 1 else ' waits'} for an answer:", *(f"  {place}" for place in places)]
+    troubles = [
+        str(said) for desk, requests in desks.items() for request in requests if (said := desk.look(request))
+    ]
+    troubles += [
+        f"{path} answers no question; the index says which file each answer goes into"
+        for desk in desks
+        for path in desk.strays()
+    ]
+    lines = [
+        f"{total} question{'s wait' if total != 1 else ' waits'} for an answer:",
+        *(f"  {place}" for place in places),
+    ]
     if troubles:
         lines += ["These cannot be used as they are:", *(f"  {trouble}" for trouble in troubles[:MOST_NAMED])]
         lines += [f"  ... and {len(troubles) - MOST_NAMED} more"] if len(troubles) > MOST_NAMED else []
-    lines.append("Write each answer beside its question, then run the same command again: it goes on from here.")
+    lines.append(
+        "Write each answer beside its question, then run the same command again: it goes on from here."
+    )
     return AnswersWanted("\n".join(lines))
 
 
 class Handed:
-    """A model whose questions wait for their round. It stands outside limiter and budget: only an answer costs."""
+    """A model whose questions wait for their round. It stands outside limiter and budget: only an answer
+    costs.
+    """
 
     def __init__(self, inner: Model, desk: Desk, rounds: Rounds) -> None:
         self._inner = inner
@@ -140,14 +163,18 @@ class Handed:
 
     async def complete(self, request: Request) -> Reply:
         await self._rounds.wait(self._desk, request)
-        return replace(await self._inner.complete(request), seconds=None)  # reading a file says nothing of how long the answer took
+        return replace(
+            await self._inner.complete(request), seconds=None
+        )  # reading a file says nothing of how long the answer took
 
     async def close(self) -> None:
         await self._inner.close()
 
 
 class Attended:
-    """A model whose callers are known to be waiting while it works. `concurrency` is the provider's own, if it has one."""
+    """A model whose callers are known to be waiting while it works. `concurrency` is the provider's own, if
+    it has one.
+    """
 
     def __init__(self, inner: Model, rounds: Rounds, concurrency: int | None = None) -> None:
         self._inner = inner

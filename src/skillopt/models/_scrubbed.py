@@ -1,4 +1,6 @@
-"""Keeps credentials we loaded out of prompts, replies and errors: next to the provider, so that nothing further out ever holds one."""
+"""Keeps credentials we loaded out of prompts, replies and errors: next to the provider, so that nothing
+further out ever holds one.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,18 @@ class Scrubbed:
             reply = await self._inner.complete(clean)
         except ModelError as error:
             detail = self._scrubber.scrub(error.detail)
-            raise ModelError(error.kind, detail, retry_after=error.retry_after, refused=error.refused) from None
+            raise ModelError(
+                error.kind, detail, retry_after=error.retry_after, refused=error.refused
+            ) from None
         return replace(reply, text=self._scrubber.scrub(reply.text), tool_calls=self._calls(reply.tool_calls))
 
     async def close(self) -> None:
         await self._inner.close()
 
     def _message(self, message: Message) -> Message:
-        return replace(message, content=self._scrubber.scrub(message.content), tool_calls=self._calls(message.tool_calls))
+        return replace(
+            message, content=self._scrubber.scrub(message.content), tool_calls=self._calls(message.tool_calls)
+        )
 
     def _calls(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
         return tuple(replace(call, arguments=self._scrubber.scrub(call.arguments)) for call in calls)

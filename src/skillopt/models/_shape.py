@@ -1,4 +1,6 @@
-"""Says in which way a JSON value does not fit a JSON schema: the part of the standard that reply schemas use, and nothing silently."""
+"""Says in which way a JSON value does not fit a JSON schema: the part of the standard that reply schemas use,
+and nothing silently.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def _misfits(value: Any, schema: Any, root: Mapping[str, Any], where: str) -> It
         yield f"{where} must be {schema['const']!r}"
         return
     wanted = schema.get("type")
-    if wanted is not None and not any(_is(value, one) for one in ([wanted] if isinstance(wanted, str) else wanted)):
+    if wanted is not None and not any(
+        _is(value, one) for one in ([wanted] if isinstance(wanted, str) else wanted)
+    ):
         yield f"{where} must be of type {wanted}"
         return
     if isinstance(value, dict):
@@ -50,7 +54,9 @@ def _misfits(value: Any, schema: Any, root: Mapping[str, Any], where: str) -> It
             yield from _misfits(item, schema.get("items"), root, f"{where}[{index}]")
 
 
-def _in_object(value: Mapping[str, Any], schema: Mapping[str, Any], root: Mapping[str, Any], where: str) -> Iterator[str]:
+def _in_object(
+    value: Mapping[str, Any], schema: Mapping[str, Any], root: Mapping[str, Any], where: str
+) -> Iterator[str]:
     known = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
@@ -79,4 +85,8 @@ def _resolved(ref: str, root: Mapping[str, Any]) -> Any:
 
 
 def _parts(ref: str) -> Sequence[str]:
-    return [part.replace("~1", "/").replace("~0", "~") for part in ref.removeprefix("#").strip("/").split("/") if part]
+    return [
+        part.replace("~1", "/").replace("~0", "~")
+        for part in ref.removeprefix("#").strip("/").split("/")
+        if part
+    ]

@@ -1,7 +1,9 @@
-"""Decides how a reply's schema is asked for on the wire, and what happens when a server refuses that form of asking.
+"""Decides how a reply's schema is asked for on the wire, and what happens when a server refuses that form of
+asking.
 
-What was asked is keyed by messages and schema; the form on the wire is no part of any key or fingerprint, so a run that had to step down
-finds its stored replies again, and a resumed run that first tries the higher form again reaches the same questions.
+What was asked is keyed by messages and schema; the form on the wire is no part of any key or fingerprint, so
+a run that had to step down finds its stored replies again, and a resumed run that first tries the higher form
+again reaches the same questions.
 """
 
 from __future__ import annotations
@@ -17,10 +19,21 @@ from skillopt.models._model import Model, ModelSpec
 Form = Literal["schema", "json", "off"]
 SETTINGS = ("auto", "schema", "json", "off")
 _ABOUT_FORM = re.compile(
-    r"response_?format|json_?(?:schema|object)|json mode|structured|output_(?:config|format)|text\.format|schema|grammar|guided"
+    r"response_?format|json_?(?:schema|object)|json"
+    r" mode|structured|output_(?:config|format)|text\.format|schema|grammar|guided"
 )
 _UNENFORCED = frozenset(
-    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems", "uniqueItems"}
+    {
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "maxItems",
+        "uniqueItems",
+    }
 )
 _NAME_LENGTH = 64
 
@@ -36,7 +49,8 @@ class Changing(Protocol):
 class AskedAgain:
     """A model that asks a refused question again at once when its provider has since changed the way it asks.
 
-    It stands outside the budget, so that every attempt is metered, and inside the limiter, so that none counts as a transient failure.
+    It stands outside the budget, so that every attempt is metered, and inside the limiter, so that none
+    counts as a transient failure.
     """
 
     def __init__(self, inner: Model, provider: Model) -> None:
@@ -63,15 +77,23 @@ class AskedAgain:
 
 
 class Structure:
-    """The form one model is asked in: the configured one or, for `auto`, the best of its forms that was not refused in this process."""
+    """The form one model is asked in: the configured one or, for `auto`, the best of its forms that was not
+    refused in this process.
+    """
 
     def __init__(self, spec: ModelSpec, forms: Sequence[Form] = ("schema", "json", "off")) -> None:
         setting = spec.structured_output
         if setting not in SETTINGS:
-            raise ConfigError(f"structured_output of {spec.provider}:{spec.name}: {setting!r} is no mode. {suggest(setting, SETTINGS)}")
+            raise ConfigError(
+                f"structured_output of {spec.provider}:{spec.name}: {setting!r} is no mode."
+                f" {suggest(setting, SETTINGS)}"
+            )
         if setting != "auto" and setting not in forms:
             known = ", ".join(("auto", *forms))
-            raise ConfigError(f"structured_output of {spec.provider}:{spec.name}: this API has no {setting!r} mode. Use one of {known}.")
+            raise ConfigError(
+                f"structured_output of {spec.provider}:{spec.name}: this API has no {setting!r} mode. Use one"
+                f" of {known}."
+            )
         self._forms: tuple[Form, ...] = tuple(forms) if setting == "auto" else (setting,)  # type: ignore[assignment]
         self._at = 0
         self.is_auto = setting == "auto"
@@ -82,7 +104,9 @@ class Structure:
         return "off" if request.schema is None else self._forms[self._at]
 
     def refused(self, form: Form, status: int, said: str) -> None:
-        """Hear that a request in this form was refused; step down if it is the form that was refused and nobody did so meanwhile."""
+        """Hear that a request in this form was refused; step down if it is the form that was refused and
+        nobody did so meanwhile.
+        """
         if status not in (400, 404, 415, 422, 501) or not _ABOUT_FORM.search(said.lower()):
             return
         if form == self._forms[self._at] and self._at + 1 < len(self._forms):
@@ -96,22 +120,28 @@ def schema_name(schema: Mapping[str, Any]) -> str:
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
-    """True when the schema as it stands keeps to what OpenAI's strict mode enforces: closed objects, every property required.
+    """True when the schema as it stands keeps to what OpenAI's strict mode enforces: closed objects, every
+    property required.
 
-    A schema that does not is sent without `strict`: making optional properties required or nullable would ask for another reply.
+    A schema that does not is sent without `strict`: making optional properties required or nullable would ask
+    for another reply.
     """
     return all(
-        node.get("additionalProperties") is False and set(node.get("required", ())) == set(node.get("properties", {}))
+        node.get("additionalProperties") is False
+        and set(node.get("required", ())) == set(node.get("properties", {}))
         for node in _nodes(schema)
         if node.get("type") == "object"
-    ) and not any(_says_anything(node) or "default" in node or _UNENFORCED & node.keys() for node in _nodes(schema))
+    ) and not any(
+        _says_anything(node) or "default" in node or _UNENFORCED & node.keys() for node in _nodes(schema)
+    )
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema with every object closed, or None where it allows anything at all, which a closed schema cannot say.
+    """The schema with every object closed, or None where it allows anything at all, which a closed schema
+    cannot say.
 
-    It is narrower: whatever fits it fits the original. Bounds on numbers and lengths, which constrained decoding does not know, are left
-    out; the reader of the reply checks them.
+    It is narrower: whatever fits it fits the original. Bounds on numbers and lengths, which constrained
+    decoding does not know, are left out; the reader of the reply checks them.
     """
     if any(_says_anything(node) for node in _nodes(schema)):
         return None
@@ -159,4 +189,6 @@ def _says_anything(node: Mapping[str, Any]) -> bool:
         return True
     if node.get("type") == "array":
         return "items" not in node
-    return node.get("type") == "object" and (not node.get("properties") or isinstance(node.get("additionalProperties"), Mapping))
+    return node.get("type") == "object" and (
+        not node.get("properties") or isinstance(node.get("additionalProperties"), Mapping)
+    )

@@ -1,4 +1,6 @@
-"""One attempt of one HTTP call through a provider's SDK: where it goes, what it carries besides its body, and what a failure is called."""
+"""One attempt of one HTTP call through a provider's SDK: where it goes, what it carries besides its body, and
+what a failure is called.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 
 
 class Refusal(ModelError):
-    """A request answered with an HTTP error status; `said` is the body, for whoever may ask in another way."""
+    """A request answered with an HTTP error status; `said` is the body, for whoever may ask in
+    another way.
+    """
 
     def __init__(self, error: ModelError, status: int, said: str) -> None:
         super().__init__(error.kind, error.detail, retry_after=error.retry_after, refused=True)
@@ -51,11 +55,13 @@ class Login(Protocol):
 
 
 class Wire:
-    """One provider endpoint: posts a JSON body, gives back the JSON object, raises `ModelError` for everything else.
+    """One provider endpoint: posts a JSON body, gives back the JSON object, raises `ModelError` for
+    everything else.
 
-    The SDK is imported and its client opened with the first call, which is when there is a running loop. The SDK supplies the transport,
-    the authentication and the versions of its API; it neither retries nor follows redirects, and nothing of its environment variables
-    reaches the wire: what may be sent, and where to, is what config put in the spec.
+    The SDK is imported and its client opened with the first call, which is when there is a running loop. The
+    SDK supplies the transport, the authentication and the versions of its API; it neither retries nor follows
+    redirects, and nothing of its environment variables reaches the wire: what may be sent, and where to, is
+    what config put in the spec.
     """
 
     def __init__(
@@ -89,7 +95,9 @@ class Wire:
         sdk = self._sdk
         options = {"headers": await self._headers(request), "params": self._query}
         try:
-            text = await asyncio.wait_for(self._client.post(path, cast_to=str, body=body, options=options), self._spec.timeout)
+            text = await asyncio.wait_for(
+                self._client.post(path, cast_to=str, body=body, options=options), self._spec.timeout
+            )
         except asyncio.TimeoutError:
             raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
         except sdk.APIStatusError as error:
@@ -98,7 +106,9 @@ class Wire:
         except self._failures as error:
             raise self._broken(error) from None
         except UnicodeEncodeError as error:
-            raise self.error("contract", f"the request holds text that is not valid Unicode ({error.reason})") from None
+            raise self.error(
+                "contract", f"the request holds text that is not valid Unicode ({error.reason})"
+            ) from None
         self._tell(200)
         if self._login is not None:  # a token that was fetched by it is known to nobody further out
             text = Scrubber(self._login.secrets()).scrub(text)
@@ -110,9 +120,15 @@ class Wire:
         if client is not None:
             await client.close()
 
-    def error(self, kind: Kind, message: str, *, retry_after: float | None = None, refused: bool = False) -> ModelError:
+    def error(
+        self, kind: Kind, message: str, *, retry_after: float | None = None, refused: bool = False
+    ) -> ModelError:
         """An error of this endpoint, without secrets and of bounded length (redacted before it is cut)."""
-        scrubber = self._scrubber if self._login is None else Scrubber([self._spec.api_key or "", *self._login.secrets()])
+        scrubber = (
+            self._scrubber
+            if self._login is None
+            else Scrubber([self._spec.api_key or "", *self._login.secrets()])
+        )
         clean = " ".join(redact_patterns(scrubber.scrub(clean_text(message))).split())
         detail = f"{self._spec.provider}:{self._spec.name} at {self.endpoint}: {clean}"
         if len(detail) > MAX_DETAIL:
@@ -124,13 +140,18 @@ class Wire:
         return self.error("unavailable", f"the answer is not well-formed: {what}")
 
     def _open(self) -> None:
-        """Open the SDK's client on its aiohttp transport, with a pool as large as the calls that may be open at once."""
+        """Open the SDK's client on its aiohttp transport, with a pool as large as the calls that may be open
+        at once.
+        """
         sdk = importlib.import_module(self._sdk_name)
         aiohttp = importlib.import_module("aiohttp")
         spec = self._spec
-        # The SDKs' own Limits class is a fork of httpx's in one version and httpx's in another: take the one the SDK uses.
+        # The SDKs' own Limits class is a fork of httpx's in one version and httpx's in another: take the one
+        # the SDK uses.
         limits = type(sdk.DEFAULT_CONNECTION_LIMITS)(
-            max_connections=max(1, spec.connections), max_keepalive_connections=max(1, spec.connections), keepalive_expiry=30.0
+            max_connections=max(1, spec.connections),
+            max_keepalive_connections=max(1, spec.connections),
+            keepalive_expiry=30.0,
         )
         client = getattr(sdk, _CLIENTS[self._sdk_name])(
             api_key=spec.api_key or "none",
@@ -141,14 +162,16 @@ class Wire:
                 limits=limits, timeout=spec.timeout, follow_redirects=False, trust_env=not self._is_loopback
             ),
         )
-        # The SDKs read more of the environment than the arguments above replace: extra headers, a second credential, an organisation.
-        # They have no switch for it, and a key meant for one host must not travel to another.
+        # The SDKs read more of the environment than the arguments above replace: extra headers, a second
+        # credential, an organisation. They have no switch for it, and a key meant for one host must not
+        # travel to another.
         client._custom_headers = {}
         for ambient in ("organization", "project", "auth_token"):
             if hasattr(client, ambient):
                 setattr(client, ambient, None)
         self._sdk, self._client = sdk, client
-        # aiohttp and OS errors that a transport of some version lets through unmapped are outages like the mapped ones.
+        # aiohttp and OS errors that a transport of some version lets through unmapped are outages like the
+        # mapped ones.
         self._failures = (sdk.APIError, aiohttp.ClientError, OSError)
 
     def _tell(self, status: int) -> None:
@@ -169,8 +192,8 @@ class Wire:
         key = self._spec.api_key
         if key is not None and not (key and key.isascii() and key.isprintable() and " " not in key):
             raise ConfigError(
-                f"The API key for {self._spec.provider!r} cannot be sent: it is empty, or has a blank, a line break or a character that is "
-                "not ASCII. Copy it again."
+                f"The API key for {self._spec.provider!r} cannot be sent: it is empty, or has a blank, a line"
+                " break or a character that is not ASCII. Copy it again."
             )
 
     def _object(self, text: str) -> dict[str, Any]:
@@ -194,18 +217,28 @@ class Wire:
         if kind == "auth" and status not in (401, 403):
             message = f"HTTP {status}, the quota or credit of this key is used up: {_message(value, text)}"
         if 300 <= status < 400:
-            message = f"HTTP {status}, a redirect to {headers.get('location', 'nowhere')}; set the base URL to the final address"
-        return Refusal(self.error(kind, message, retry_after=retry_after(headers, time.time()), refused=True), status, text)
+            message = (
+                f"HTTP {status}, a redirect to {headers.get('location', 'nowhere')}; set the base URL to the"
+                " final address"
+            )
+        return Refusal(
+            self.error(kind, message, retry_after=retry_after(headers, time.time()), refused=True),
+            status,
+            text,
+        )
 
     def _broken(self, error: BaseException) -> ModelError:
-        # The transports call every broken connection a connect timeout; only the chain of causes tells a real one.
+        # The transports call every broken connection a connect timeout; only the chain of causes tells a real
+        # one.
         causes = list(_causes(error))
         if any(isinstance(cause, (TimeoutError, asyncio.TimeoutError)) for cause in causes):
             return self.error("timeout", f"timed out after {self._spec.timeout:g} s")
         # A connection that was never made carried no request, so nothing can have been billed.
         unmade = importlib.import_module("aiohttp").ClientConnectorError
         is_unmade = any(isinstance(cause, unmade) for cause in causes)
-        return self.error("unavailable", f"connection failed: {causes[-1] or type(causes[-1]).__name__}", refused=is_unmade)
+        return self.error(
+            "unavailable", f"connection failed: {causes[-1] or type(causes[-1]).__name__}", refused=is_unmade
+        )
 
 
 def kind_of_status(status: int, body: Any) -> Kind:
@@ -213,7 +246,11 @@ def kind_of_status(status: int, body: Any) -> Kind:
     error = body.get("error") if isinstance(body, dict) else None
     words = {str(error.get(field)) for field in ("type", "code")} if isinstance(error, dict) else set()
     message = str(error.get("message", "")) if isinstance(error, dict) else ""
-    if status == 402 or words & {"insufficient_quota", "billing_error"} or "credit balance is too low" in message:
+    if (
+        status == 402
+        or words & {"insufficient_quota", "billing_error"}
+        or "credit balance is too low" in message
+    ):
         return "auth"  # no retry brings credit back
     if status in (401, 403):
         return "auth"
@@ -225,7 +262,9 @@ def kind_of_status(status: int, body: Any) -> Kind:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds the provider asks to wait: `retry-after-ms`, or `retry-after` in seconds or as an HTTP date; None if it does not say."""
+    """Seconds the provider asks to wait: `retry-after-ms`, or `retry-after` in seconds or as an HTTP date;
+    None if it does not say.
+    """
     with contextlib.suppress(ValueError, KeyError):
         milliseconds = float(headers["retry-after-ms"])
         if math.isfinite(milliseconds):
@@ -263,7 +302,9 @@ def require_known_options(spec: ModelSpec, known: Iterable[str] = ()) -> None:
     names = sorted(known)
     for name, value in spec.options.items():
         if name not in names and value is not None:
-            raise ConfigError(f"Model provider {spec.provider!r} has no option {name!r}. {suggest(name, names)}")
+            raise ConfigError(
+                f"Model provider {spec.provider!r} has no option {name!r}. {suggest(name, names)}"
+            )
 
 
 def count(value: Any) -> int | None:
@@ -272,12 +313,15 @@ def count(value: Any) -> int | None:
 
 
 def clean_text(text: str) -> str:
-    """Text that can be stored as UTF-8: half of a surrogate pair, which JSON can carry, becomes a replacement character."""
+    """Text that can be stored as UTF-8: half of a surrogate pair, which JSON can carry, becomes a replacement
+    character.
+    """
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def fingerprint(spec: ModelSpec, options: Iterable[str] = ()) -> dict[str, Any]:
-    """Provider, model, the sampling parameters that are set and those of the named options that are; neither host nor key.
+    """Provider, model, the sampling parameters that are set and those of the named options that are; neither
+    host nor key.
 
     How structured output is asked for is in it where the user chose a way, and never what `auto` came to.
     """
@@ -295,9 +339,14 @@ def _checked_url(provider: str, url: str) -> SplitResult:
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigError(f"The base URL {shown!r} for {provider!r} cannot be used. Write it like https://host/v1.")
+        raise ConfigError(
+            f"The base URL {shown!r} for {provider!r} cannot be used. Write it like https://host/v1."
+        )
     if "@" in parts.netloc:
-        raise ConfigError(f"The base URL for {provider!r} (host {parts.hostname}) holds a user name. Give the credential as the API key.")
+        raise ConfigError(
+            f"The base URL for {provider!r} (host {parts.hostname}) holds a user name. Give the credential as"
+            " the API key."
+        )
     if parts.query or parts.fragment:
         raise ConfigError(f"The base URL {shown!r} for {provider!r} must end before '?' and '#'.")
     return parts
@@ -306,7 +355,10 @@ def _checked_url(provider: str, url: str) -> SplitResult:
 def _message(value: Any, text: str) -> str:
     """What the provider said, as a sentence if its error has one, else the beginning of the body."""
     error = value.get("error") if isinstance(value, dict) else None
-    for said in (error.get("message") if isinstance(error, dict) else error, value.get("message") if isinstance(value, dict) else None):
+    for said in (
+        error.get("message") if isinstance(error, dict) else error,
+        value.get("message") if isinstance(value, dict) else None,
+    ):
         if isinstance(said, str) and said.strip():
             return said
     return text.strip() or "(empty body)"

@@ -1,6 +1,8 @@
-"""The *simulated* optimizer of the rule world: what it proposes at each stage, in each update mode, good and bad.
+"""The *simulated* optimizer of the rule world: what it proposes at each stage, in each update mode, good and
+bad.
 
-It reads the stage and the schema of a request, and looks rules and case numbers up in its text; it never parses prose.
+It reads the stage and the schema of a request, and looks rules and case numbers up in its text; it never
+parses prose.
 """
 
 from __future__ import annotations
@@ -12,7 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillopt.messages import Request
-from skillopt.models._world_rules import ANCHOR, CASE, FAMILIES, HARMFUL, USELESS, WorldRules, chance, family_of, needs_of
+from skillopt.models._world_rules import (
+    ANCHOR,
+    CASE,
+    FAMILIES,
+    HARMFUL,
+    USELESS,
+    WorldRules,
+    chance,
+    family_of,
+    needs_of,
+)
 
 ALL_RULES = (*(rule for pair in FAMILIES.values() for rule in pair), *HARMFUL, *USELESS)
 
@@ -21,7 +33,8 @@ def propose(request: Request, settings: WorldRules) -> dict[str, Any]:
     """The simulated answer: a function of the request and its place alone."""
     asked = "\n".join(message.content for message in request.messages)
     return _STAGES[request.stage](
-        _Question(asked=asked, schema=json.dumps(request.schema), dice=_Dice(settings.seed, request.place)), settings
+        _Question(asked=asked, schema=json.dumps(request.schema), dice=_Dice(settings.seed, request.place)),
+        settings,
     )
 
 
@@ -47,7 +60,9 @@ class _Question:
         return list(json.loads(self.asked.rpartition("```json")[2].partition("```")[0]))
 
     def wants(self, key: str) -> bool:
-        """Whether the answer should hold that key: by the schema, or, behind a wire that carries none, by the shape the prompt shows."""
+        """Whether the answer should hold that key: by the schema, or, behind a wire that carries none, by the
+        shape the prompt shows.
+        """
         if self.schema != "null":
             return f'"{key}"' in self.schema
         return f'"{key}"' in self.asked or f"`{key}`" in self.asked
@@ -72,12 +87,22 @@ class _Dice:
 def _failure(question: _Question, settings: WorldRules) -> dict[str, Any]:
     dice, skill, cases = question.dice, question.skill, question.cases
     missing = Counter(rule for case in cases for rule in sorted(needs_of(case)) if rule not in skill)
-    blamed = Counter(rule for case in cases for rule, hurts in HARMFUL.items() if rule in skill and family_of(case) in hurts)
-    edits = [{"op": "delete", "target": f"- {rule}\n"} for rule, _ in blamed.most_common(1) if dice.roll() < 0.7]
+    blamed = Counter(
+        rule
+        for case in cases
+        for rule, hurts in HARMFUL.items()
+        if rule in skill and family_of(case) in hurts
+    )
+    edits = [
+        {"op": "delete", "target": f"- {rule}\n"} for rule, _ in blamed.most_common(1) if dice.roll() < 0.7
+    ]
     edits += [_rule(rule, dice) for rule, _ in missing.most_common(3)]
     if dice.roll() < settings.harm:
         edits.insert(int(dice.roll() * (len(edits) + 1)), _rule(dice.pick(list(HARMFUL)), dice))
-    summary = [{"failure_type": "rule_missing", "count": count, "description": f"needed: {rule}"} for rule, count in missing.most_common(3)]
+    summary = [
+        {"failure_type": "rule_missing", "count": count, "description": f"needed: {rule}"}
+        for rule, count in missing.most_common(3)
+    ]
     answer = {"batch_size": len(cases), "failure_summary": summary, "patch": _patch(question, edits[:4])}
     if question.wants("appendix_notes"):
         answer["appendix_notes"] = _lapses(question, settings)
@@ -86,7 +111,11 @@ def _failure(question: _Question, settings: WorldRules) -> dict[str, Any]:
 
 def _success(question: _Question, settings: WorldRules) -> dict[str, Any]:
     edits = [_rule(question.dice.pick(USELESS), question.dice)] if question.dice.roll() < 0.3 else []
-    answer = {"batch_size": len(question.cases), "success_patterns": ["simulated"], "patch": _patch(question, edits)}
+    answer = {
+        "batch_size": len(question.cases),
+        "success_patterns": ["simulated"],
+        "patch": _patch(question, edits),
+    }
     return {**answer, "appendix_notes": []} if question.wants("appendix_notes") else answer
 
 
@@ -102,8 +131,16 @@ def _lapses(question: _Question, settings: WorldRules) -> list[str]:
 def _merge(question: _Question, settings: WorldRules) -> dict[str, Any]:
     if question.wants("skill_candidates"):
         first, *others = [str(one["new_skill"]) for one in question.listed]
-        added = dict.fromkeys(line for text in others for line in text.splitlines() if line.startswith("- ") and line not in first)
-        return {"reasoning": "simulated", "skill_candidates": [_candidate(first.rstrip("\n") + "\n" + "\n".join(added) + "\n")]}
+        added = dict.fromkeys(
+            line
+            for text in others
+            for line in text.splitlines()
+            if line.startswith("- ") and line not in first
+        )
+        return {
+            "reasoning": "simulated",
+            "skill_candidates": [_candidate(first.rstrip("\n") + "\n" + "\n".join(added) + "\n")],
+        }
     support: Counter[str] = Counter()
     kept: dict[str, dict[str, Any]] = {}
     for item in question.listed:
@@ -111,7 +148,10 @@ def _merge(question: _Question, settings: WorldRules) -> dict[str, Any]:
         support[words] += int(item.get("support_count") or 1)
         kept.setdefault(words, item)
     key = "revise_suggestions" if question.wants("revise_suggestions") else "edits"
-    return {"reasoning": "simulated", key: [{**kept[words], "support_count": count} for words, count in support.most_common()]}
+    return {
+        "reasoning": "simulated",
+        key: [{**kept[words], "support_count": count} for words, count in support.most_common()],
+    }
 
 
 def _ranking(question: _Question, settings: WorldRules) -> dict[str, Any]:
@@ -134,7 +174,12 @@ def _rewrite(question: _Question, settings: WorldRules) -> dict[str, Any]:
 
 
 def _learning_rate(question: _Question, settings: WorldRules) -> dict[str, Any]:
-    return {"learning_rate": int(question.dice.roll() * 5), "reasoning": "simulated", "confidence": "medium", "risk_notes": []}
+    return {
+        "learning_rate": int(question.dice.roll() * 5),
+        "reasoning": "simulated",
+        "confidence": "medium",
+        "risk_notes": [],
+    }
 
 
 def _consolidate(question: _Question, settings: WorldRules) -> dict[str, Any]:
@@ -143,15 +188,23 @@ def _consolidate(question: _Question, settings: WorldRules) -> dict[str, Any]:
 
 
 def _slow(question: _Question, settings: WorldRules) -> dict[str, Any]:
-    missing = Counter(rule for case in question.cases for rule in sorted(needs_of(case)) if rule not in question.skill)
+    missing = Counter(
+        rule for case in question.cases for rule in sorted(needs_of(case)) if rule not in question.skill
+    )
     rules = [rule for rule, _ in missing.most_common(1)] or [question.dice.pick(USELESS)]
     if question.dice.roll() < settings.harm:
         rules.append(question.dice.pick(list(HARMFUL)))
-    return {"reasoning": "simulated", "slow_update_content": "## In the long run\n\n" + "\n".join(f"- {rule}" for rule in rules)}
+    return {
+        "reasoning": "simulated",
+        "slow_update_content": "## In the long run\n\n" + "\n".join(f"- {rule}" for rule in rules),
+    }
 
 
 def _meta(question: _Question, settings: WorldRules) -> dict[str, Any]:
-    return {"reasoning": "simulated", "meta_skill_content": "Add one missing rule at a time and take back what broke cases."}
+    return {
+        "reasoning": "simulated",
+        "meta_skill_content": "Add one missing rule at a time and take back what broke cases.",
+    }
 
 
 _STAGES: Mapping[str, Callable[[_Question, WorldRules], dict[str, Any]]] = {
@@ -171,7 +224,11 @@ _STAGES: Mapping[str, Callable[[_Question, WorldRules], dict[str, Any]]] = {
 def _rule(rule: str, dice: _Dice) -> dict[str, Any]:
     if dice.roll() < 0.5:
         return {"op": "append", "content": f"- {rule}"}
-    return {"op": "insert_after", "target": ANCHOR if dice.roll() < 0.9 else ANCHOR.upper(), "content": f"- {rule}"}
+    return {
+        "op": "insert_after",
+        "target": ANCHOR if dice.roll() < 0.9 else ANCHOR.upper(),
+        "content": f"- {rule}",
+    }
 
 
 def _patch(question: _Question, edits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -190,7 +247,13 @@ def _patch(question: _Question, edits: Sequence[Mapping[str, Any]]) -> dict[str,
 def _suggestion(edit: Mapping[str, Any]) -> dict[str, Any]:
     rule = str(edit.get("content") or edit.get("target")).strip("- \n")
     kind, verb = ("remove_rule", "Remove") if edit["op"] == "delete" else ("add_rule", "Add")
-    return {"type": kind, "title": rule[:40], "motivation": "simulated", "instruction": f"{verb} the rule: {rule}", "priority_hint": "high"}
+    return {
+        "type": kind,
+        "title": rule[:40],
+        "motivation": "simulated",
+        "instruction": f"{verb} the rule: {rule}",
+        "priority_hint": "high",
+    }
 
 
 def _candidate(text: str) -> dict[str, Any]:

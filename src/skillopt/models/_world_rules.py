@@ -12,13 +12,25 @@ FAMILIES: Mapping[str, tuple[str, str]] = {
         "Round every amount of an invoice to two decimals.",
         "Take the tax of an invoice from the line items, not from the footer.",
     ),
-    "dates": ("Write dates as year, month, day with hyphens.", "Read a two-digit year as lying in the last fifty years."),
+    "dates": (
+        "Write dates as year, month, day with hyphens.",
+        "Read a two-digit year as lying in the last fifty years.",
+    ),
     "addresses": ("Put the postal code before the town.", "Spell out the abbreviation of a street."),
     "units": ("Convert lengths to metres before comparing them.", "Name the unit after every number."),
-    "names": ("Write family names first in lists of people.", "Keep the accents of a name as they are given."),
-    "tables": ("Read a table from its header row, never by position.", "Treat an empty cell as unknown, not as zero."),
+    "names": (
+        "Write family names first in lists of people.",
+        "Keep the accents of a name as they are given.",
+    ),
+    "tables": (
+        "Read a table from its header row, never by position.",
+        "Treat an empty cell as unknown, not as zero.",
+    ),
     "quotes": ("Quote a source word by word when asked for evidence.", "Name the page of every quotation."),
-    "contracts": ("Check which version of a contract is signed.", "List every party of a contract by its full name."),
+    "contracts": (
+        "Check which version of a contract is signed.",
+        "List every party of a contract by its full name.",
+    ),
 }
 HARMFUL: Mapping[str, tuple[str, ...]] = {
     "Answer with your first guess and do not look back.": ("contracts", "quotes"),
@@ -48,7 +60,9 @@ CASE = re.compile(r"\bW\d{6}\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldRules:
-    """How noisy the target is, how often the optimizer's proposals carry a harmful edit, and which of many worlds this is."""
+    """How noisy the target is, how often the optimizer's proposals carry a harmful edit, and which of many
+    worlds this is.
+    """
 
     noise: float = 0.02
     harm: float = 0.34
@@ -64,7 +78,15 @@ def needs_of(case: str) -> frozenset[str]:
     """The rules a case needs: none (a fifth of the cases), one or both of its family."""
     rules = FAMILIES[family_of(case)]
     draw = chance("needs", case)
-    return frozenset() if draw < 0.2 else frozenset(rules[:1]) if draw < 0.5 else frozenset(rules[1:]) if draw < 0.8 else frozenset(rules)
+    return (
+        frozenset()
+        if draw < 0.2
+        else frozenset(rules[:1])
+        if draw < 0.5
+        else frozenset(rules[1:])
+        if draw < 0.8
+        else frozenset(rules)
+    )
 
 
 def code_of(case: str) -> str:

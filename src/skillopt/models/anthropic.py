@@ -11,7 +11,15 @@ from skillopt.errors import ConfigError, ModelError, suggest
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models._model import Model, ModelSpec
 from skillopt.models._structured import Form, Structure, closed
-from skillopt.models._wire import Refusal, Wire, clean_text, count, fingerprint, require_key, require_known_options
+from skillopt.models._wire import (
+    Refusal,
+    Wire,
+    clean_text,
+    count,
+    fingerprint,
+    require_key,
+    require_known_options,
+)
 
 BASE_URL = "https://api.anthropic.com"
 _FINISH: Mapping[str, Finish] = {
@@ -25,8 +33,11 @@ _FINISH: Mapping[str, Finish] = {
 
 
 EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
-# Models up to Claude 4.5 think within a budget they are given; later ones decide for themselves how much (`adaptive`) and take an effort.
-_BUDGETED = re.compile(r"claude-(?:3-7-sonnet|(?:opus|sonnet)-4(?:-[015])?|haiku-4-5)(?=$|-20\d\d|-latest|-v\d|@)")
+# Models up to Claude 4.5 think within a budget they are given; later ones decide for themselves how much
+# (`adaptive`) and take an effort.
+_BUDGETED = re.compile(
+    r"claude-(?:3-7-sonnet|(?:opus|sonnet)-4(?:-[015])?|haiku-4-5)(?=$|-20\d\d|-latest|-v\d|@)"
+)
 _SHARE = {"low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.9, "max": 0.95}
 """Of the output cap, which holds thinking and answer together."""
 _LEAST_BUDGET = 1024
@@ -39,7 +50,9 @@ class AnthropicModel:
     def __init__(self, spec: ModelSpec) -> None:
         self._spec = spec
         # The API's path starts with /v1, and people give base URLs with and without it.
-        self._wire = Wire(spec, sdk="anthropic", base_url=(spec.base_url or BASE_URL).rstrip("/").removesuffix("/v1"))
+        self._wire = Wire(
+            spec, sdk="anthropic", base_url=(spec.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
+        )
         self._structure = Structure(spec, ("schema", "off"))
         self.endpoint = self._wire.endpoint
         self.fingerprint: Mapping[str, Any] = fingerprint(spec)
@@ -70,7 +83,9 @@ class AnthropicModel:
             elif block.get("type") == "tool_use":
                 if not isinstance(block.get("id"), str) or not isinstance(block.get("name"), str):
                     raise self._wire.malformed("a tool call in it has no id or name")
-                calls.append(ToolCall(id=block["id"], name=block["name"], arguments=json.dumps(block.get("input", {}))))
+                calls.append(
+                    ToolCall(id=block["id"], name=block["name"], arguments=json.dumps(block.get("input", {})))
+                )
         return Reply(
             text=clean_text("".join(texts)),
             finish=_FINISH.get(str(answer.get("stop_reason")), "other"),
@@ -84,15 +99,26 @@ class AnthropicModel:
         await self._wire.close()
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply must have."""
+        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
+        must have.
+        """
         spec = self._spec
-        body: dict[str, Any] = {"model": spec.name, "max_tokens": request.max_tokens, "messages": self._turns(request.messages)}
-        system = [message.content for message in request.messages if message.role == "system" and message.content]
+        body: dict[str, Any] = {
+            "model": spec.name,
+            "max_tokens": request.max_tokens,
+            "messages": self._turns(request.messages),
+        }
+        system = [
+            message.content for message in request.messages if message.role == "system" and message.content
+        ]
         if system:
-            # The part that all questions of a stage share; a prompt too short for the cache is taken as it is.
+            # The part that all questions of a stage share; a prompt too short for the cache is taken as it
+            # is.
             body["system"] = [{"type": "text", "text": "\n\n".join(system), "cache_control": dict(_CACHED)}]
         if any(message.role == "tool" for message in request.messages):
-            body["cache_control"] = dict(_CACHED)  # marks the last block: the next turn of this conversation starts with all of it
+            body["cache_control"] = dict(
+                _CACHED
+            )  # marks the last block: the next turn of this conversation starts with all of it
         if spec.temperature is not None:
             body["temperature"] = spec.temperature
         if spec.top_p is not None:
@@ -104,7 +130,8 @@ class AnthropicModel:
             body["output_config"] = output
         if request.tools:
             body["tools"] = [
-                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)} for tool in request.tools
+                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+                for tool in request.tools
             ]
         return body
 
@@ -119,32 +146,38 @@ class AnthropicModel:
         if _BUDGETED.search(self._spec.name) is None:
             body["thinking"] = {"type": "adaptive"}
             return {"effort": effort}
-        # With tools these models want their own thinking back in the next turn, which our messages do not carry: they do not think then.
+        # With tools these models want their own thinking back in the next turn, which our messages do not
+        # carry: they do not think then.
         if not request.tools:
             budget = max(_LEAST_BUDGET, int(request.max_tokens * _SHARE[effort]))
             if budget >= request.max_tokens:
                 raise self._wire.error(
                     "contract",
-                    f"thinking takes at least {_LEAST_BUDGET} tokens and the output cap is {request.max_tokens}: raise the cap "
-                    "(max_completion_tokens) or unset reasoning_effort",
+                    f"thinking takes at least {_LEAST_BUDGET} tokens and the output cap is"
+                    f" {request.max_tokens}: raise the cap (max_completion_tokens) or unset reasoning_effort",
                     refused=True,
                 )
             body["thinking"] = {"type": "enabled", "budget_tokens": budget}
         return {}
 
     def _schema(self, request: Request) -> dict[str, Any] | None:
-        """The request's schema as this API takes one; under `auto` a schema that it cannot take is left to the prompt."""
+        """The request's schema as this API takes one; under `auto` a schema that it cannot take is left to
+        the prompt.
+        """
         schema = closed(request.schema or {})
         if schema is None and not self._structure.is_auto:
             raise self._wire.error(
                 "contract",
-                "the reply's schema allows any value somewhere, which this API cannot enforce: set structured_output to auto or off",
+                "the reply's schema allows any value somewhere, which this API cannot enforce: set"
+                " structured_output to auto or off",
                 refused=True,
             )
         return schema
 
     def _turns(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-        """User and assistant turns that alternate: neighbours of one side are one turn, and a message that says nothing is left out."""
+        """User and assistant turns that alternate: neighbours of one side are one turn, and a message that
+        says nothing is left out.
+        """
         turns: list[tuple[str, list[dict[str, Any]]]] = []
         for message in messages:
             if message.role == "system":
@@ -162,9 +195,12 @@ class AnthropicModel:
         said: list[dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
         said += [_image(image) for image in message.images]
         if message.role == "tool":
-            return [{"type": "tool_result", "tool_use_id": message.tool_call_id or "", "content": _shortest(said)}]
+            return [
+                {"type": "tool_result", "tool_use_id": message.tool_call_id or "", "content": _shortest(said)}
+            ]
         return said + [
-            {"type": "tool_use", "id": call.id, "name": call.name, "input": self._arguments(call)} for call in message.tool_calls
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": self._arguments(call)}
+            for call in message.tool_calls
         ]
 
     def _arguments(self, call: ToolCall) -> dict[str, Any]:
@@ -173,7 +209,9 @@ class AnthropicModel:
         except ValueError:
             arguments = None
         if not isinstance(arguments, dict):
-            raise self._wire.error("contract", f"the arguments of the earlier tool call {call.name!r} are no JSON object")
+            raise self._wire.error(
+                "contract", f"the arguments of the earlier tool call {call.name!r} are no JSON object"
+            )
         return arguments
 
 
@@ -193,7 +231,11 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
 
 def _image(image: Image) -> dict[str, Any]:
     if image.detail is not None:
-        raise ModelError("contract", f"this API cannot be asked to look at an image in {image.detail} detail; leave the detail on auto")
+        raise ModelError(
+            "contract",
+            f"this API cannot be asked to look at an image in {image.detail} detail; leave the detail on"
+            " auto",
+        )
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
@@ -205,13 +247,18 @@ def _shortest(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _usage(usage: Any) -> Usage | None:
-    """`input_tokens` of this API leaves out what was read from or written to the prompt cache; ours is everything the model read."""
+    """`input_tokens` of this API leaves out what was read from or written to the prompt cache; ours is
+    everything the model read.
+    """
     if not isinstance(usage, dict):
         return None
     uncached, output = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
     if uncached is None or output is None:
         return None
-    read, written = count(usage.get("cache_read_input_tokens")), count(usage.get("cache_creation_input_tokens"))
+    read, written = (
+        count(usage.get("cache_read_input_tokens")),
+        count(usage.get("cache_creation_input_tokens")),
+    )
     details = usage.get("output_tokens_details")
     return Usage(
         input_tokens=uncached + (read or 0) + (written or 0),

@@ -1,4 +1,6 @@
-"""Azure OpenAI: the deployment is the model, and `auth_mode` says how a request is signed and which address it has."""
+"""Azure OpenAI: the deployment is the model, and `auth_mode` says how a request is signed and which address
+it has.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from urllib.parse import quote, urlsplit
 
 from skillopt.errors import ConfigError, suggest
 from skillopt.models._chat import ChatModel
-from skillopt.models._entra import DEFAULT_SCOPE, TokenLogin, TokenSource, from_azure_cli, from_managed_identity, require_azure_host
+from skillopt.models._entra import (
+    DEFAULT_SCOPE,
+    TokenLogin,
+    TokenSource,
+    from_azure_cli,
+    from_managed_identity,
+    require_azure_host,
+)
 from skillopt.models._model import Model, ModelSpec
 from skillopt.models._openai import OpenAIModel
 from skillopt.models._responses import ResponsesModel
@@ -40,7 +49,15 @@ class KeyLogin:
 class AzureModel(OpenAIModel):
     """A deployment; a login that was renewed counts as a change like a form given up."""
 
-    def __init__(self, spec: ModelSpec, chat: ChatModel, responses: ResponsesModel, login: TokenLogin | None, *, tools_move: bool) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        chat: ChatModel,
+        responses: ResponsesModel,
+        login: TokenLogin | None,
+        *,
+        tools_move: bool,
+    ) -> None:
         super().__init__(spec, chat, responses, tools_move=tools_move)
         self._token = login
 
@@ -53,14 +70,17 @@ class AzureModel(OpenAIModel):
 def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     """A deployment behind `AZURE_OPENAI_ENDPOINT`.
 
-    Option `auth_mode`: `api_key`, `azure_cli` (the login of the Azure CLI), `managed_identity`, or `openai_compatible` (the endpoint is a
-    base URL of the OpenAI kind); unset means `api_key` where a key is known and `azure_cli` where none is.
+    Option `auth_mode`: `api_key`, `azure_cli` (the login of the Azure CLI), `managed_identity`, or
+    `openai_compatible` (the endpoint is a base URL of the OpenAI kind); unset means `api_key` where a key is
+    known and `azure_cli` where none is.
     """
     return build(spec)
 
 
 def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
-    """The same; `token_source` replaces the Entra login, and only with it may a token go to a loopback address, for tests."""
+    """The same; `token_source` replaces the Entra login, and only with it may a token go to a loopback
+    address, for tests.
+    """
     require_known_options(spec, OPTIONS)
     shown = f"azure:{spec.name}"
     if spec.base_url is None:
@@ -77,9 +97,13 @@ def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
         return AzureModel(spec, chat, ResponsesModel(spec, wire, structure=structure), None, tools_move=True)
     login = None if mode == "api_key" else TokenLogin(_source(spec, shown, str(mode), token_source))
     base_url, query, chat_path = _address(spec)
-    wire = Wire(spec, sdk="openai", base_url=base_url, login=login or KeyLogin(spec.api_key or ""), query=query)
+    wire = Wire(
+        spec, sdk="openai", base_url=base_url, login=login or KeyLogin(spec.api_key or ""), query=query
+    )
     chat = ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure, path=chat_path)
-    return AzureModel(spec, chat, ResponsesModel(spec, wire, structure=structure), login, tools_move=not query)
+    return AzureModel(
+        spec, chat, ResponsesModel(spec, wire, structure=structure), login, tools_move=not query
+    )
 
 
 def _source(spec: ModelSpec, shown: str, mode: str, given: TokenSource | None) -> TokenSource:
@@ -95,7 +119,9 @@ def _source(spec: ModelSpec, shown: str, mode: str, given: TokenSource | None) -
 
 
 def _address(spec: ModelSpec) -> tuple[str, dict[str, str], str]:
-    """Base URL, query and path of Chat Completions: by deployment and version, or plain where the endpoint ends in `/openai/v1`."""
+    """Base URL, query and path of Chat Completions: by deployment and version, or plain where the endpoint
+    ends in `/openai/v1`.
+    """
     endpoint = (spec.base_url or "").rstrip("/")
     if urlsplit(endpoint).path.endswith("/openai/v1"):
         return endpoint, {}, "/chat/completions"

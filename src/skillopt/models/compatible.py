@@ -12,5 +12,8 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     """A model behind the given base URL. Without a key no Authorization header is sent."""
     require_known_options(spec)
     if spec.base_url is None:
-        raise ConfigError(f"compatible:{spec.name} needs an address. Write compatible:{spec.name}@http://host/v1 or set the base URL.")
+        raise ConfigError(
+            f"compatible:{spec.name} needs an address. Write compatible:{spec.name}@http://host/v1 or set the"
+            " base URL."
+        )
     return ChatModel(spec, Wire(spec, sdk="openai", base_url=spec.base_url), cap_field="max_tokens")

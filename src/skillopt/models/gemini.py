@@ -11,8 +11,8 @@ from skillopt.models._model import Model, ModelSpec
 from skillopt.models._wire import Wire, require_key, require_known_options
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta/openai"
-# ai.google.dev/gemini-api/docs/thought-signatures: from Gemini 3 on a tool call comes back with its signature or with this word, which
-# stands for a history that does not have it. Our messages carry no signatures.
+# ai.google.dev/gemini-api/docs/thought-signatures: from Gemini 3 on a tool call comes back with its signature
+# or with this word, which stands for a history that does not have it. Our messages carry no signatures.
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 _WANTS_SIGNATURES = re.compile(r"gemini-(?:[3-9]|\d\d)")
 
@@ -28,7 +28,9 @@ class GeminiModel(ChatModel):
 
 
 def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A Gemini model. Needs a key. `reasoning_effort` sets the thinking level, `none` turns thinking off where the model allows it."""
+    """A Gemini model. Needs a key. `reasoning_effort` sets the thinking level, `none` turns thinking off
+    where the model allows it.
+    """
     require_known_options(spec)
     require_key(spec, "GEMINI_API_KEY")
     wire = Wire(spec, sdk="openai", base_url=(spec.base_url or BASE_URL).rstrip("/"))

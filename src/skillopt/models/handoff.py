@@ -1,4 +1,6 @@
-"""Answers by hand, without a key: questions are written as files, any agent or person answers, the same command goes on. `handoff`"""
+"""Answers by hand, without a key: questions are written as files, any agent or person answers, the same
+command goes on. `handoff`
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ FOLDER = "handoff"
 
 
 class Handoff:
-    """A model that is asked through a folder. `handoff:NAME` names who answers, so that two kinds of answers are never taken for one."""
+    """A model that is asked through a folder. `handoff:NAME` names who answers, so that two kinds of answers
+    are never taken for one.
+    """
 
     concurrency = UNBOUNDED
     """A round holds everything that can be asked, whatever the number of workers."""
@@ -33,8 +37,9 @@ class Handoff:
             return found
         self.desk.publish([request])
         raise AnswersWanted(
-            f"A question waits for an answer: {', '.join(self.desk.open_rounds([request]))}.{f' {found}.' if found else ''} "
-            "Write the answer beside it, then run the same command again."
+            "A question waits for an answer:"
+            f" {', '.join(self.desk.open_rounds([request]))}.{f' {found}.' if found else ''} Write the answer"
+            " beside it, then run the same command again."
         )
 
     async def close(self) -> None:
@@ -42,10 +47,15 @@ class Handoff:
 
 
 def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A model that is asked through files in the option `folder`; without it, in `handoff/` of the working directory."""
+    """A model that is asked through files in the option `folder`; without it, in `handoff/` of the working
+    directory.
+    """
     require_known_options(spec, ("folder",))
     if spec.sampling():
-        raise ConfigError(f"handoff has no {', '.join(spec.sampling())}: whoever answers cannot be told. Leave it unset for this role.")
+        raise ConfigError(
+            f"handoff has no {', '.join(spec.sampling())}: whoever answers cannot be told. Leave it unset for"
+            " this role."
+        )
     if spec.base_url is not None or spec.api_key is not None:
         raise ConfigError("handoff has no address and needs no key. Leave both unset for this role.")
     folder = spec.options.get("folder")

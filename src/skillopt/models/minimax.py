@@ -41,13 +41,17 @@ class MiniMaxModel(ChatModel):
         if not isinstance(code, int) or code == 0 or (code in _SENSITIVE and answer.get("choices")):
             return
         kind: Kind = "contract" if code in _SENSITIVE else _KINDS.get(code, "unavailable")
-        raise self._wire.error(kind, f"error {code}: {told.get('status_msg') or 'without a message'}", refused=True)
+        raise self._wire.error(
+            kind, f"error {code}: {told.get('status_msg') or 'without a message'}", refused=True
+        )
 
 
 def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A MiniMax model. Needs a key; option `region` is `global_en` (default) or `cn_zh`; option `enable_thinking` is True, False or None.
+    """A MiniMax model. Needs a key; option `region` is `global_en` (default) or `cn_zh`; option
+    `enable_thinking` is True, False or None.
 
-    Their API documents neither seed nor reasoning effort, so both are refused here rather than ignored there, and no schema mode, so
+    Their API documents neither seed nor reasoning effort, so both are refused here rather than ignored there,
+    and no schema mode, so
     `auto` asks for JSON by the prompt alone.
     """
     require_known_options(spec, ["region", "enable_thinking"])
@@ -57,10 +61,14 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
         raise ConfigError(f"minimax:{spec.name}: no region named {region!r}. {suggest(str(region), REGIONS)}")
     thinking = spec.options.get("enable_thinking")
     if thinking not in (None, True, False):
-        raise ConfigError(f"minimax:{spec.name}: enable_thinking must be true or false, or unset, got {thinking!r}.")
+        raise ConfigError(
+            f"minimax:{spec.name}: enable_thinking must be true or false, or unset, got {thinking!r}."
+        )
     for knob in ("seed", "reasoning_effort"):
         if getattr(spec, knob) is not None:
-            raise ConfigError(f"minimax:{spec.name}: the MiniMax API has no {knob}. Unset it (thinking: enable_thinking).")
+            raise ConfigError(
+                f"minimax:{spec.name}: the MiniMax API has no {knob}. Unset it (thinking: enable_thinking)."
+            )
     # Thinking is kept out of the text; what the model says is the answer alone.
     extra: dict[str, Any] = {"reasoning_split": True}
     if thinking is not None:

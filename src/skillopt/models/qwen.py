@@ -16,15 +16,20 @@ OPTIONS = ("enable_thinking", "use_max_completion_tokens")
 def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     """A Qwen model at the base URL, by default a server on this machine. The key is optional.
 
-    Option `enable_thinking`: True or False is handed to the chat template, None leaves the server's default and sends nothing.
-    Option `use_max_completion_tokens`: the newer name of the output cap, for servers that want it.
+    Option `enable_thinking`: True or False is handed to the chat template, None leaves the server's default
+    and sends nothing. Option `use_max_completion_tokens`: the newer name of the output cap, for servers that
+    want it.
     """
     require_known_options(spec, OPTIONS)
     for name in OPTIONS:
         if spec.options.get(name) not in (None, True, False):
-            raise ConfigError(f"qwen:{spec.name}: {name} must be true or false, or unset, got {spec.options[name]!r}.")
+            raise ConfigError(
+                f"qwen:{spec.name}: {name} must be true or false, or unset, got {spec.options[name]!r}."
+            )
     thinking = spec.options.get("enable_thinking")
-    extra: dict[str, Any] = {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}
+    extra: dict[str, Any] = (
+        {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}
+    )
     return ChatModel(
         spec,
         Wire(spec, sdk="openai", base_url=spec.base_url or BASE_URL),

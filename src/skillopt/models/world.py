@@ -1,10 +1,13 @@
-"""The rule world: a *simulated* target and a *simulated* optimizer, in which training can be checked without a key.
+"""The rule world: a *simulated* target and a *simulated* optimizer, in which training can be checked without
+a key.
 
-The world holds rules: some help the cases that need them, some harm, some only take up room. The simulated target solves a case iff the
-rules it needs stand in the skill and no harmful one does; noise flips a few answers. The simulated optimizer proposes missing rules,
-and now and then a harmful or useless one. Both are pure functions of the request and its place.
+The world holds rules: some help the cases that need them, some harm, some only take up room. The simulated
+target solves a case iff the rules it needs stand in the skill and no harmful one does; noise flips a few
+answers. The simulated optimizer proposes missing rules, and now and then a harmful or useless one. Both are
+pure functions of the request and its place.
 
-`world` or `world:noise=0.02,harm=0.33,seed=1` names it; nothing here parses prose: rules and case numbers are looked up whole.
+`world` or `world:noise=0.02,harm=0.33,seed=1` names it; nothing here parses prose: rules and case numbers are
+looked up whole.
 """
 
 from __future__ import annotations
@@ -40,7 +43,9 @@ class World:
         await asyncio.sleep(0)
         text = self.answer(request)
         asked = sum(len(message.content) for message in request.messages)
-        usage = Usage(input_tokens=math.ceil(asked / 4), output_tokens=min(request.max_tokens, math.ceil(len(text) / 4)))
+        usage = Usage(
+            input_tokens=math.ceil(asked / 4), output_tokens=min(request.max_tokens, math.ceil(len(text) / 4))
+        )
         return Reply(text=text, finish="stop", usage=usage, model="world (simulated)")
 
     def answer(self, request: Request) -> str:

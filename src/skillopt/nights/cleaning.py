@@ -1,4 +1,6 @@
-"""What old nights may leave behind: decides which proposals and run folders nobody needs any more, and takes them away."""
+"""What old nights may leave behind: decides which proposals and run folders nobody needs any more, and takes
+them away.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,11 @@ class Cleaned:
 
 
 def clean(around: Around, *, before: datetime, dry: bool = False) -> Cleaned:
-    """Take away what was decided and ended before this time, of all projects. Nothing that is open, and no adoption that could be undone.
+    """Take away what was decided and ended before this time, of all projects. Nothing that is open, and no
+    adoption that could be undone.
 
-    What a night was about (`tonight.json`) stays, so that a task that was held out once never becomes one to learn from.
+    What a night was about (`tonight.json`) stays, so that a task that was held out once never becomes one to
+    learn from.
     """
     notes: list[str] = []
     home = around.home
@@ -80,7 +84,10 @@ def _decided(around: Around, before: datetime) -> Iterator[str]:
     made = decisions(store, None)
     last = {one.path: one.proposal for one in made if one.decision == "adopted"}
     for one in status(store, around.roots()).proposals:
-        if _is_over(one, [each for each in made if each.proposal == one.proposal.id], before) and one.proposal.id not in last.values():
+        if (
+            _is_over(one, [each for each in made if each.proposal == one.proposal.id], before)
+            and one.proposal.id not in last.values()
+        ):
             yield one.proposal.id
 
 

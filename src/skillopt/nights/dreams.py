@@ -1,4 +1,6 @@
-"""Dreams: asks the optimizer for variants of tonight's train tasks, through the stack every call passes, and keeps those that fit."""
+"""Dreams: asks the optimizer for variants of tonight's train tasks, through the stack every call passes, and
+keeps those that fit.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from skillopt.together import together
 BATCH = 8
 """Tasks of one question."""
 SHARE = 4
-"""Dreams may use one part in so many of what is left of the allowance: they have to be learned from afterwards."""
+"""Dreams may use one part in so many of what is left of the allowance: they have to be learned from
+afterwards.
+"""
 _SHOWN = 2_000
 _OURS = re.compile(r"<(?=/?(?:request|check)\b)", re.IGNORECASE)
 
@@ -44,23 +48,36 @@ class _Dreamt(BaseModel):
     variants: list[_Variants]
 
 
-async def dreamt(group: Group, job: Job, folder: Path, *, factor: int, splits: MineSettings, held_out: Collection[str]) -> Group:
-    """The group with up to `factor` variants of each of its train tasks, all of them train tasks; and what became of the others.
+async def dreamt(
+    group: Group, job: Job, folder: Path, *, factor: int, splits: MineSettings, held_out: Collection[str]
+) -> Group:
+    """The group with up to `factor` variants of each of its train tasks, all of them train tasks; and what
+    became of the others.
 
-    A stopped night finds its replies in `folder` again. Where the allowance ends, what was answered by then is used. `held_out` are
-    normal forms of requests that decided in earlier nights or decide tonight, for whichever skill.
+    A stopped night finds its replies in `folder` again. Where the allowance ends, what was answered by then
+    is used. `held_out` are normal forms of requests that decided in earlier nights or decide tonight, for
+    whichever skill.
     """
     parents = [task for task in group.tasks if task.split == "train" and task.origin == "real"]
-    wanted = ceil(factor / max(0.1, 1 - splits.val_fraction - splits.test_fraction))  # some fall to the held-out side by their hash
+    wanted = ceil(
+        factor / max(0.1, 1 - splits.val_fraction - splits.test_fraction)
+    )  # some fall to the held-out side by their hash
     batches = [parents[at : at + BATCH] for at in range(0, len(parents), BATCH)]
     async with Lab(job, folder, {"dreams": 1, "wanted": wanted, **job.identity()}) as lab:
         model = lab.model("optimizer", job.optimizer, lab.optimizer_price)
         try:
-            replies = await together(*(_ask(model, batch, wanted, job.optimizer.max_tokens) for batch in batches))
+            replies = await together(
+                *(_ask(model, batch, wanted, job.optimizer.max_tokens) for batch in batches)
+            )
         finally:
             await lab.drain()  # what is paid is kept
         paid = lab.spending()
-        cost = Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(lab.seconds / 60, 2))
+        cost = Cost(
+            calls=paid["calls"],
+            tokens=paid["tokens"],
+            dollars=paid["usd"],
+            minutes=round(lab.seconds / 60, 2),
+        )
     held = {*held_out, *(normal(task.prompt) for task in group.tasks if task.split != "train")}
     taken = {normal(task.prompt) for task in group.tasks}
     dropped: Counter[str] = Counter()
@@ -86,7 +103,9 @@ async def dreamt(group: Group, job: Job, folder: Path, *, factor: int, splits: M
 
 async def _ask(model: Model, batch: Sequence[PinnedTask], wanted: int, max_tokens: int) -> _Dreamt | str:
     """What the optimizer wrote, or why there is nothing, in the words it is counted under."""
-    for request in tries(dream_messages(batch, wanted), _Dreamt, role="optimizer", stage="dream", max_tokens=max_tokens):
+    for request in tries(
+        dream_messages(batch, wanted), _Dreamt, role="optimizer", stage="dream", max_tokens=max_tokens
+    ):
         try:
             return read(await model.complete(request), _Dreamt)
         except Unusable:
@@ -95,7 +114,8 @@ async def _ask(model: Model, batch: Sequence[PinnedTask], wanted: int, max_token
             return "tasks the allowance did not reach"
         except Fault as fault:
             raise ProviderDown(
-                f"The optimizer could not be asked for variants: {fault}. Nothing is lost: run the same command again."
+                f"The optimizer could not be asked for variants: {fault}. Nothing is lost: run the same"
+                " command again."
             ) from fault
     return "tasks whose reply could not be read"
 
@@ -106,14 +126,18 @@ def dream_messages(batch: Sequence[PinnedTask], wanted: int) -> tuple[Message, .
     for number, task in enumerate(batch, start=1):
         mark = "subject" if is_about_form(task) else "wording"
         parts.append(
-            f'<request task="{number}" may="{mark}">\n{_data(task.prompt)}\n</request>\n<check>\n{_data(_measure(task))}\n</check>'
+            f'<request task="{number}"'
+            f' may="{mark}">\n{_data(task.prompt)}\n</request>\n<check>\n{_data(_measure(task))}\n</check>'
         )
-    return Message(role="system", content=prompt_text("dream")), Message(role="user", content="\n\n".join(parts))
+    return Message(role="system", content=prompt_text("dream")), Message(
+        role="user", content="\n\n".join(parts)
+    )
 
 
 def _measure(task: PinnedTask) -> str:
     checks = [
-        f"- {check['op']}" + ("" if check.get("arg") is None else f": {check['arg']}") for check in task.reference.get("checks") or ()
+        f"- {check['op']}" + ("" if check.get("arg") is None else f": {check['arg']}")
+        for check in task.reference.get("checks") or ()
     ]
     rubric = str(task.reference.get("rubric") or "").strip()
     return "\n".join([*checks, *([f"A judge asks: {rubric}"] if rubric else [])])

@@ -1,6 +1,8 @@
-"""A night: decides what tonight's run is, carries it out with the one engine skill after skill, and stages what came of it.
+"""A night: decides what tonight's run is, carries it out with the one engine skill after skill, and stages
+what came of it.
 
-A night that was stopped - by a signal, an outage, a crash, or questions that wait for an answer - stays open, and the same command goes on.
+A night that was stopped - by a signal, an outage, a crash, or questions that wait for an answer - stays open,
+and the same command goes on.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ async def run_night(
 ) -> Ended:
     """Run tonight's night, or go on with one that is open (`restart` leaves that one and begins anew).
 
-    Raises `RunConflict` while another night of the project runs, and what stops a training run; the night then stays open.
+    Raises `RunConflict` while another night of the project runs, and what stops a training run; the night
+    then stays open.
     """
     around = replace(around, settings=allowance(around.settings, roles))
     kept = around.home.project(around.project)
@@ -57,8 +60,12 @@ async def run_night(
         night = None if restart or state.open is None else _reopened(around, kept, state.open, terms)
         resumed = night is not None
         if night is None:
-            miner = ModelMiner(roles=roles, folder=kept.night(state.night + 1), terms=terms, environ=environ, fresh=restart)
-            night = await _begin(around, kept, state, now(), terms, miner if around.settings.llm_mine else None)
+            miner = ModelMiner(
+                roles=roles, folder=kept.night(state.night + 1), terms=terms, environ=environ, fresh=restart
+            )
+            night = await _begin(
+                around, kept, state, now(), terms, miner if around.settings.llm_mine else None
+            )
             state = state.model_copy(update={"night": night.number, "open": night.number})
             kept.save(state)
         work = Work(around=around, roles=roles, kept=kept, environ=environ, watcher=watcher or Nobody())
@@ -67,11 +74,22 @@ async def run_night(
         proposal = _stage(night, around, now())
         record = _record(night, proposal, now())
         nights = (*state.nights, record)
-        kept.save(state.model_copy(update={"open": None, "nights": nights, "next_since": night.next_since or state.next_since}))
+        kept.save(
+            state.model_copy(
+                update={"open": None, "nights": nights, "next_since": night.next_since or state.next_since}
+            )
+        )
     return Ended(record=record, tonight=night, proposal=proposal, resumed=resumed)
 
 
-async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: datetime, terms: str, miner: ModelMiner | None) -> Tonight:
+async def _begin(
+    around: Around,
+    kept: ProjectHome,
+    state: ProjectState,
+    now: datetime,
+    terms: str,
+    miner: ModelMiner | None,
+) -> Tonight:
     """Read, mine and pin what the night works on."""
     gathered = await gather(around, since_of(around.settings, now, state.next_since), miner)
     settings, number = around.settings, state.night + 1
@@ -85,7 +103,9 @@ async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: da
     if settings.slow_update_nights:
         for place, group in enumerate(groups):
             window = settings.slow_update_nights
-            groups[place], why = with_past(group, earlier, state.nights, decided, tonight=number, window=window)
+            groups[place], why = with_past(
+                group, earlier, state.nights, decided, tonight=number, window=window
+            )
             notes += [f"{group.name}: {why}"] if why else []
     night = Tonight(
         number=number,
@@ -104,7 +124,8 @@ async def _begin(around: Around, kept: ProjectHome, state: ProjectState, now: da
 
 
 def _reopened(around: Around, kept: ProjectHome, number: int, terms: str) -> Tonight | None:
-    """The open night; None when it was begun with other models or settings, or a skill it works on was edited meanwhile.
+    """The open night; None when it was begun with other models or settings, or a skill it works on was edited
+    meanwhile.
 
     What it would prove then is about a run or a text that is gone.
     """
@@ -112,12 +133,20 @@ def _reopened(around: Around, kept: ProjectHome, number: int, terms: str) -> Ton
     if night.terms != terms:
         return None
     roots = around.ground.roots
-    return night if all(live_text(Path(group.path), roots) == group.before for group in night.groups) else None
+    return (
+        night if all(live_text(Path(group.path), roots) == group.before for group in night.groups) else None
+    )
 
 
 def _stage(night: Tonight, around: Around, now: datetime) -> Proposal | None:
-    """The proposal of all skills that got better; the one that is there already, where a crash came between staging and the record."""
-    done = [(group, group.outcome) for group in night.groups if group.outcome is not None and group.outcome.changes]
+    """The proposal of all skills that got better; the one that is there already, where a crash came between
+    staging and the record.
+    """
+    done = [
+        (group, group.outcome)
+        for group in night.groups
+        if group.outcome is not None and group.outcome.changes
+    ]
     if not done:
         return None
     store, name = around.home.store, _name(night)
@@ -130,14 +159,25 @@ def _stage(night: Tonight, around: Around, now: datetime) -> Proposal | None:
             return earlier
     drafts = [draft_of(group, outcome) for group, outcome in done]
     notes = [*map(_line, night.groups), *night.notes]
-    return store.stage(drafts, roots=around.ground.roots, project=str(around.project), night=name, now=now, cost=night.spent, notes=notes)
+    return store.stage(
+        drafts,
+        roots=around.ground.roots,
+        project=str(around.project),
+        night=name,
+        now=now,
+        cost=night.spent,
+        notes=notes,
+    )
 
 
 def _line(group: Group) -> str:
     """A skill of the night in one line, also one that nothing is proposed for."""
     outcome = group.outcome
     assert outcome is not None, "a night that is staged has an outcome for every skill"
-    return f"{group.name}: {outcome.claim if outcome.changes else f'nothing is proposed ({outcome.judgement.why})'}"
+    return (
+        f"{group.name}:"
+        f" {outcome.claim if outcome.changes else f'nothing is proposed ({outcome.judgement.why})'}"
+    )
 
 
 def _record(night: Tonight, proposal: Proposal | None, now: datetime) -> NightRecord:

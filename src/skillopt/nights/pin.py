@@ -1,4 +1,6 @@
-"""Which sessions a night was begun with: decides that mining which goes on after a stop asks about the very same turns."""
+"""Which sessions a night was begun with: decides that mining which goes on after a stop asks about the very
+same turns.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class PinnedSession(BaseModel):
 
 
 class Pin(BaseModel):
-    """What a night read before it asked anybody. `terms` is a hash of the models and settings: under others it is another night."""
+    """What a night read before it asked anybody. `terms` is a hash of the models and settings: under others
+    it is another night.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,9 +60,13 @@ def load(folder: Path, terms: str) -> Pin | None:
     return pin if pin.terms == terms else None
 
 
-def save(folder: Path, terms: str, since: datetime | None, found: Harvest, sessions: tuple[Session, ...]) -> None:
+def save(
+    folder: Path, terms: str, since: datetime | None, found: Harvest, sessions: tuple[Session, ...]
+) -> None:
     """Remember which sessions a night is about to ask about."""
-    kept = [PinnedSession(source=one.source, id=one.id, turns=len(one.turns), ended=one.ended) for one in sessions]
+    kept = [
+        PinnedSession(source=one.source, id=one.id, turns=len(one.turns), ended=one.ended) for one in sessions
+    ]
     pin = Pin(terms=terms, since=since, next_since=found.next_since, sessions=tuple(kept))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     text = json.dumps(pin.model_dump(mode="json"), indent=1, ensure_ascii=False)

@@ -15,12 +15,16 @@ from skillopt.nights.tonight import Group
 from skillopt.sleep.proposal import Cost
 
 _UNASKED = Roles(target="handoff", optimizer="handoff")
-"""Stands for the models where none can be used: what is counted is calls and tokens, which depend on the texts."""
+"""Stands for the models where none can be used: what is counted is calls and tokens, which depend on the
+texts.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What was gathered and what a night on it would take. `usd` is None where a price is unknown; `remedy` says what is missing."""
+    """What was gathered and what a night on it would take. `usd` is None where a price is unknown; `remedy`
+    says what is missing.
+    """
 
     gathered: Gathered
     calls: Range
@@ -29,13 +33,18 @@ class Preview:
     remedy: str
 
 
-async def preview(around: Around, roles: Roles | None, *, environ: Mapping[str, str], now: datetime) -> Preview:
+async def preview(
+    around: Around, roles: Roles | None, *, environ: Mapping[str, str], now: datetime
+) -> Preview:
     """Look; nothing is sent, nothing is written and no night is begun."""
     around.home.store.refuse_inside(around.ground.roots)
     kept = around.home.project(around.project)
     gathered = await gather(around, since_of(around.settings, now, kept.load().next_since))
     if roles is not None and around.settings.llm_mine and around.tasks is None:
-        told = "Found without a model: a night also asks its optimizer, which may find more and is not in the cost."
+        told = (
+            "Found without a model: a night also asks its optimizer, which may find more and is not in the"
+            " cost."
+        )
         gathered = replace(gathered, notes=(*gathered.notes, told))
     remedy = REMEDY if roles is None else ""
     asked = roles or _UNASKED

@@ -1,4 +1,6 @@
-"""What a finished run proves about a skill: its accepted edits one by one with their evidence, and the verdict with paired tasks."""
+"""What a finished run proves about a skill: its accepted edits one by one with their evidence, and the
+verdict with paired tasks.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,15 @@ def outcome_of(engine: Engine, result: Result, group: Group) -> Outcome:
     seed, best = engine.trainer.measured(state.seed), engine.trainer.measured(state.best)
     changed = state.best.text != state.seed.text
     verdicts = [event for event in engine.run.history if isinstance(event, Judged)]
-    deciding = next((one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None)
+    deciding = next(
+        (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
+    )
     judgement = Judgement(
         action="accept" if changed else "no change",
         verified=engine.trainer.gate.verified,
-        why=deciding.why if deciding is not None else summary.get("stopped_because") or "no candidate was measured",
+        why=deciding.why
+        if deciding is not None
+        else summary.get("stopped_because") or "no candidate was measured",
         before=state.baseline_score,
         after=state.best_score,
         metric=str(state.metric),
@@ -43,18 +49,29 @@ def outcome_of(engine: Engine, result: Result, group: Group) -> Outcome:
         pairs=tuple(_pairs(seed, best, group)),
     )
     paid = summary["spending"]
-    cost = Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2))
+    cost = Cost(
+        calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2)
+    )
     history = engine.run.history
     changes = tuple(_changes(history, state, group)) if changed else ()
     notes = tuple(_longer_view(history, group))
-    return Outcome(claim=result.claim, judgement=judgement, cost=cost, changes=changes, rejected=_rejected(history), notes=notes)
+    return Outcome(
+        claim=result.claim,
+        judgement=judgement,
+        cost=cost,
+        changes=changes,
+        rejected=_rejected(history),
+        notes=notes,
+    )
 
 
 def _rejected(history: Sequence[Event]) -> int:
     """Edits that were applied to a candidate and are not in the skill."""
     records = [event.record for event in history if isinstance(event, Checkpoint) and event.kind == "step"]
     tried: int = sum(record["edit_states"].get("applied", 0) for record in records)
-    kept: int = sum(record["edit_apply_summary"]["applied"] for record in records if record["action"] in _TAKEN)
+    kept: int = sum(
+        record["edit_apply_summary"]["applied"] for record in records if record["action"] in _TAKEN
+    )
     return tried - kept
 
 
@@ -92,14 +109,26 @@ def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[C
                 yield Change(text=after.text, evidence=Evidence(edit=edit, place=place, why=why))
                 current = after
             elif after.text != current.text:
-                yield from _step(current, after, place, updates.get(place), event.record, _about(place, failed.get(place, ()), group))
+                yield from _step(
+                    current,
+                    after,
+                    place,
+                    updates.get(place),
+                    event.record,
+                    _about(place, failed.get(place, ()), group),
+                )
                 current = after
             if current.text == final.best.text:
                 return
 
 
 def _step(
-    before: Document, after: Document, place: str, update: Updated | None, record: Mapping[str, Any], about: Evidence
+    before: Document,
+    after: Document,
+    place: str,
+    update: Updated | None,
+    record: Mapping[str, Any],
+    about: Evidence,
 ) -> Iterator[Change]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
     taken = [one for one in (update.outcomes if update is not None else ()) if one["state"] == "applied"]

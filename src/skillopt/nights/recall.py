@@ -1,4 +1,6 @@
-"""Decides which tasks of earlier nights are learned from again: of the same project and skill, like tonight's, and never a held-out one."""
+"""Decides which tasks of earlier nights are learned from again: of the same project and skill, like
+tonight's, and never a held-out one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _WORD = re.compile(r"[a-z0-9]{3,}")
 
 
 def recalled(group: Group, earlier: Iterable[Group], count: int) -> Group:
-    """The group with up to `count` earlier train tasks of the same skill that share most words with tonight's.
+    """The group with up to `count` earlier train tasks of the same skill that share most words with
+    tonight's.
 
     What was held out in any night, or is asked tonight already, is left alone.
     """
@@ -26,15 +29,23 @@ def recalled(group: Group, earlier: Iterable[Group], count: int) -> Group:
     for task in lessons(group, list(earlier)):
         if task.id not in tonight and task.prompt not in texts:
             found[task.id] = max(_alike(_words(task.prompt), words) for words in mine), task
-    best = sorted((pair for pair in found.values() if pair[0] > 0), key=lambda pair: (-pair[0], pair[1].id))[:count]
+    best = sorted((pair for pair in found.values() if pair[0] > 0), key=lambda pair: (-pair[0], pair[1].id))[
+        :count
+    ]
     return group.model_copy(update={"tasks": (*group.tasks, *(task for _, task in best))})
 
 
 def lessons(group: Group, earlier: Sequence[Group]) -> list[PinnedTask]:
-    """The tasks the same skill was trained on in earlier nights, the oldest first: asked by the person, and never held out, in no night."""
+    """The tasks the same skill was trained on in earlier nights, the oldest first: asked by the person, and
+    never held out, in no night.
+    """
     held_out = held_out_forms([group, *earlier])
     same = (task for other in earlier if other.path == group.path for task in other.tasks)
-    return [task for task in same if task.split == "train" and task.origin == "real" and normal(task.prompt) not in held_out]
+    return [
+        task
+        for task in same
+        if task.split == "train" and task.origin == "real" and normal(task.prompt) not in held_out
+    ]
 
 
 def held_out_forms(groups: Iterable[Group]) -> frozenset[str]:

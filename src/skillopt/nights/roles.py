@@ -1,4 +1,6 @@
-"""Decides which models a night asks: as model strings, or in the public words for a backend; never the simulated world."""
+"""Decides which models a night asks: as model strings, or in the public words for a backend; never the
+simulated world.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from skillopt.models import providers
 from skillopt.nights.settings import SleepSettings
 
 REMEDY = (
-    "No model is configured, so nothing was sent and nothing is learned. Name one: `--model openai:gpt-5.4-mini` (or target_model and "
-    "optimizer_model in ~/.skillopt-sleep/config.yaml), `--model claude-cli:sonnet` to use a Claude Code login, `--model local:smollm2` "
-    "for a small model on this machine, or `--model handoff` to let the agent you work with answer, without a key."
+    "No model is configured, so nothing was sent and nothing is learned. Name one: `--model"
+    " openai:gpt-5.4-mini` (or target_model and optimizer_model in ~/.skillopt-sleep/config.yaml), `--model"
+    " claude-cli:sonnet` to use a Claude Code login, `--model local:smollm2` for a small model on this"
+    " machine, or `--model handoff` to let the agent you work with answer, without a key."
 )
 _PUBLIC: Mapping[str, str] = {
     **dict.fromkeys(("claude", "claude_cli", "claude_code"), "claude-cli"),
@@ -35,11 +38,15 @@ class Roles:
 
     def named(self) -> tuple[str, ...]:
         """Each model once."""
-        return tuple(dict.fromkeys(one for one in (self.target, self.optimizer, self.judge) if one is not None))
+        return tuple(
+            dict.fromkeys(one for one in (self.target, self.optimizer, self.judge) if one is not None)
+        )
 
 
 def roles_of(settings: SleepSettings) -> Roles | None:
-    """The models that were named; None where none was. A role that names nothing takes what is said for both."""
+    """The models that were named; None where none was. A role that names nothing takes what is
+    said for both.
+    """
     common = _string(settings.backend, settings.model, "backend")
     target = _string(settings.target_backend, settings.target_model, "target_backend") or common
     optimizer = _string(settings.optimizer_backend, settings.optimizer_model, "optimizer_backend") or common
@@ -47,7 +54,10 @@ def roles_of(settings: SleepSettings) -> Roles | None:
         return None
     if target is None or optimizer is None:
         missing, other = ("target", "optimizer") if target is None else ("optimizer", "target")
-        raise ConfigError(f"The {other} of a night is named and its {missing} is not. Set {missing}_model, or `model` for both.")
+        raise ConfigError(
+            f"The {other} of a night is named and its {missing} is not. Set {missing}_model, or `model` for"
+            " both."
+        )
     return Roles(target=target, optimizer=optimizer, judge=_string("", settings.judge_model, "judge_model"))
 
 
@@ -55,8 +65,8 @@ def _string(backend: str, model: str, key: str) -> str | None:
     plain = backend.strip().replace("-", "_").lower()
     if model.partition(":")[0] in _SIMULATED or plain in _SIMULATED:
         raise ConfigError(
-            "The simulated world cannot learn from real sessions, so it is no model of a night. Name a real one, or leave it unset and see "
-            "what was harvested and mined with `skillopt sleep dry-run`."
+            "The simulated world cannot learn from real sessions, so it is no model of a night. Name a real"
+            " one, or leave it unset and see what was harvested and mined with `skillopt sleep dry-run`."
         )
     if not plain:
         return model.strip() or None

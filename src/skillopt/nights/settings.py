@@ -1,4 +1,6 @@
-"""The settings of nights: decides what `~/.skillopt-sleep/config.yaml` may say, and refuses everything else by name."""
+"""The settings of nights: decides what `~/.skillopt-sleep/config.yaml` may say, and refuses everything else
+by name.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     **{
         key: (f"one sum of quality and thrift lets a worse answer win by being short; {instead}", harmless)
         for key, instead, harmless in (
-            ("multi_objective_reward", "set max_tokens_increase or max_latency_increase", (False, None, "", {})),
+            (
+                "multi_objective_reward",
+                "set max_tokens_increase or max_latency_increase",
+                (False, None, "", {}),
+            ),
             ("w_acc", "quality always decides, leave it out", (1, 1.0)),
             ("w_tok", "set max_tokens_increase", (0, 0.0)),
             ("w_lat", "set max_latency_increase", (0, 0.0)),
@@ -49,7 +55,9 @@ REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "azure_endpoint": ("name the endpoint in AZURE_OPENAI_ENDPOINT, or as an entry of `options`", ("",)),
 }
-"""Public keys whose other values would promise what does not happen: why, and the values that ask for nothing."""
+"""Public keys whose other values would promise what does not happen: why, and the values that ask for
+nothing.
+"""
 
 
 def _empty_is_unset(value: Any) -> Any:
@@ -76,78 +84,145 @@ class SleepSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    claude_home: Place = Field(default=None, description="Claude Code's folder; unset: ~/.claude or CLAUDE_CONFIG_DIR.")
+    claude_home: Place = Field(
+        default=None, description="Claude Code's folder; unset: ~/.claude or CLAUDE_CONFIG_DIR."
+    )
     codex_home: Place = Field(default=None, description="Codex's folder; unset: ~/.codex or CODEX_HOME.")
     cursor_home: Place = Field(default=None, description="Cursor's folder; unset: ~/.cursor.")
     pi_home: Place = Field(default=None, description="Pi's folder; unset: ~/.pi.")
-    vscode_workspace_storage: Place = Field(default=None, description="VS Code's workspaceStorage, for Copilot Chat.")
+    vscode_workspace_storage: Place = Field(
+        default=None, description="VS Code's workspaceStorage, for Copilot Chat."
+    )
     copilot_cli_session_store: Place = Field(default=None, description="Copilot CLI's session-store.db.")
     opencode_db: Place = Field(default=None, description="OpenCode's database.")
-    transcript_source: str = Field(default="auto", description="Sources to read, with commas; auto is all that are found.")
-    projects: Literal["invoked", "all"] = Field(default="invoked", description="Sessions of the project only, or of all projects.")
+    transcript_source: str = Field(
+        default="auto", description="Sources to read, with commas; auto is all that are found."
+    )
+    projects: Literal["invoked", "all"] = Field(
+        default="invoked", description="Sessions of the project only, or of all projects."
+    )
     invoked_project: Place = Field(default=None, description="The project; unset: the working directory.")
-    lookback_hours: float = Field(default=72, ge=0, le=1_000_000, description="How far back a night looks; 0 is everything.")
+    lookback_hours: float = Field(
+        default=72, ge=0, le=1_000_000, description="How far back a night looks; 0 is everything."
+    )
     max_sessions_per_night: int = Field(default=0, ge=0, description="Sessions read at most; 0 is 2,000.")
     max_tasks_per_night: int = Field(default=40, ge=1, description="Tasks of a night at most.")
-    max_tokens_per_night: int = Field(default=400_000, ge=0, description="Tokens a night may use, in and out; 0 is no limit.")
-    max_dollars_per_night: float = Field(default=0, ge=0, description="US dollars a night may use; 0 is no limit.")
-    max_minutes_per_night: float = Field(default=0, ge=0, description="Minutes a night may take; 0 is no limit.")
+    max_tokens_per_night: int = Field(
+        default=400_000, ge=0, description="Tokens a night may use, in and out; 0 is no limit."
+    )
+    max_dollars_per_night: float = Field(
+        default=0, ge=0, description="US dollars a night may use; 0 is no limit."
+    )
+    max_minutes_per_night: float = Field(
+        default=0, ge=0, description="Minutes a night may take; 0 is no limit."
+    )
     val_fraction: float = Field(default=0.34, gt=0, lt=1, description="Share of the tasks that decide.")
-    holdout_fraction: float | None = Field(default=None, gt=0, lt=1, description="An older name of val_fraction.")
-    test_fraction: float = Field(default=0.0, ge=0, lt=1, description="Share that is sealed for the claim; 0 makes none.")
+    holdout_fraction: float | None = Field(
+        default=None, gt=0, lt=1, description="An older name of val_fraction."
+    )
+    test_fraction: float = Field(
+        default=0.0, ge=0, lt=1, description="Share that is sealed for the claim; 0 makes none."
+    )
     backend: str = Field(default="", description="Provider of both roles, where the model does not name it.")
     model: str = Field(default="", description="Model of both roles, such as openai:gpt-5.4-mini.")
     optimizer_backend: str = Field(default="", description="Provider of the optimizer.")
     optimizer_model: str = Field(default="", description="Model that writes the edits.")
     target_backend: str = Field(default="", description="Provider of the target.")
-    target_model: str = Field(default="", description="Model that works with the skill: the one you use by day.")
+    target_model: str = Field(
+        default="", description="Model that works with the skill: the one you use by day."
+    )
     judge_model: str = Field(default="", description="Model that judges by rubrics; unset: the optimizer.")
-    llm_mine: bool = Field(default=True, description="Ask the optimizer about requests that come back; off: mine by your own words alone.")
-    gate_mode: Literal["on", "off"] = Field(default="on", description="Off takes every change unproven, and every report says so.")
-    gate_metric: Literal["hard", "soft", "mixed"] = Field(default="mixed", description="Number the gate reads.")
+    llm_mine: bool = Field(
+        default=True,
+        description="Ask the optimizer about requests that come back; off: mine by your own words alone.",
+    )
+    gate_mode: Literal["on", "off"] = Field(
+        default="on", description="Off takes every change unproven, and every report says so."
+    )
+    gate_metric: Literal["hard", "soft", "mixed"] = Field(
+        default="mixed", description="Number the gate reads."
+    )
     gate_mixed_weight: float = Field(default=0.5, ge=0, le=1, description="Weight of soft in mixed.")
-    gate_no_regression: bool = Field(default=False, description="Refuse a change that makes any held-out task worse.")
+    gate_no_regression: bool = Field(
+        default=False, description="Refuse a change that makes any held-out task worse."
+    )
     edit_budget: int = Field(default=4, ge=1, description="Most edits of a step.")
     recall_k: int = Field(
-        default=0, ge=0, description="Train tasks of earlier nights that are learned from again, those most like tonight's."
+        default=0,
+        ge=0,
+        description="Train tasks of earlier nights that are learned from again, those most like tonight's.",
     )
     dream_factor: int = Field(
-        default=0, ge=0, le=10, description="Variants of each train task that the optimizer writes; learned from, never decided by."
+        default=0,
+        ge=0,
+        le=10,
+        description="Variants of each train task that the optimizer writes; learned from, never decided by.",
     )
     dream_rollouts: int = Field(
-        default=1, ge=1, le=10, description="Tries of each train task; where they differ, the best is studied against the worst."
+        default=1,
+        ge=1,
+        le=10,
+        description="Tries of each train task; where they differ, the best is studied against the worst.",
     )
     slow_update_nights: int = Field(
-        default=5, ge=0, description="Nights a slow update looks back, to the text before the oldest adopted one; 0 makes none."
+        default=5,
+        ge=0,
+        description=(
+            "Nights a slow update looks back, to the text before the oldest adopted one; 0 makes none."
+        ),
     )
     max_tokens_increase: float | None = Field(
-        default=None, ge=0, description="Largest share of further tokens that a better skill may make answers take; 0.2 is 20 %."
+        default=None,
+        ge=0,
+        description="Largest share of further tokens that a better skill may make answers take; 0.2 is 20 %.",
     )
     max_latency_increase: float | None = Field(
-        default=None, ge=0, description="Largest share of further seconds that a better skill may make answers take; 0.2 is 20 %."
+        default=None,
+        ge=0,
+        description=(
+            "Largest share of further seconds that a better skill may make answers take; 0.2 is 20 %."
+        ),
     )
-    preferences: str = Field(default="", description="What you always want, in your words; told to the optimizer.")
-    target_skill_path: Place = Field(default=None, description="The one skill to improve; unset: the skills the sessions used.")
+    preferences: str = Field(
+        default="", description="What you always want, in your words; told to the optimizer."
+    )
+    target_skill_path: Place = Field(
+        default=None, description="The one skill to improve; unset: the skills the sessions used."
+    )
     skill_roots: list[Annotated[Path, BeforeValidator(_path)]] = Field(
         default_factory=list, description="Further folders of skills, which a night may propose changes for."
     )
-    multi_skill_fanout: bool | None = Field(default=None, description="A run for each skill the sessions used; unset is yes.")
-    evolve_memory: bool = Field(
-        default=False, description="What belongs to no skill goes to our block in the project's memory file, where it has one."
+    multi_skill_fanout: bool | None = Field(
+        default=None, description="A run for each skill the sessions used; unset is yes."
     )
-    managed_skill_name: str = Field(default="skillopt-sleep-learned", description="The skill for what belongs to no other.")
+    evolve_memory: bool = Field(
+        default=False,
+        description=(
+            "What belongs to no skill goes to our block in the project's memory file, where it has one."
+        ),
+    )
+    managed_skill_name: str = Field(
+        default="skillopt-sleep-learned", description="The skill for what belongs to no other."
+    )
     seed: int = Field(default=42, ge=0, description="Seed of splits and shuffles.")
-    state_dir: Place = Field(default=None, description="Where nights keep what they know; unset: ~/.skillopt-sleep.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Any key of a training run by its dotted name, such as env.workers.")
+    state_dir: Place = Field(
+        default=None, description="Where nights keep what they know; unset: ~/.skillopt-sleep."
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Any key of a training run by its dotted name, such as env.workers."
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> SleepSettings:
         if self.val + self.test_fraction >= 1:
-            raise ValueError("val_fraction and test_fraction leave nothing to learn from; together they are less than 1")
+            raise ValueError(
+                "val_fraction and test_fraction leave nothing to learn from; together they are less than 1"
+            )
         name = self.managed_skill_name
         if len(name) > MAX_NAME or not _SKILL_NAME.fullmatch(name):
             raise ValueError(
-                f"managed_skill_name {name!r} is no name of a skill: lower-case letters and digits, with single dashes between"
+                f"managed_skill_name {name!r} is no name of a skill: lower-case letters and digits, with"
+                " single dashes between"
             )
         return self
 
@@ -180,7 +255,9 @@ class Read:
 
 
 def find_settings(folder: Path) -> Path | None:
-    """The file with the settings. Raises `ConfigError` where there are two: which one counts is not guessed."""
+    """The file with the settings. Raises `ConfigError` where there are two: which one counts is
+    not guessed.
+    """
     found = [folder / name for name in NAMES if (folder / name).is_file()]
     if len(found) > 1:
         raise ConfigError(f"{' and '.join(map(str, found))} both hold settings of nights. Keep one of them.")
@@ -188,7 +265,9 @@ def find_settings(folder: Path) -> Path | None:
 
 
 def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> Read:
-    """The settings of a file with flags over them; a flag that is None was not given. All that is wrong is said at once."""
+    """The settings of a file with flags over them; a flag that is None was not given. All that is wrong is
+    said at once.
+    """
     written: dict[str, Any] = {}
     if path is not None:
         written = dict(yaml_file.read(path, str(path)).plain())
@@ -208,14 +287,23 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
         elif key not in SleepSettings.model_fields:
             del written[key]
             problems.append(f"{where}: unknown key. {_near(key)}")
-    if "val_fraction" in written and written.get("holdout_fraction", written["val_fraction"]) != written["val_fraction"]:
-        problems.append(f"{path}: val_fraction and holdout_fraction are two names of one share and differ. Keep val_fraction.")
+    if (
+        "val_fraction" in written
+        and written.get("holdout_fraction", written["val_fraction"]) != written["val_fraction"]
+    ):
+        problems.append(
+            f"{path}: val_fraction and holdout_fraction are two names of one share and differ. Keep"
+            " val_fraction."
+        )
     try:
         settings = SleepSettings.model_validate({**written, **given})
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False):
             key = ".".join(map(str, detail["loc"]))
-            problems.append(f"{f'{path}: ' if key in written else ''}{key or 'settings'}: {detail['msg'].removeprefix('Value error, ')}")
+            problems.append(
+                f"{f'{path}: ' if key in written else ''}{key or 'settings'}:"
+                f" {detail['msg'].removeprefix('Value error, ')}"
+            )
         settings = SleepSettings()
     if problems:
         raise ConfigError("\n".join(problems))
@@ -224,4 +312,8 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
 
 def _near(key: str) -> str:
     known = [*SleepSettings.model_fields, *DEAD, *REFUSED]
-    return suggest(key, known) if difflib.get_close_matches(key, known, n=1, cutoff=0.6) else "docs/sleep.md lists them."
+    return (
+        suggest(key, known)
+        if difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+        else "docs/sleep.md lists them."
+    )

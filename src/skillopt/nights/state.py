@@ -1,4 +1,6 @@
-"""What nights remember of a project between two of them: where the next harvest starts, which night is open, and how the others ended."""
+"""What nights remember of a project between two of them: where the next harvest starts, which night is open,
+and how the others ended.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class NightRecord(BaseModel):
 
 
 class ProjectState(BaseModel):
-    """All of it. `open` is the number of a night that was begun and not ended; the same command goes on with it."""
+    """All of it. `open` is the number of a night that was begun and not ended; the same command goes on with
+    it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -105,7 +109,9 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectHome:
-    """One project's folder: its state, its nights, the rollouts they share, and the log of the scheduled ones."""
+    """One project's folder: its state, its nights, the rollouts they share, and the log of the scheduled
+    ones.
+    """
 
     folder: Path
     project: Path
@@ -126,12 +132,16 @@ class ProjectHome:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the project's lock. Raises `RunConflict` while another night of it runs, `UsageError` where nothing can be kept."""
+        """Hold the project's lock. Raises `RunConflict` while another night of it runs, `UsageError` where
+        nothing can be kept.
+        """
         with lock_privately(self.folder / "night.lock"):
             yield
 
     def load(self) -> ProjectState:
-        """What is remembered. Raises `UsageError` for a file that is not ours to read: it is never taken for a first night."""
+        """What is remembered. Raises `UsageError` for a file that is not ours to read: it is never taken for
+        a first night.
+        """
         path = self.folder / "state.json"
         try:
             return ProjectState.model_validate_json(path.read_bytes())
@@ -139,7 +149,8 @@ class ProjectHome:
             return ProjectState(project=str(self.project))
         except (OSError, ValidationError) as error:
             raise UsageError(
-                f"{path} cannot be read as the state of nights ({type(error).__name__}). Move it away to begin anew."
+                f"{path} cannot be read as the state of nights ({type(error).__name__}). Move it away to"
+                " begin anew."
             ) from error
 
     def save(self, state: ProjectState) -> None:

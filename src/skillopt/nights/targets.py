@@ -1,4 +1,6 @@
-"""Decides which skill or memory file each task of a night belongs to, and in which folders a night may propose changes at all."""
+"""Decides which skill or memory file each task of a night belongs to, and in which folders a night may
+propose changes at all.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,17 @@ class Aim:
     path: Path
     before: str | None
     seed: str
-    """What training starts from: the file's text, or a page with nothing but a name and a purpose; of a memory file our block."""
+    """What training starts from: the file's text, or a page with nothing but a name and a purpose; of a
+    memory file our block.
+    """
     tasks: tuple[MinedTask, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """Where skills lie. `skills` are folders that hold one folder for each skill; `roots` is all that adoption may write to."""
+    """Where skills lie. `skills` are folders that hold one folder for each skill; `roots` is all that
+    adoption may write to.
+    """
 
     skills: tuple[Path, ...]
     roots: tuple[Path, ...]
@@ -63,19 +69,23 @@ def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> G
     further = [path.absolute() for path in (personal, *settings.skill_roots)]
     real = Path(os.path.realpath(state))
     holds_state = Path(os.path.realpath(project)) in (real, *real.parents)
-    # The project comes first, so that a link inside a repository is never followed; one that holds the state folder, such as the home
-    # folder itself, is no root: only its folders of skills are.
+    # The project comes first, so that a link inside a repository is never followed; one that holds the state
+    # folder, such as the home folder itself, is no root: only its folders of skills are.
     roots = [*(own if holds_state else [project]), *further]
     if settings.target_skill_path is not None:
         named = settings.target_skill_path.absolute()
         roots.append(named.parent.parent if named.name == SKILL_FILE else named.parent)
-    memory = [path for path in (*(project / name for name in MEMORY_FILES), *_rules(project)) if path.is_file()]
+    memory = [
+        path for path in (*(project / name for name in MEMORY_FILES), *_rules(project)) if path.is_file()
+    ]
     return Ground(
         skills=tuple(dict.fromkeys(path for path in (*own, *further) if path.is_dir())),
         roots=tuple(dict.fromkeys(root for root in roots if root.is_dir())),
         # Agents often share one of these over links, and what lies behind a link is not written to.
         new=next((path for path in own if path.is_dir() and not _is_behind_link(path, project)), own[0]),
-        memory=next((path for path in memory if not _is_behind_link(path, project)), memory[0] if memory else None),
+        memory=next(
+            (path for path in memory if not _is_behind_link(path, project)), memory[0] if memory else None
+        ),
     )
 
 
@@ -84,7 +94,9 @@ def _is_behind_link(path: Path, project: Path) -> bool:
 
 
 def without_frontmatter(text: str) -> str:
-    """A rule of Cursor's as its agent reads it: what stands in front says when it applies, and is not told."""
+    """A rule of Cursor's as its agent reads it: what stands in front says when it applies, and
+    is not told.
+    """
     return _FRONTMATTER.sub("", text, count=1)
 
 
@@ -102,7 +114,8 @@ def _rules(project: Path) -> list[Path]:
 
 
 def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> tuple[list[Aim], list[str]]:
-    """The skills of a night, the one with most tasks first, and what a person should know about the tasks that belong to none.
+    """The skills of a night, the one with most tasks first, and what a person should know about the tasks
+    that belong to none.
 
     One that could not be proposed is left out before anything is paid; raises why where no other is left.
     """
@@ -116,8 +129,8 @@ def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> 
         counts = Counter(task.split for task in its)
         if not counts["train"] or not counts["val"]:
             notes.append(
-                f"{_name(path)}: {counts['train']} tasks to learn from and {counts['val']} to decide with; a night needs some of both, "
-                "so this skill waits."
+                f"{_name(path)}: {counts['train']} tasks to learn from and {counts['val']} to decide with; a"
+                " night needs some of both, so this skill waits."
             )
             continue
         try:
@@ -132,7 +145,9 @@ def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> 
 
 
 def _of_one_name_each(found: Sequence[Aim], notes: list[str]) -> list[Aim]:
-    """A proposal has no two targets of one name, nor of names that some systems take for the same: the one with fewer tasks waits."""
+    """A proposal has no two targets of one name, nor of names that some systems take for the same: the one
+    with fewer tasks waits.
+    """
     kept: dict[str, Aim] = {}
     for aim in found:
         if (other := kept.setdefault(aim.name.casefold(), aim)) is not aim:
@@ -157,23 +172,36 @@ def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[s
     if len(held) == 1:
         return held[0]
     if held:
-        notes.append(f"Several skills are called {name!r} ({', '.join(map(str, held))}); its tasks go to {_name(managed)}.")
+        notes.append(
+            f"Several skills are called {name!r} ({', '.join(map(str, held))}); its tasks go to"
+            f" {_name(managed)}."
+        )
     return managed
 
 
 def _held(name: str, where: Ground) -> list[Path]:
-    """The skills of that name; one that several agents share over links counts once, by the path with the fewest links in it."""
+    """The skills of that name; one that several agents share over links counts once, by the path with the
+    fewest links in it.
+    """
     held: dict[str, list[tuple[int, Path]]] = defaultdict(list)
     for root in where.skills:
         if (path := root / name / SKILL_FILE).is_file():
             real = os.path.realpath(path)
-            links = 0 if str(path) == real else 1 if str(Path(os.path.realpath(root), name, SKILL_FILE)) == real else 2
+            links = (
+                0
+                if str(path) == real
+                else 1
+                if str(Path(os.path.realpath(root), name, SKILL_FILE)) == real
+                else 2
+            )
             held[real].append((links, path))
     return [min(paths, key=lambda pair: pair[0])[1] for paths in held.values()]
 
 
 def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
-    """Raises `UsageError` for a target that cannot be trained, or for which nothing could be staged afterwards."""
+    """Raises `UsageError` for a target that cannot be trained, or for which nothing could be staged
+    afterwards.
+    """
     before = live_text(path, roots)
     name = _name(path)
     if is_memory_file(path):
@@ -188,7 +216,9 @@ def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
     Document(seed)
     broken = violations(seed, path.parent.name if path.name == SKILL_FILE else None) if is_new else ()
     if wrong := [one.message for one in broken if one.severity == "error"]:
-        raise SkillError(f"{path}: agents would refuse a new skill there: {' '.join(wrong)} Name another file.")
+        raise SkillError(
+            f"{path}: agents would refuse a new skill there: {' '.join(wrong)} Name another file."
+        )
     return Aim(name=name, kind="skill", path=path, before=before, seed=seed, tasks=tuple(tasks))
 
 
@@ -198,6 +228,7 @@ def _name(path: Path) -> str:
 
 def _scaffold(name: str) -> str:
     purpose = (
-        "What this person wants of answers that come back, learned from earlier sessions. Use it whenever you write something for them."
+        "What this person wants of answers that come back, learned from earlier sessions. Use it whenever you"
+        " write something for them."
     )
     return f"---\nname: {name}\ndescription: {purpose}\n---\n\n# What was learned\n"

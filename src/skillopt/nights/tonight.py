@@ -1,4 +1,6 @@
-"""What a night works on, pinned: decides that a night which goes on after a stop is the same night, whatever happened meanwhile."""
+"""What a night works on, pinned: decides that a night which goes on after a stop is the same night, whatever
+happened meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,14 @@ class PinnedTask(_Record):
     def of(cls, task: MinedTask) -> PinnedTask:
         """The task as it was mined."""
         made = task.as_task()
-        return cls(id=task.id, kind=task.kind, prompt=task.prompt, split=task.split, reference=dict(made.reference), sessions=task.sessions)
+        return cls(
+            id=task.id,
+            kind=task.kind,
+            prompt=task.prompt,
+            split=task.split,
+            reference=dict(made.reference),
+            sessions=task.sessions,
+        )
 
     def as_task(self) -> Task:
         """For a run."""
@@ -52,7 +61,9 @@ class PinnedTask(_Record):
 
 
 class Dreams(_Record):
-    """What became of the variants a model wrote of `of` train tasks; those that do not fit are counted by reason."""
+    """What became of the variants a model wrote of `of` train tasks; those that do not fit are counted by
+    reason.
+    """
 
     kept: int
     of: int
@@ -61,7 +72,9 @@ class Dreams(_Record):
 
 
 class Past(_Record):
-    """What a slow update across nights looks back to: the text before the oldest adopted night of the window, and tasks of nights since."""
+    """What a slow update across nights looks back to: the text before the oldest adopted night of the window,
+    and tasks of nights since.
+    """
 
     night: int
     nights_ago: int
@@ -70,7 +83,9 @@ class Past(_Record):
 
 
 class Change(_Record):
-    """An accepted edit: the text after it (of a memory file what then stands in our block), and where it comes from."""
+    """An accepted edit: the text after it (of a memory file what then stands in our block), and where it
+    comes from.
+    """
 
     text: str
     evidence: Evidence
@@ -108,7 +123,9 @@ class Group(_Record):
     def of(cls, aim: Aim) -> Group:
         """A skill as it was found."""
         tasks = tuple(PinnedTask.of(task) for task in aim.tasks)
-        return cls(name=aim.name, kind=aim.kind, path=str(aim.path), before=aim.before, seed=aim.seed, tasks=tasks)
+        return cls(
+            name=aim.name, kind=aim.kind, path=str(aim.path), before=aim.before, seed=aim.seed, tasks=tasks
+        )
 
     def of_split(self, split: Split) -> tuple[Task, ...]:
         """Its tasks of a split, in their fixed order."""
@@ -154,7 +171,9 @@ class Tonight(_Record):
 
     def with_outcome(self, place: int, outcome: Outcome) -> Tonight:
         """The night with one more skill done."""
-        return self.with_group(place, self.groups[place].model_copy(update={"outcome": outcome}), outcome.notes)
+        return self.with_group(
+            place, self.groups[place].model_copy(update={"outcome": outcome}), outcome.notes
+        )
 
 
 def save(tonight: Tonight, folder: Path) -> None:
@@ -170,7 +189,8 @@ def load(folder: Path) -> Tonight:
         return Tonight.model_validate_json((folder / FILE).read_bytes())
     except (OSError, ValidationError) as error:
         raise UsageError(
-            f"The open night in {folder} cannot be read ({type(error).__name__}). `skillopt sleep run --restart` leaves it and begins anew."
+            f"The open night in {folder} cannot be read ({type(error).__name__}). `skillopt sleep run"
+            " --restart` leaves it and begins anew."
         ) from error
 
 

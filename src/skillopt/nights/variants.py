@@ -1,4 +1,6 @@
-"""Decides which variant of a task may be learned from: one that its parent's measure fits, and that can never be a held-out request."""
+"""Decides which variant of a task may be learned from: one that its parent's measure fits, and that can never
+be a held-out request.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +25,40 @@ _TRIED = 4
 _HARMLESS = frozenset({"not_contains", "no_refusal", "tool_called"})
 """Checks that hold whatever the answer is about, beside those of mere form."""
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_QUOTED = re.compile(r"\"([^\"\n]{1,300})\"|“([^”\n]{1,300})”|`([^`\n]{1,300})`|(?<!\w)'([^'\n]{1,300})'(?!\w)")
+_QUOTED = re.compile(
+    r"\"([^\"\n]{1,300})\"|“([^”\n]{1,300})”|`([^`\n]{1,300})`|(?<!\w)'([^'\n]{1,300})'(?!\w)"
+)
 _NAME = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b(?!I\b)[A-Z][\w'-]*", re.MULTILINE)
 
 
 def is_about_form(task: PinnedTask) -> bool:
-    """Whether the task's measure looks at the form of an answer only, so that another subject can be measured by it too."""
-    return not task.reference.get("rubric") and all(rule.is_shape or rule.name in _HARMLESS for rule in _rules(task))
+    """Whether the task's measure looks at the form of an answer only, so that another subject can be measured
+    by it too.
+    """
+    return not task.reference.get("rubric") and all(
+        rule.is_shape or rule.name in _HARMLESS for rule in _rules(task)
+    )
 
 
 async def with_accepted(group: Group, sessions: Iterable[Session]) -> Group:
-    """The group whose train tasks carry an answer that the person was content with and that their measure passes, where there is one."""
+    """The group whose train tasks carry an answer that the person was content with and that their measure
+    passes, where there is one.
+    """
     said = {f"{session.source}:{session.id}": session for session in sessions}
     tasks = []
     for task in group.tasks:
         found = ""
         if task.split == "train" and not task.accepted:
             known = [said[name] for name in task.sessions if name in said]
-            answers = [answer for session in known for episode in episodes(session) for answer in episode.accepted]
+            answers = [
+                answer for session in known for episode in episodes(session) for answer in episode.accepted
+            ]
             for answer in answers[-_TRIED:]:
-                found = answer if len(answer) <= _LONGEST_ANSWER and await _passes(task, _rules(task), answer) else found
+                found = (
+                    answer
+                    if len(answer) <= _LONGEST_ANSWER and await _passes(task, _rules(task), answer)
+                    else found
+                )
         tasks.append(task.model_copy(update={"accepted": found}) if found else task)
     return group.model_copy(update={"tasks": tuple(tasks)})
 
@@ -59,8 +75,9 @@ async def kept_variants(
 ) -> list[PinnedTask]:
     """The first `most` variants that fit, as train tasks; the others are counted by reason.
 
-    `taken` are the normal forms of requests that are learned from already and grows by what is kept; `held_out` those of requests that
-    decide, tonight or in any night before. A form that would be held out if a person ever asked so is no lesson either.
+    `taken` are the normal forms of requests that are learned from already and grows by what is kept;
+    `held_out` those of requests that decide, tonight or in any night before. A form that would be held out if
+    a person ever asked so is no lesson either.
     """
     kept: list[PinnedTask] = []
     for text in requests:
@@ -87,7 +104,9 @@ async def kept_variants(
 async def _misfit(parent: PinnedTask, request: str) -> str:
     """Why the parent's measure does not fit the variant; empty where it does."""
     asked = parent.prompt
-    if Counter(_NUMBER.findall(asked)) != Counter(_NUMBER.findall(request)) or _quoted(asked) != _quoted(request):
+    if Counter(_NUMBER.findall(asked)) != Counter(_NUMBER.findall(request)) or _quoted(asked) != _quoted(
+        request
+    ):
         return "changes numbers or quoted words"
     if set(demands(request)) != set(demands(asked)):
         return "makes other demands than are measured"
@@ -103,7 +122,9 @@ async def _misfit(parent: PinnedTask, request: str) -> str:
 
 async def _passes(task: PinnedTask, rules: Sequence[Rule], answer: str) -> bool:
     try:
-        return all(await kept_rules(list(dict.fromkeys(rules)), Work(answer=answer), whose=f"task {task.id!r}"))
+        return all(
+            await kept_rules(list(dict.fromkeys(rules)), Work(answer=answer), whose=f"task {task.id!r}")
+        )
     except ScoringError:  # a pattern that never ends proves nothing
         return False
 
@@ -124,5 +145,11 @@ def _rules(task: PinnedTask) -> tuple[Rule, ...]:
 
 def _variant(parent: PinnedTask, request: str, number: int) -> PinnedTask:
     return parent.model_copy(
-        update={"id": f"{parent.id}_dream{number}", "prompt": request, "split": "train", "origin": "dream", "parent": parent.id}
+        update={
+            "id": f"{parent.id}_dream{number}",
+            "prompt": request,
+            "split": "train",
+            "origin": "dream",
+            "parent": parent.id,
+        }
     )

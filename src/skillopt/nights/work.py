@@ -1,4 +1,6 @@
-"""What a night does for one skill: decides when variants are made and the skill is trained, and pins each as soon as it is there."""
+"""What a night does for one skill: decides when variants are made and the skill is trained, and pins each as
+soon as it is there.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from skillopt.nights.tonight import Dreams, Group, Outcome, Tonight
 from skillopt.sleep.proposal import Cost, Draft, Judgement, Step, refuse_unfit
 
 UNMEASURED, REFUSED = "not measured", "refused"
-"""Actions of a skill that the gate did not decide about: nothing was measured, or what it accepted may not be staged."""
+"""Actions of a skill that the gate did not decide about: nothing was measured, or what it accepted may not be
+staged.
+"""
 
 
 class Watcher(Protocol):
@@ -62,9 +66,16 @@ class Work:
     watcher: Watcher
 
     async def dream(self, night: Tonight, place: int) -> Tonight:
-        """The night with variants of the skill's train tasks, where they are wanted and the allowance has something left."""
+        """The night with variants of the skill's train tasks, where they are wanted and the allowance has
+        something left.
+        """
         group, settings = night.groups[place], self.around.settings
-        if not settings.dream_factor or group.dreams is not None or group.outcome is not None or is_spent(settings, night.spent):
+        if (
+            not settings.dream_factor
+            or group.dreams is not None
+            or group.outcome is not None
+            or is_spent(settings, night.spent)
+        ):
             return night
         held_out = held_out_forms([*earlier_groups(self.kept, night.number), *night.groups])
         made = await dreamt(
@@ -96,12 +107,21 @@ class Work:
             except BudgetSpent as error:
                 # Its rollouts are in the project's shared cache, so that another night goes on from them.
                 paid = engine.spending()
-                cost = Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2))
-                return _unmeasured(f"Tonight's allowance did not pay for measuring the skill as it is. {error}", cost)
+                cost = Cost(
+                    calls=paid["calls"],
+                    tokens=paid["tokens"],
+                    dollars=paid["usd"],
+                    minutes=round(engine.seconds / 60, 2),
+                )
+                return _unmeasured(
+                    f"Tonight's allowance did not pay for measuring the skill as it is. {error}", cost
+                )
             return self._proposable(group, outcome_of(engine, result, group))
 
     def _proposable(self, group: Group, outcome: Outcome) -> Outcome:
-        """The outcome; without its changes where they could not be staged, so that the other skills of the night are not lost with them."""
+        """The outcome; without its changes where they could not be staged, so that the other skills of the
+        night are not lost with them.
+        """
         if not outcome.changes:
             return outcome
         try:
@@ -110,7 +130,9 @@ class Work:
             why = f"What was learned may not be proposed. {error}"
             judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})
             rejected = outcome.rejected + len(outcome.changes)
-            return outcome.model_copy(update={"claim": why, "judgement": judged, "changes": (), "rejected": rejected})
+            return outcome.model_copy(
+                update={"claim": why, "judgement": judged, "changes": (), "rejected": rejected}
+            )
         return outcome
 
     def _job(self, night: Tonight, group: Group, *, share: int = 1) -> Job:
@@ -148,9 +170,13 @@ def draft_of(group: Group, outcome: Outcome) -> Draft:
 
 def _told(dreams: Dreams) -> str:
     left = "; ".join(f"{count} {reason}" for reason, count in dreams.dropped.items())
-    return f"{dreams.kept} variants of {dreams.of} train tasks are learned from too" + (f" (left out: {left})." if left else ".")
+    return f"{dreams.kept} variants of {dreams.of} train tasks are learned from too" + (
+        f" (left out: {left})." if left else "."
+    )
 
 
 def _unmeasured(why: str, cost: Cost | None = None) -> Outcome:
     nothing = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
-    return Outcome(claim=why, judgement=Judgement(action=UNMEASURED, verified=False, why=why), cost=cost or nothing)
+    return Outcome(
+        claim=why, judgement=Judgement(action=UNMEASURED, verified=False, why=why), cost=cost or nothing
+    )

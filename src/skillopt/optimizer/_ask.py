@@ -37,9 +37,13 @@ class Asker:
         caps: Mapping[str, int] | None = None,
         models: Mapping[str, Model] | None = None,
     ) -> None:
-        """`words` fill the prompts' placeholders, `suffixes` go behind them; `caps` and `models` are those of stages with their own."""
+        """`words` fill the prompts' placeholders, `suffixes` go behind them; `caps` and `models` are those of
+        stages with their own.
+        """
         self._model = model
-        self._prompts = {stage: fill(prompts.get(stage) or packaged(stage), words or {}) for stage in OPTIMIZER_STAGES}
+        self._prompts = {
+            stage: fill(prompts.get(stage) or packaged(stage), words or {}) for stage in OPTIMIZER_STAGES
+        }
         for stage, suffix in (suffixes or {}).items():
             self._prompts[stage] = f"{self._prompts[stage].rstrip()}\n\n{suffix.strip()}\n"
         self._max_tokens = max_tokens
@@ -49,7 +53,9 @@ class Asker:
         self.tallies: dict[str, Tally] = defaultdict(Tally)
 
     def room(self, fixed: str, stage: str) -> int:
-        """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the safe side."""
+        """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the
+        safe side.
+        """
         used = len(self._prompts[stage]) + len(fixed) + self._reserve
         return max(0, (self._window - self._cap(stage)) * CHARACTERS - used)
 
@@ -60,12 +66,19 @@ class Asker:
 
     @property
     def _reserve(self) -> int:
-        """Characters kept for headings and for asking once more: an unusable reply is quoted only as far as they go."""
+        """Characters kept for headings and for asking once more: an unusable reply is quoted only as far as
+        they go.
+        """
         return min(4_400, self._window * CHARACTERS // 12)
 
     async def ask(self, stage: str, root: str, index: str, user: str, shape: type[R]) -> R | Unusable:
-        """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no step is burnt."""
-        messages: tuple[Message, ...] = (Message(role="system", content=self._prompts[stage]), Message(role="user", content=user))
+        """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no
+        step is burnt.
+        """
+        messages: tuple[Message, ...] = (
+            Message(role="system", content=self._prompts[stage]),
+            Message(role="user", content=user),
+        )
         trouble = Unusable("not asked")
         for attempt in (0, 1):
             reply = await self._send(stage, f"{root}/{stage}/{index}/a{attempt}", messages, shape)
@@ -74,7 +87,10 @@ class Asker:
                 return read(reply, shape)
             except Unusable as error:
                 trouble = error
-                again = f"That reply cannot be used: {error}. Answer again: one JSON object in the shape asked for, nothing else."
+                again = (
+                    f"That reply cannot be used: {error}. Answer again: one JSON object in the shape asked"
+                    " for, nothing else."
+                )
                 messages = (
                     *messages,
                     Message(role="assistant", content=_clip(reply.text, self._reserve - 400)),
@@ -82,9 +98,16 @@ class Asker:
                 )
         return trouble
 
-    async def _send(self, stage: str, place: str, messages: tuple[Message, ...], shape: type[BaseModel]) -> Reply:
+    async def _send(
+        self, stage: str, place: str, messages: tuple[Message, ...], shape: type[BaseModel]
+    ) -> Reply:
         request = Request(
-            messages=messages, max_tokens=self._cap(stage), role="optimizer", stage=stage, place=place, schema=shape.model_json_schema()
+            messages=messages,
+            max_tokens=self._cap(stage),
+            role="optimizer",
+            stage=stage,
+            place=place,
+            schema=shape.model_json_schema(),
         )
         try:
             return await self._models.get(stage, self._model).complete(request)
@@ -95,7 +118,8 @@ class Asker:
             ) from fault
 
     def _cap(self, stage: str) -> int:
-        # Prompt and reply share the window: in a small one a reply may take a quarter of it, in a large one half.
+        # Prompt and reply share the window: in a small one a reply may take a quarter of it, in a large one
+        # half.
         share = 4 if self._window <= 32_768 else 2
         return min(self._caps.get(stage, self._max_tokens), self._window // share)
 

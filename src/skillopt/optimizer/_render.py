@@ -1,4 +1,6 @@
-"""Decides what the optimizer sees of a run: each thing once, the stable parts first, evidence cut to fit with head and tail kept."""
+"""Decides what the optimizer sees of a run: each thing once, the stable parts first, evidence cut to fit with
+head and tail kept.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ def section(title: str, text: str) -> str:
 
 def skill_section(text: str) -> str:
     """The whole skill, once."""
-    return section("Current skill", f"<skill>\n{text}\n</skill>" if text.strip() else "(The skill is empty: this is a start from nothing.)")
+    return section(
+        "Current skill",
+        f"<skill>\n{text}\n</skill>"
+        if text.strip()
+        else "(The skill is empty: this is a start from nothing.)",
+    )
 
 
 def memory_section(memory: Sequence[Mapping[str, Any]], room: int) -> str:
@@ -42,18 +49,23 @@ def memory_section(memory: Sequence[Mapping[str, Any]], room: int) -> str:
 
 def proposals_section(title: str, edits: Sequence[Proposal]) -> str:
     """Proposals as the JSON objects they are, in order."""
-    return section(title, "```json\n" + json.dumps([edit.as_json() for edit in edits], ensure_ascii=False, indent=1) + "\n```")
+    return section(
+        title,
+        "```json\n" + json.dumps([edit.as_json() for edit in edits], ensure_ascii=False, indent=1) + "\n```",
+    )
 
 
 def rollouts_section(title: str, pairs: Sequence[tuple[Task, Scored]], room: int) -> str:
     """Trajectories side by side, each with an equal share of the room."""
-    # The parts of a trajectory add up to seven sixths of its room, and its tags take about 160 characters more.
+    # The parts of a trajectory add up to seven sixths of its room, and its tags take about 160 characters
+    # more.
     share = max(120, (room // max(1, len(pairs)) - 160) * 6 // 7)
     return section(title, "\n\n".join(trajectory(task, rollout, share) for task, rollout in pairs))
 
 
 def contrasts_section(title: str, studied: Sequence[tuple[Task, Sequence[Scored], bool]], room: int) -> str:
-    """Tasks with their tries, the best first, and whether these differ: then the best against the worst, else one of them.
+    """Tasks with their tries, the best first, and whether these differ: then the best against the worst, else
+    one of them.
 
     Each rollout that is shown has an equal share of the room.
     """
@@ -72,7 +84,8 @@ def contrasts_section(title: str, studied: Sequence[tuple[Task, Sequence[Scored]
 
 
 def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True) -> str:
-    """One rollout: the task with its reference (unless they were just shown), what the target did and how it was scored.
+    """One rollout: the task with its reference (unless they were just shown), what the target did and how it
+    was scored.
 
     Everything inside the tags is data.
     """
@@ -83,9 +96,12 @@ def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True
     asked = f"<task>{_data(task.prompt, room // 3)}</task>\n"
     if task.reference is not None:
         asked += f"<reference>{_data(_text(task.reference), room // 6)}</reference>\n"
-    feedback = f"<feedback>{_data(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
+    feedback = (
+        f"<feedback>{_data(rollout.score.feedback, room // 6)}</feedback>\n" if rollout.score.feedback else ""
+    )
     turns = "\n".join(
-        _turn(message.role, message.content, [f"{c.name}({c.arguments})" for c in message.tool_calls]) for message in told.messages
+        _turn(message.role, message.content, [f"{c.name}({c.arguments})" for c in message.tool_calls])
+        for message in told.messages
     )
     kind = f' kind="{html.escape(task.kind)}"' if task.kind else ""
     head = f'<rollout task="{html.escape(task.id)}"{kind} score="{html.escape(verdict)}">\n'

@@ -62,7 +62,9 @@ class Payload(_Reply):
 
     @property
     def items(self) -> list[Any]:
-        """The proposals as they came; each is read on its own, so that one bad item does not spoil the others."""
+        """The proposals as they came; each is read on its own, so that one bad item does not spoil the
+        others.
+        """
         return list(getattr(self, self.KEY))
 
 
@@ -71,7 +73,11 @@ class Edits(Payload):
     edits: Annotated[
         list[Any],
         _items(
-            {"op": {"enum": ["append", "insert_after", "replace", "delete"]}, "target": {"type": "string"}, "content": {"type": "string"}},
+            {
+                "op": {"enum": ["append", "insert_after", "replace", "delete"]},
+                "target": {"type": "string"},
+                "content": {"type": "string"},
+            },
             required=["op"],
         ),
     ]
@@ -83,7 +89,9 @@ class Suggestions(Payload):
         list[Any],
         _items(
             {
-                "type": {"enum": ["add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify"]},
+                "type": {
+                    "enum": ["add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify"]
+                },
                 "title": {"type": "string"},
                 "motivation": {"type": "string"},
                 "instruction": {"type": "string"},

@@ -1,4 +1,6 @@
-"""Stage 3, reduce: the edits of all analysts become one list, merged where there is more than one patch to merge."""
+"""Stage 3, reduce: the edits of all analysts become one list, merged where there is more than one patch to
+merge.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Merged:
 
 
 class Aggregator:
-    """Merges `merge_batch_size` patches a call, level by level; failures and successes side by side, then both together."""
+    """Merges `merge_batch_size` patches a call, level by level; failures and successes side by side, then
+    both together.
+    """
 
     def __init__(self, asker: Asker, form: Form, *, merge_batch_size: int, emit: Sink) -> None:
         self._asker = asker
@@ -42,28 +46,47 @@ class Aggregator:
             patches = [self._usable(patch, ended) for patch in reflection.edits(kind)]
             groups.append(self._reduce(place, kind, fixed, [patch for patch in patches if patch]))
         failure, success = await together(*groups)
-        final = await self._reduce(place, "final", fixed, [merged.edits for merged in (failure, success) if merged.edits])
+        final = await self._reduce(
+            place, "final", fixed, [merged.edits for merged in (failure, success) if merged.edits]
+        )
         ended += [*failure.ended, *success.ended, *final.ended]
-        result = Merged(edits=final.edits, ended=tuple(ended), calls=failure.calls + success.calls + final.calls)
-        self._emit(Aggregated(id=f"{place}/aggregate", place=place, merges=result.calls, edits=[edit.as_json() for edit in result.edits]))
+        result = Merged(
+            edits=final.edits, ended=tuple(ended), calls=failure.calls + success.calls + final.calls
+        )
+        self._emit(
+            Aggregated(
+                id=f"{place}/aggregate",
+                place=place,
+                merges=result.calls,
+                edits=[edit.as_json() for edit in result.edits],
+            )
+        )
         return result
 
-    async def _reduce(self, place: str, kind: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]) -> Merged:
+    async def _reduce(
+        self, place: str, kind: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
+    ) -> Merged:
         ended: list[Outcome] = []
         calls = 0
         level = list(patches)
         depth = 0
         while len(level) > 1:
             chunks = self._chunks(fixed, level)
-            merged = await together(*(self._merge(place, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks)))
+            merged = await together(
+                *(self._merge(place, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks))
+            )
             ended += [outcome for one in merged for outcome in one.ended]
             calls += sum(one.calls for one in merged)
             level = [one.edits for one in merged if one.edits]
             depth += 1
         return Merged(edits=level[0] if level else (), ended=tuple(ended), calls=calls)
 
-    def _chunks(self, fixed: str, patches: Sequence[tuple[Proposal, ...]]) -> list[list[tuple[Proposal, ...]]]:
-        """Neighbours to merge in one call: as many as wanted, and two at least, if the model's window has room for them."""
+    def _chunks(
+        self, fixed: str, patches: Sequence[tuple[Proposal, ...]]
+    ) -> list[list[tuple[Proposal, ...]]]:
+        """Neighbours to merge in one call: as many as wanted, and two at least, if the model's window has
+        room for them.
+        """
         room = self._asker.room(fixed, "merge")
         chunks: list[list[tuple[Proposal, ...]]] = [[]]
         used = 0
@@ -76,21 +99,29 @@ class Aggregator:
             used += size
         return chunks
 
-    async def _merge(self, place: str, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]) -> Merged:
+    async def _merge(
+        self, place: str, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
+    ) -> Merged:
         if len(patches) == 1:
             return Merged(edits=patches[0], ended=(), calls=0)
         unique, ended = _without_copies([edit for patch in patches for edit in patch])
         if len(unique) == 1:
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
-        told = proposals_section(f"{self._form.noun.capitalize()}s proposed by {len(patches)} analysts", unique)
-        if not self._form.limited and len(told) > self._asker.room(fixed, "merge"):  # two whole skills beside this one are too long
+        told = proposals_section(
+            f"{self._form.noun.capitalize()}s proposed by {len(patches)} analysts", unique
+        )
+        if not self._form.limited and len(told) > self._asker.room(
+            fixed, "merge"
+        ):  # two whole skills beside this one are too long
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
         user = fixed + told
         reply = await self._asker.ask("merge", place, index, user, self._form.payload)
         if isinstance(reply, Unusable):  # the inputs stay what they are; selection clips them
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)
         ended += [Outcome(edit=edit, state="merged", reason=f"into {place}/merge/{index}") for edit in unique]
-        outputs = [self._form.read(item, f"{place}/merge/{index}#{at}") for at, item in enumerate(reply.items)]
+        outputs = [
+            self._form.read(item, f"{place}/merge/{index}#{at}") for at, item in enumerate(reply.items)
+        ]
         return Merged(edits=self._usable(tuple(outputs), ended), ended=tuple(ended), calls=1)
 
     def _usable(self, edits: tuple[Proposal, ...], ended: list[Outcome]) -> tuple[Proposal, ...]:

@@ -1,4 +1,6 @@
-"""Decides what stands in the appendix of a skill: reminders of rules the agent knew and did not follow, each once."""
+"""Decides what stands in the appendix of a skill: reminders of rules the agent knew and did not follow, each
+once.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Appendix:
 
     @property
     def text(self) -> str:
-        """The region's content; empty without notes. New notes go behind what is there; a condensed list takes the place of the old one."""
+        """The region's content; empty without notes. New notes go behind what is there; a condensed list
+        takes the place of the old one.
+        """
         if not self.notes:
             return self.before
         told = self.notes if self.consolidated else self.notes[len(self.notes) - self.added :]
@@ -41,11 +45,14 @@ class Appendix:
 
 def notes_of(skill: Document) -> tuple[str, ...]:
     """The notes a skill carries now; indented lines go on with the note above them."""
-    return tuple(" ".join(found.group()[2:].split()) for found in _NOTE.finditer(skill.region("appendix") or ""))
+    return tuple(
+        " ".join(found.group()[2:].split()) for found in _NOTE.finditer(skill.region("appendix") or "")
+    )
 
 
 def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> Appendix:
-    """The notes so far and those of this step, in order, each once: spelling, spacing and final punctuation make no difference.
+    """The notes so far and those of this step, in order, each once: spelling, spacing and final punctuation
+    make no difference.
 
     `before` is the region as it stands. Where it leaves a code fence open nothing can be added to it.
     """
@@ -63,7 +70,9 @@ def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> App
 
 
 class Archivist:
-    """Keeps the appendix short: above a threshold one call condenses it, and only a strictly shorter list is taken."""
+    """Keeps the appendix short: above a threshold one call condenses it, and only a strictly shorter list is
+    taken.
+    """
 
     def __init__(self, asker: Asker, *, threshold: int) -> None:
         self._asker = asker

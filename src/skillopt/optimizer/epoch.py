@@ -1,4 +1,5 @@
-"""The end of an epoch: how the same tasks went with the older and the newer skill, and what the longer view teaches.
+"""The end of an epoch: how the same tasks went with the older and the newer skill, and what the longer view
+teaches.
 
 The slow update writes guidance into the skill's protected region (and passes the gate like every change);
 the meta skill advises the analysts and never reaches the target.
@@ -48,7 +49,11 @@ class Pair:
 def pairs_of(tasks: Sequence[Task], before: Sequence[Rollout], after: Sequence[Rollout]) -> list[Pair]:
     """The tasks that both skills were measured on."""
     rows = zip(tasks, before, after, strict=True)
-    return [Pair(task=task, before=old, after=new) for task, old, new in rows if isinstance(old, Scored) and isinstance(new, Scored)]
+    return [
+        Pair(task=task, before=old, after=new)
+        for task, old, new in rows
+        if isinstance(old, Scored) and isinstance(new, Scored)
+    ]
 
 
 def kept_pairs(pairs: Sequence[Pair], policy: PairPolicy) -> list[Pair]:
@@ -63,7 +68,12 @@ def slim(pair: Pair) -> dict[str, Any]:
 
     def arm(row: Scored) -> dict[str, Any]:
         told = row.trajectory
-        return {"hard": row.score.hard, "soft": row.score.soft, "predicted_answer": told.answer[:2_000], "fail_reason": told.failure or ""}
+        return {
+            "hard": row.score.hard,
+            "soft": row.score.soft,
+            "predicted_answer": told.answer[:2_000],
+            "fail_reason": told.failure or "",
+        }
 
     return {
         "id": pair.task.id,
@@ -76,7 +86,10 @@ def slim(pair: Pair) -> dict[str, Any]:
 
 def means_of(pairs: Sequence[Pair]) -> dict[str, float | None]:
     """How the compared tasks went with the older and with the newer skill."""
-    return {"prev_hard": means([pair.before for pair in pairs]).hard, "curr_hard": means([pair.after for pair in pairs]).hard}
+    return {
+        "prev_hard": means([pair.before for pair in pairs]).hard,
+        "curr_hard": means([pair.after for pair in pairs]).hard,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +107,18 @@ class Historian:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
 
-    async def slow_update(self, place: str, older: str, newer: str, guidance: str, pairs: Sequence[Pair], ago: str) -> Advice:
+    async def slow_update(
+        self, place: str, older: str, newer: str, guidance: str, pairs: Sequence[Pair], ago: str
+    ) -> Advice:
         """New text for the slow-update region."""
         fixed = _skills(older, newer, ago) + section("Guidance so far", guidance or "(none yet)")
         user = fixed + _comparison(pairs, self._asker.room(fixed, "slow_update"))
         reply = await self._asker.ask("slow_update", place, "0", user, SlowUpdate)
         return _advice(reply, "" if isinstance(reply, Unusable) else reply.slow_update_content)
 
-    async def meta_skill(self, place: str, older: str, newer: str, advice: str, pairs: Sequence[Pair]) -> Advice:
+    async def meta_skill(
+        self, place: str, older: str, newer: str, advice: str, pairs: Sequence[Pair]
+    ) -> Advice:
         """New advice for the analysts."""
         fixed = _skills(older, newer, EPOCH_AGO) + section("Advice so far", advice or "(none yet)")
         user = fixed + _comparison(pairs, self._asker.room(fixed, "meta_skill"))
@@ -119,7 +136,9 @@ def _advice(reply: SlowUpdate | MetaSkill | Unusable, said: str) -> Advice:
 
 
 def _skills(older: str, newer: str, ago: str) -> str:
-    return section(f"Skill {ago}", f"<skill>\n{older}\n</skill>") + section("Skill now", f"<skill>\n{newer}\n</skill>")
+    return section(f"Skill {ago}", f"<skill>\n{older}\n</skill>") + section(
+        "Skill now", f"<skill>\n{newer}\n</skill>"
+    )
 
 
 def _comparison(pairs: Sequence[Pair], room: int) -> str:
@@ -136,5 +155,7 @@ def _comparison(pairs: Sequence[Pair], room: int) -> str:
             continue
         for pair in members:
             parts.append(f"With the older skill:\n{trajectory(pair.task, pair.before, share)}")
-            parts.append(f"With the newer skill:\n{trajectory(pair.task, pair.after, share, with_task=False)}")
+            parts.append(
+                f"With the newer skill:\n{trajectory(pair.task, pair.after, share, with_task=False)}"
+            )
     return section("Comparison", "\n\n".join(parts))

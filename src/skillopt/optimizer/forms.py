@@ -1,4 +1,6 @@
-"""The ways a skill may change: what analysts propose in each update mode, how it is read, and how it is asked for."""
+"""The ways a skill may change: what analysts propose in each update mode, how it is read, and how it is asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from skillopt.errors import suggest
-from skillopt.optimizer._replies import Analysis, Candidates, Edits, FailureAnalysis, Notes, Payload, SuccessAnalysis, Suggestions
+from skillopt.optimizer._replies import (
+    Analysis,
+    Candidates,
+    Edits,
+    FailureAnalysis,
+    Notes,
+    Payload,
+    SuccessAnalysis,
+    Suggestions,
+)
 from skillopt.skill.edits import Proposal, parse_edit
 
 Mode = Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"]
@@ -38,7 +49,9 @@ class Suggestion:
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object prompts show."""
-        named = {key: getattr(self, key) for key in ("type", "title", "motivation", "instruction", "priority_hint")}
+        named = {
+            key: getattr(self, key) for key in ("type", "title", "motivation", "instruction", "priority_hint")
+        }
         return {key: value for key, value in named.items() if value} | dict(self.evidence)
 
 
@@ -60,7 +73,12 @@ class Candidate:
 
     def as_json(self) -> dict[str, Any]:
         """The JSON object prompts show."""
-        return {"title": self.title, "change_summary": list(self.change_summary), "new_skill": self.new_skill, **self.evidence}
+        return {
+            "title": self.title,
+            "change_summary": list(self.change_summary),
+            "new_skill": self.new_skill,
+            **self.evidence,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +103,12 @@ class Form:
 
     def words(self) -> dict[str, str]:
         """What the placeholders of the generic prompts mean in this mode."""
-        text = files("skillopt.optimizer").joinpath("prompts").joinpath(f"form_{self.mode}.md").read_text(encoding="utf-8")
+        text = (
+            files("skillopt.optimizer")
+            .joinpath("prompts")
+            .joinpath(f"form_{self.mode}.md")
+            .read_text(encoding="utf-8")
+        )
         analyst, _, merge = text.partition("\n<!-- merge -->\n")
         example = json.dumps({self.payload.KEY: [dict(self.example)]})[1:-1]
         return {"form": analyst.strip(), "merging": merge.strip(), "items": example, "nouns": f"{self.noun}s"}
@@ -95,10 +118,15 @@ def read_suggestion(obj: object, id: str) -> Suggestion:
     """Read one suggestion; what cannot be read keeps the reason."""
     if not isinstance(obj, Mapping):
         return Suggestion(id=id, problem=f"a suggestion is a JSON object, this is {type(obj).__name__}")
-    named = {key: _text(obj.get(key)) for key in ("type", "title", "motivation", "instruction", "priority_hint")}
+    named = {
+        key: _text(obj.get(key)) for key in ("type", "title", "motivation", "instruction", "priority_hint")
+    }
     problem = ""
     if named["type"] not in KINDS_OF_SUGGESTION:
-        problem = f"no suggestion has the type {named['type'][:40]!r}. {suggest(named['type'], KINDS_OF_SUGGESTION)}"
+        problem = (
+            f"no suggestion has the type {named['type'][:40]!r}."
+            f" {suggest(named['type'], KINDS_OF_SUGGESTION)}"
+        )
     elif not named["instruction"].strip():
         problem = "the suggestion has no instruction"
     return Suggestion(**named, evidence=_rest(obj, named), id=id, problem=problem)
@@ -109,21 +137,38 @@ def read_candidate(obj: object, id: str) -> Candidate:
     if not isinstance(obj, Mapping):
         return Candidate(id=id, problem=f"a candidate is a JSON object, this is {type(obj).__name__}")
     said = obj.get("change_summary")
-    summary = tuple(_text(line) for line in said) if isinstance(said, list) else (_text(said),) if said else ()
+    summary = (
+        tuple(_text(line) for line in said) if isinstance(said, list) else (_text(said),) if said else ()
+    )
     text = _text(obj.get("new_skill"))
     problem = "" if text.strip() else "new_skill is empty"
     rest = _rest(obj, ("title", "change_summary", "new_skill"))
-    return Candidate(title=_text(obj.get("title")), change_summary=summary, new_skill=text, evidence=rest, id=id, problem=problem)
+    return Candidate(
+        title=_text(obj.get("title")),
+        change_summary=summary,
+        new_skill=text,
+        evidence=rest,
+        id=id,
+        problem=problem,
+    )
 
 
 FORMS: Mapping[Mode, Form] = {
-    "patch": Form(mode="patch", payload=Edits, read=parse_edit, noun="edit", example={"op": "append", "content": ""}),
+    "patch": Form(
+        mode="patch", payload=Edits, read=parse_edit, noun="edit", example={"op": "append", "content": ""}
+    ),
     "rewrite_from_suggestions": Form(
         mode="rewrite_from_suggestions",
         payload=Suggestions,
         read=read_suggestion,
         noun="suggestion",
-        example={"type": "add_rule", "title": "", "motivation": "", "instruction": "", "priority_hint": "high"},
+        example={
+            "type": "add_rule",
+            "title": "",
+            "motivation": "",
+            "instruction": "",
+            "priority_hint": "high",
+        },
     ),
     "full_rewrite_minibatch": Form(
         mode="full_rewrite_minibatch",

@@ -1,4 +1,6 @@
-"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the two voices of the longer view."""
+"""The optimizer as the training loop sees it: reflect, aggregate, select, update, and the two voices of the
+longer view.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranki
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillAware:
-    """Skill-aware reflection: who may write notes, and above how many of them the appendix is condensed (0 is never)."""
+    """Skill-aware reflection: who may write notes, and above how many of them the appendix is condensed (0 is
+    never).
+    """
 
     source: Literal["both", "failure_only"] = "both"
     consolidate_above: int = 0
@@ -60,7 +64,9 @@ class Lesson(Protocol):
 
 
 class Occasion(Protocol):
-    """The step that is being taken: its place in the run, the seed of its shuffles, and how many edits it may apply."""
+    """The step that is being taken: its place in the run, the seed of its shuffles, and how many edits it may
+    apply.
+    """
 
     @property
     def place(self) -> str: ...
@@ -94,16 +100,23 @@ class Optimizer:
         rewrite_max_tokens: int = 64_000,
         rewriter: Model | None = None,
     ) -> None:
-        """`limit` is what one analyst may propose; `rewriter` writes whole skills where that takes another effort than the rest.
+        """`limit` is what one analyst may propose; `rewriter` writes whole skills where that takes another
+        effort than the rest.
 
         `contrasts` tells the analysts how to read a task that was tried several times.
         """
         form = FORMS[mode]
         aware = None if mode == "full_rewrite_minibatch" else skill_aware
-        writes_skills = ("rewrite",) if mode != "full_rewrite_minibatch" else ("rewrite", "analyst_failure", "analyst_success", "merge")
+        writes_skills = (
+            ("rewrite",)
+            if mode != "full_rewrite_minibatch"
+            else ("rewrite", "analyst_failure", "analyst_success", "merge")
+        )
         self._asker = Asker(
             model,
-            prompts=prompts if mode == "patch" else {stage: text for stage, text in prompts.items() if stage not in PATCH_PROMPTS},
+            prompts=prompts
+            if mode == "patch"
+            else {stage: text for stage, text in prompts.items() if stage not in PATCH_PROMPTS},
             max_tokens=max_tokens,
             context_window=context_window,
             words=form.words(),
@@ -125,7 +138,11 @@ class Optimizer:
         )
         self._aggregator = Aggregator(self._asker, form, merge_batch_size=merge_batch_size, emit=emit)
         self._selector = Selector(self._asker, form, emit=emit)
-        self._updater = Updater(self._asker, form, None if aware is None else Archivist(self._asker, threshold=aware.consolidate_above))
+        self._updater = Updater(
+            self._asker,
+            form,
+            None if aware is None else Archivist(self._asker, threshold=aware.consolidate_above),
+        )
         self._historian = Historian(self._asker)
 
     @property
@@ -135,33 +152,53 @@ class Optimizer:
 
     async def reflect(self, lesson: Lesson, occasion: Occasion, rollouts: Evaluation) -> Reflection:
         """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in."""
-        return await self._reflector.reflect(occasion.place, occasion.seed, lesson.skill.text, lesson.memory, lesson.meta_skill, rollouts)
+        return await self._reflector.reflect(
+            occasion.place, occasion.seed, lesson.skill.text, lesson.memory, lesson.meta_skill, rollouts
+        )
 
     async def aggregate(self, lesson: Lesson, occasion: Occasion, reflection: Reflection) -> Merged:
         """Stage 3: one list of proposals."""
-        return await self._aggregator.aggregate(occasion.place, lesson.skill.text, lesson.meta_skill, reflection)
+        return await self._aggregator.aggregate(
+            occasion.place, lesson.skill.text, lesson.meta_skill, reflection
+        )
 
-    async def select(self, lesson: Lesson, occasion: Occasion, reflection: Reflection, merged: Merged) -> Selection:
+    async def select(
+        self, lesson: Lesson, occasion: Occasion, reflection: Reflection, merged: Merged
+    ) -> Selection:
         """Stage 4: no more of them than the limit: the schedule's, the optimizer's own, or none at all."""
         limit, decision = occasion.limit if self._control == "fixed" else None, None
         if self._control == "autonomous":
             standing = means(reflection.rollouts)
-            decision = await self._pacer.decide(occasion.place, lesson.skill.text, lesson.memory, lesson.meta_skill, standing, merged.edits)
+            decision = await self._pacer.decide(
+                occasion.place, lesson.skill.text, lesson.memory, lesson.meta_skill, standing, merged.edits
+            )
             limit = decision["learning_rate"]
-        return await self._selector.select(occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, merged, limit, decision)
+        return await self._selector.select(
+            occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, merged, limit, decision
+        )
 
-    async def update(self, lesson: Lesson, occasion: Occasion, reflection: Reflection, selection: Selection) -> Update:
+    async def update(
+        self, lesson: Lesson, occasion: Occasion, reflection: Reflection, selection: Selection
+    ) -> Update:
         """Stage 5: the candidate."""
-        return await self._updater.update(occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, selection, reflection.notes())
+        return await self._updater.update(
+            occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, selection, reflection.notes()
+        )
 
-    async def slow_update(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair], ago: str = EPOCH_AGO) -> Advice:
+    async def slow_update(
+        self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair], ago: str = EPOCH_AGO
+    ) -> Advice:
         """What the target should be told from now on; `ago` says when the older skill was."""
         guidance = lesson.skill.region("slow_update") or ""
-        return await self._historian.slow_update(place, older.rendered, lesson.skill.rendered, guidance, pairs, ago)
+        return await self._historian.slow_update(
+            place, older.rendered, lesson.skill.rendered, guidance, pairs, ago
+        )
 
     async def meta_skill(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair]) -> Advice:
         """What the analysts should be told from now on."""
-        return await self._historian.meta_skill(place, older.rendered, lesson.skill.rendered, lesson.meta_skill, pairs)
+        return await self._historian.meta_skill(
+            place, older.rendered, lesson.skill.rendered, lesson.meta_skill, pairs
+        )
 
     def tally(self, place: str) -> Tally:
         """What the optimizer's replies of a step or epoch used; read once, when its record is written."""
@@ -169,8 +206,13 @@ class Optimizer:
 
 
 def _suffixes(aware: SkillAware | None, contrasts: bool) -> dict[str, str]:
-    """What the analysts are told on top of their prompts: how to read several tries, then how to tell defects from lapses."""
+    """What the analysts are told on top of their prompts: how to read several tries, then how to tell defects
+    from lapses.
+    """
     told = {} if aware is None else aware.suffixes()
     if not contrasts:
         return told
-    return {stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}" for stage in ("analyst_failure", "analyst_success")}
+    return {
+        stage: f"{packaged('contrast').strip()}\n\n{told.get(stage, '')}"
+        for stage in ("analyst_failure", "analyst_success")
+    }

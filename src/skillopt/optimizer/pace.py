@@ -1,4 +1,6 @@
-"""The learning rate of a step where the optimizer model sets it: how many of the proposals at hand this step takes."""
+"""The learning rate of a step where the optimizer model sets it: how many of the proposals at hand this step
+takes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from skillopt.tasks.rollout import Means
 
 
 class Pacer:
-    """Asks one question a step; an answer that cannot be used means 0, so that nothing is taken on a guess."""
+    """Asks one question a step; an answer that cannot be used means 0, so that nothing is taken
+    on a guess.
+    """
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
@@ -37,7 +41,11 @@ class Pacer:
                 "clamped": False,
                 "reasoning": "nothing was proposed",
             }
-        score = "not measured" if rollouts.hard is None or rollouts.soft is None else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
+        score = (
+            "not measured"
+            if rollouts.hard is None or rollouts.soft is None
+            else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
+        )
         user = (
             skill_section(skill)
             + section("Advice from earlier epochs", meta_skill)

@@ -11,7 +11,13 @@ from typing import Any, Literal
 from skillopt.evaluate.runner import Evaluation, stage_closed
 from skillopt.events import PatchFact, Reflected, Sink
 from skillopt.optimizer._ask import Asker
-from skillopt.optimizer._render import contrasts_section, memory_section, rollouts_section, section, skill_section
+from skillopt.optimizer._render import (
+    contrasts_section,
+    memory_section,
+    rollouts_section,
+    section,
+    skill_section,
+)
 from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusable
 from skillopt.optimizer.forms import Form
 from skillopt.skill.edits import Proposal
@@ -40,7 +46,9 @@ class Minibatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Studied:
-    """A task with what it came to: its scored rollouts, the best first; several where a step runs each task more than once."""
+    """A task with what it came to: its scored rollouts, the best first; several where a step runs each task
+    more than once.
+    """
 
     task: Task
     tries: tuple[Scored, ...]
@@ -82,7 +90,10 @@ class Reflection:
     def patterns(self) -> list[str]:
         """The analysts' failure patterns, in words."""
         found = [pattern for one in self.minibatches if one.kind == "failure" for pattern in one.summary]
-        return [f"{pattern.get('failure_type', '')}: {pattern.get('description', '')}".strip(": ") for pattern in found]
+        return [
+            f"{pattern.get('failure_type', '')}: {pattern.get('description', '')}".strip(": ")
+            for pattern in found
+        ]
 
 
 class Reflector:
@@ -100,7 +111,8 @@ class Reflector:
         notes_from: Sequence[Side] = (),
         contrasts: bool = False,
     ) -> None:
-        """`limit` is the most proposals one analyst may make, None is no limit; `notes_from` are the analysts who may write notes.
+        """`limit` is the most proposals one analyst may make, None is no limit; `notes_from` are the analysts
+        who may write notes.
 
         With `contrasts` a task was run several times, and its best try is shown against its worst.
         """
@@ -114,22 +126,38 @@ class Reflector:
         self._emit = emit
 
     async def reflect(
-        self, place: str, seed: int, skill: str, memory: Sequence[Mapping[str, Any]], meta_skill: str, rollouts: Evaluation
+        self,
+        place: str,
+        seed: int,
+        skill: str,
+        memory: Sequence[Mapping[str, Any]],
+        meta_skill: str,
+        rollouts: Evaluation,
     ) -> Reflection:
         """Reflect on a batch while it is still running; closes the rollout stage."""
-        fixed = skill_section(skill) + section("Advice from earlier epochs", meta_skill) + memory_section(memory, self._asker.memory_room)
+        fixed = (
+            skill_section(skill)
+            + section("Advice from earlier epochs", meta_skill)
+            + memory_section(memory, self._asker.memory_room)
+        )
         kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
-        walks = together(*(self._walk(place, kind, seed + at, fixed, rollouts) for at, kind in enumerate(kinds)))
+        walks = together(
+            *(self._walk(place, kind, seed + at, fixed, rollouts) for at, kind in enumerate(kinds))
+        )
         outcomes, groups = await _both(rollouts.close(), walks)
         minibatches = tuple(one for group in groups for one in group)
         self._emit(stage_closed(place, rollouts.stage, outcomes))
         self._emit(Reflected(id=f"{place}/reflect", place=place, patches=[_fact(one) for one in minibatches]))
         return Reflection(rollouts=outcomes, minibatches=minibatches)
 
-    async def _walk(self, place: str, kind: Side, seed: int, fixed: str, rollouts: Evaluation) -> list[Minibatch]:
-        """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch gets its analyst at once.
+    async def _walk(
+        self, place: str, kind: Side, seed: int, fixed: str, rollouts: Evaluation
+    ) -> list[Minibatch]:
+        """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch
+        gets its analyst at once.
 
-        Invalid rows are skipped, the last minibatch may be short. An analyst that fails ends the walk without waiting for more rows.
+        Invalid rows are skipped, the last minibatch may be short. An analyst that fails ends the walk without
+        waiting for more rows.
         """
         order = _by_task(rollouts)
         random.Random(seed).shuffle(order)
@@ -137,14 +165,20 @@ class Reflector:
         chunk: list[Studied] = []
 
         def study() -> None:
-            analysts.append(asyncio.ensure_future(self._analyse(place, kind, len(analysts), fixed, list(chunk))))
+            analysts.append(
+                asyncio.ensure_future(self._analyse(place, kind, len(analysts), fixed, list(chunk)))
+            )
             chunk.clear()
 
         try:
             for places in order:
                 tries = [await _unless_failed(rollouts.arriving(place), analysts) for place in places]
                 scored = sorted((one for one in tries if isinstance(one, Scored)), key=_worth, reverse=True)
-                if scored and (studied := Studied(task=rollouts.rows[places[0]].task, tries=tuple(scored))).side == kind:
+                if (
+                    scored
+                    and (studied := Studied(task=rollouts.rows[places[0]].task, tries=tuple(scored))).side
+                    == kind
+                ):
                     chunk.append(studied)
                 if len(chunk) == self._size:
                     study()
@@ -157,10 +191,14 @@ class Reflector:
             await asyncio.gather(*analysts, return_exceptions=True)
             raise
 
-    async def _analyse(self, place: str, kind: Side, index: int, fixed: str, chunk: list[Studied]) -> Minibatch:
+    async def _analyse(
+        self, place: str, kind: Side, index: int, fixed: str, chunk: list[Studied]
+    ) -> Minibatch:
         stage = f"analyst_{kind}"
         several = self._contrasts
-        limit = section("Limit", f"{self._told()} You are shown {len(chunk)} {'tasks' if several else 'rollouts'}.")
+        limit = section(
+            "Limit", f"{self._told()} You are shown {len(chunk)} {'tasks' if several else 'rollouts'}."
+        )
         room, title = self._asker.room(fixed + limit, stage), f"Rollouts ({kind})"
         if several:
             evidence = contrasts_section(title, [(one.task, one.tries, one.differs) for one in chunk], room)
@@ -179,11 +217,23 @@ class Reflector:
             told = list(reply.success_patterns)
         support = {"support_count": max(1, len(chunk)), "source_type": kind}
         edits = tuple(
-            self._form.read({**support, **edit} if isinstance(edit, dict) else edit, f"{place}/{stage}/{index}#{at}")
+            self._form.read(
+                {**support, **edit} if isinstance(edit, dict) else edit, f"{place}/{stage}/{index}#{at}"
+            )
             for at, edit in enumerate(reply.patch.items[: self._limit])
         )
-        notes = tuple(note.strip() for note in reply.notes if note.strip()) if kind in self._notes_from else ()
-        return Minibatch(kind=kind, index=index, tasks=tasks, edits=edits, summary=tuple(told), notes=notes, contrasted=contrasted)
+        notes = (
+            tuple(note.strip() for note in reply.notes if note.strip()) if kind in self._notes_from else ()
+        )
+        return Minibatch(
+            kind=kind,
+            index=index,
+            tasks=tasks,
+            edits=edits,
+            summary=tuple(told),
+            notes=notes,
+            contrasted=contrasted,
+        )
 
     def _told(self) -> str:
         if not self._form.limited:
@@ -207,10 +257,15 @@ def _worth(rollout: Scored) -> tuple[float, float]:
     return rollout.score.hard, rollout.score.soft
 
 
-async def _unless_failed(arriving: asyncio.Future[Rollout], analysts: Sequence[asyncio.Task[Minibatch]]) -> Rollout:
+async def _unless_failed(
+    arriving: asyncio.Future[Rollout], analysts: Sequence[asyncio.Task[Minibatch]]
+) -> Rollout:
     """The rollout when it is in, or the failure of an analyst if that comes first."""
     while not arriving.done():
-        awaited: list[asyncio.Future[Any]] = [arriving, *(analyst for analyst in analysts if not analyst.done())]
+        awaited: list[asyncio.Future[Any]] = [
+            arriving,
+            *(analyst for analyst in analysts if not analyst.done()),
+        ]
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
         for analyst in analysts:
             if analyst.done():

@@ -1,4 +1,6 @@
-"""Stage 4, clip: no more proposals than the learning rate allows, and a second chance for edits whose target was misquoted."""
+"""Stage 4, clip: no more proposals than the learning rate allows, and a second chance for edits whose target
+was misquoted.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Selection:
 
 
 class Selector:
-    """Asks for a ranking only when there are more proposals than the limit, for a repair only when a target is not found."""
+    """Asks for a ranking only when there are more proposals than the limit, for a repair only when a target
+    is not found.
+    """
 
     def __init__(self, asker: Asker, form: Form, *, emit: Sink) -> None:
         self._asker = asker
@@ -48,7 +52,9 @@ class Selector:
         limit: int | None,
         decision: Mapping[str, Any] | None = None,
     ) -> Selection:
-        """At most `limit` proposals; edits among them can be looked up in the skill. Of whole skills the first one is taken."""
+        """At most `limit` proposals; edits among them can be looked up in the skill. Of whole skills the
+        first one is taken.
+        """
         ended = list(merged.ended)
         limit = limit if self._form.limited else 1
         chosen, ranking = merged.edits, None
@@ -57,20 +63,40 @@ class Selector:
             if self._form.limited and limit > 0:
                 chosen, ranking = await self._rank(place, skill, memory, meta_skill, merged.edits, limit)
             kept = {edit.id for edit in chosen}
-            ended += [Outcome(edit=edit, state="over_limit", reason=f"limit {limit}") for edit in merged.edits if edit.id not in kept]
+            ended += [
+                Outcome(edit=edit, state="over_limit", reason=f"limit {limit}")
+                for edit in merged.edits
+                if edit.id not in kept
+            ]
         if self._form.mode == "patch":
-            chosen = await self._repair(place, skill, [edit for edit in chosen if isinstance(edit, Edit)], ended)
+            chosen = await self._repair(
+                place, skill, [edit for edit in chosen if isinstance(edit, Edit)], ended
+            )
         shown = [edit.as_json() for edit in chosen]
         told = dict(decision) if decision else None
         self._emit(
             Selected(
-                id=f"{place}/select", place=place, limit=limit, ranked=ranking is not None, ranking=ranking, edits=shown, decision=told
+                id=f"{place}/select",
+                place=place,
+                limit=limit,
+                ranked=ranking is not None,
+                ranking=ranking,
+                edits=shown,
+                decision=told,
             )
         )
-        return Selection(patch=chosen, ended=tuple(ended), offered=len(merged.edits), limit=limit, decision=decision)
+        return Selection(
+            patch=chosen, ended=tuple(ended), offered=len(merged.edits), limit=limit, decision=decision
+        )
 
     async def _rank(
-        self, place: str, skill: Document, memory: Sequence[Mapping[str, Any]], meta_skill: str, edits: tuple[Proposal, ...], limit: int
+        self,
+        place: str,
+        skill: Document,
+        memory: Sequence[Mapping[str, Any]],
+        meta_skill: str,
+        edits: tuple[Proposal, ...],
+        limit: int,
     ) -> tuple[tuple[Proposal, ...], dict[str, Any]]:
         user = (
             skill_section(skill.text)
@@ -82,18 +108,31 @@ class Selector:
         reply = await self._asker.ask("ranking", place, "0", user, Ranking)
         if isinstance(reply, Unusable):
             return edits[:limit], {"fallback": True, "error": str(reply)}
-        wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))[:limit]
-        return tuple(edits[index] for index in wanted), {"fallback": False, "reasoning": reply.reasoning, "selected_indices": wanted}
+        wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))[
+            :limit
+        ]
+        return tuple(edits[index] for index in wanted), {
+            "fallback": False,
+            "reasoning": reply.reasoning,
+            "selected_indices": wanted,
+        }
 
-    async def _repair(self, place: str, skill: Document, chosen: Sequence[Edit], ended: list[Outcome]) -> tuple[Proposal, ...]:
+    async def _repair(
+        self, place: str, skill: Document, chosen: Sequence[Edit], ended: list[Outcome]
+    ) -> tuple[Proposal, ...]:
         lost = [outcome for outcome in apply(chosen, skill).outcomes if outcome.state == "unmatched"]
         if not lost:
             return tuple(chosen)
-        user = skill_section(skill.text) + proposals_section("Edits whose target was not found", [outcome.edit for outcome in lost])
+        user = skill_section(skill.text) + proposals_section(
+            "Edits whose target was not found", [outcome.edit for outcome in lost]
+        )
         reply = await self._asker.ask("repair", place, "0", user, Edits)
         repaired: list[Proposal] = []
         if not isinstance(reply, Unusable):
-            repaired = [self._form.read(edit, f"{place}/repair/0#{at}") for at, edit in enumerate(reply.items[: len(lost)])]
+            repaired = [
+                self._form.read(edit, f"{place}/repair/0#{at}")
+                for at, edit in enumerate(reply.items[: len(lost)])
+            ]
         ended += lost
         gone = {outcome.edit.id for outcome in lost}
         return (*(edit for edit in chosen if edit.id not in gone), *repaired)

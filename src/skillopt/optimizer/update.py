@@ -1,4 +1,6 @@
-"""Stage 5, update: what was selected becomes a candidate - by edits, by one rewrite, or as a whole new skill."""
+"""Stage 5, update: what was selected becomes a candidate - by edits, by one rewrite, or as a
+whole new skill.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def by_edits(skill: Document, patch: Sequence[Proposal], appendix: Appendix | No
 
 
 def halves(update: Update, skill: Document) -> list[Update]:
-    """The two halves of a candidate that several edits made, in order, the notes as its last part; none where there is nothing to halve."""
+    """The two halves of a candidate that several edits made, in order, the notes as its last part; none where
+    there is nothing to halve.
+    """
     edits = [edit for edit in update.applied if isinstance(edit, Edit)]
     parts = len(edits) + (update.appendix is not None)
     if parts < 2 or len(edits) < len(update.applied):
@@ -71,7 +75,11 @@ class Updater:
         notes: Sequence[str],
     ) -> Update:
         """The candidate of a step."""
-        appendix = await self._archivist.extend(place, skill, notes) if self._archivist is not None and notes else None
+        appendix = (
+            await self._archivist.extend(place, skill, notes)
+            if self._archivist is not None and notes
+            else None
+        )
         if appendix is not None and not appendix.added:
             appendix = None
         if self._form.mode == "patch":
@@ -83,7 +91,12 @@ class Updater:
         return _noted(await self._rewrite(place, skill, memory, meta_skill, selection.patch), appendix)
 
     async def _rewrite(
-        self, place: str, skill: Document, memory: Sequence[Mapping[str, Any]], meta_skill: str, patch: Sequence[Proposal]
+        self,
+        place: str,
+        skill: Document,
+        memory: Sequence[Mapping[str, Any]],
+        meta_skill: str,
+        patch: Sequence[Proposal],
     ) -> Update:
         user = (
             skill_section(skill.text)
@@ -95,10 +108,18 @@ class Updater:
         if isinstance(reply, Unusable):
             return _without(skill, patch, f"the rewrite cannot be used: {reply}")
         document, problem = rewritten(skill, reply.new_skill)
-        said = {"reasoning": reply.reasoning, "change_summary": reply.change_summary, "new_skill": reply.new_skill}
+        said = {
+            "reasoning": reply.reasoning,
+            "change_summary": reply.change_summary,
+            "new_skill": reply.new_skill,
+        }
         if document is None:
             return _without(skill, patch, f"the rewrite {problem}", said)
-        return Update(document=document, outcomes=tuple(Outcome(edit=one, state="applied") for one in patch), rewrite=said)
+        return Update(
+            document=document,
+            outcomes=tuple(Outcome(edit=one, state="applied") for one in patch),
+            rewrite=said,
+        )
 
 
 def _first(skill: Document, patch: Sequence[Proposal]) -> Update:
@@ -112,7 +133,9 @@ def _first(skill: Document, patch: Sequence[Proposal]) -> Update:
     return Update(document=document, outcomes=(Outcome(edit=candidate, state="applied"),), rewrite=said)
 
 
-def _without(skill: Document, patch: Sequence[Proposal], why: str, said: Mapping[str, Any] | None = None) -> Update:
+def _without(
+    skill: Document, patch: Sequence[Proposal], why: str, said: Mapping[str, Any] | None = None
+) -> Update:
     ended = tuple(Outcome(edit=one, state="invalid", reason=why) for one in patch)
     return Update(document=skill, outcomes=ended, rewrite={**(said or {}), "problem": why}, failed=True)
 

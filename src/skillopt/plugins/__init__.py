@@ -1,4 +1,6 @@
-"""SkillOpt in the agents people already use: one file an agent; here is what installs them and takes them back."""
+"""SkillOpt in the agents people already use: one file an agent; here is what installs them and takes them
+back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What an install does to one file: decides what it becomes, refuses where something of the person's is in the way, and takes ours out.
+"""What an install does to one file: decides what it becomes, refuses where something of the person's is in
+the way, and takes ours out.
 
 An action is pure: it is told the text of the file (None: there is no file) and says the new text.
 """
@@ -17,7 +18,8 @@ from skillopt.plugins._json_text import MISSING, NotPlainJson
 
 
 class _Action(BaseModel):
-    # Written into receipts, so that what is taken out is what was put in, whatever a later version would put in.
+    # Written into receipts, so that what is taken out is what was put in, whatever a later version would put
+    # in.
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str
@@ -33,7 +35,8 @@ class Own(_Action):
         """The file. Raises `UsageError` where another one is there: it is somebody's."""
         if text is not None and text != self.text:
             raise UsageError(
-                f"{self.path} is there and is not what SkillOpt would write. It is left alone: move it away, then install again."
+                f"{self.path} is there and is not what SkillOpt would write. It is left alone: move it away,"
+                " then install again."
             )
         return self.text
 
@@ -60,7 +63,9 @@ class Entry(_Action):
     """Whether `keys` lead to a list that gets the value as a further item."""
 
     def put_in(self, text: str | None) -> str:
-        """The file with our entry. Raises `UsageError`, with what to paste, where it cannot be edited safely."""
+        """The file with our entry. Raises `UsageError`, with what to paste, where it cannot be
+        edited safely.
+        """
         try:
             if text is not None and self.is_in(text):
                 return text
@@ -68,13 +73,14 @@ class Entry(_Action):
                 return _json_text.with_item(text or "", self.keys, self.value)
             if text is not None and _json_text.value_at(text, self.keys) is not MISSING:
                 raise UsageError(
-                    f"{self.path} already has another {'.'.join(self.keys)}, which is left alone. Take it out or rename it, then install "
-                    f"again; SkillOpt would write:\n{self.snippet()}"
+                    f"{self.path} already has another {'.'.join(self.keys)}, which is left alone. Take it out"
+                    f" or rename it, then install again; SkillOpt would write:\n{self.snippet()}"
                 )
             return _json_text.with_member(text or "", self.keys, self.value)
         except NotPlainJson as error:
             raise UsageError(
-                f"{self.path} {error}. It is left alone: put this in by hand, then install again:\n{self.snippet()}"
+                f"{self.path} {error}. It is left alone: put this in by hand, then install"
+                f" again:\n{self.snippet()}"
             ) from error
 
     def is_in(self, text: str) -> bool:
@@ -86,7 +92,8 @@ class Entry(_Action):
         return isinstance(there, list) and self.value in there if self.item else bool(there == self.value)
 
     def take_out(self, text: str, before: str | None) -> str | None:
-        """The file without our entry and without the objects that were made for it; None where that cannot be done safely.
+        """The file without our entry and without the objects that were made for it; None where that cannot be
+        done safely.
 
         `before` is the file as it was when we came: what it had stays, even empty.
         """
@@ -94,9 +101,17 @@ class Entry(_Action):
             if not self.is_in(text):
                 return None
             keys = self.keys
-            text = _json_text.without_item(text, keys, self.value) if self.item else _json_text.without_member(text, keys)
+            text = (
+                _json_text.without_item(text, keys, self.value)
+                if self.item
+                else _json_text.without_member(text, keys)
+            )
             keys = keys if self.item else keys[:-1]
-            while keys and not _json_text.value_at(text, keys) and _json_text.value_at(before or "", keys) is MISSING:
+            while (
+                keys
+                and not _json_text.value_at(text, keys)
+                and _json_text.value_at(before or "", keys) is MISSING
+            ):
                 text, keys = _json_text.without_member(text, keys), keys[:-1]
         except NotPlainJson:
             return None
@@ -130,10 +145,14 @@ class Block(_Action):
             return text
         try:
             if self.unless is not None and (found := re.search(self.unless, text)):
-                raise UsageError(f"already has {found[0].strip()!r}, which is left alone. Take it out or rename it")
+                raise UsageError(
+                    f"already has {found[0].strip()!r}, which is left alone. Take it out or rename it"
+                )
             return _block.with_block(text, self.content, self.style)
         except UsageError as error:
-            raise UsageError(f"{self.path} {error}, then install again; or put this in by hand:\n{self.content}") from error
+            raise UsageError(
+                f"{self.path} {error}, then install again; or put this in by hand:\n{self.content}"
+            ) from error
 
     def is_in(self, text: str) -> bool:
         """Whether exactly our lines are there."""

@@ -38,7 +38,11 @@ class Place:
     @property
     def config(self) -> Path:
         """The user's folder of settings, as the system has it."""
-        return self.folder("APPDATA", "AppData/Roaming") if self.windows else self.folder("XDG_CONFIG_HOME", ".config")
+        return (
+            self.folder("APPDATA", "AppData/Roaming")
+            if self.windows
+            else self.folder("XDG_CONFIG_HOME", ".config")
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

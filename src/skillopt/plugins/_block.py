@@ -1,7 +1,8 @@
-"""Our block of a text file: decides where it stands between its two marker lines, and keeps every byte around it.
+"""Our block of a text file: decides where it stands between its two marker lines, and keeps every byte around
+it.
 
-The markers are for people. What is taken out is found by our own lines: a program that writes the file anew may lose a marker, or put
-somebody's lines between them.
+The markers are for people. What is taken out is found by our own lines: a program that writes the file anew
+may lose a marker, or put somebody's lines between them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,18 @@ _START = r"(?m)(?:^|(?<=\A\ufeff))"
 
 
 def with_block(text: str, content: str, style: Style) -> str:
-    """The text with our block at its end. Raises `UsageError` where one is there already or the end of the file is no place for it."""
+    """The text with our block at its end. Raises `UsageError` where one is there already or the end of the
+    file is no place for it.
+    """
     if any(re.search(_line(mark), text) for mark in _MARKS[style]):
-        raise UsageError(f"already has a block of ours that reads differently. Take it out, markers included ({_MARKS[style][0]})")
+        raise UsageError(
+            "already has a block of ours that reads differently. Take it out, markers included"
+            f" ({_MARKS[style][0]})"
+        )
     if style == "markdown" and leaves_fence_open(text):
-        raise UsageError("ends inside a code block that is never closed, so our block would be code. Close it first")
+        raise UsageError(
+            "ends inside a code block that is never closed, so our block would be code. Close it first"
+        )
     begin, end = _MARKS[style]
     newline = "\r\n" if 0 < text.count("\n") <= 2 * text.count("\r\n") else "\n"
     lines = newline.join((begin, content.strip("\n").replace("\n", newline), end)) + newline
@@ -42,7 +50,9 @@ def has_block(text: str, content: str) -> bool:
 
 
 def without_block(text: str, content: str, style: Style) -> str | None:
-    """The text without our lines and markers; None where our lines are gone or changed, so that nothing can be taken out safely."""
+    """The text without our lines and markers; None where our lines are gone or changed, so that nothing can
+    be taken out safely.
+    """
     found = re.search(_line(content), text)
     if found is None or not has_block(text, content):
         return None

@@ -1,4 +1,6 @@
-"""Carries plans out: all of an install or nothing, with a receipt that is on the disk before the first file changes."""
+"""Carries plans out: all of an install or nothing, with a receipt that is on the disk before the first file
+changes.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +56,21 @@ class Installer:
         return plan_install(found.actions(place, kit), place, self.receipts.load(name, place))
 
     def install(self, name: str, place: Place, kit: Kit) -> Plan:
-        """Install, or bring an install up to date. Where a file cannot be written, everything is put back before the error is raised."""
+        """Install, or bring an install up to date. Where a file cannot be written, everything is put back
+        before the error is raised.
+        """
         if (plan := self.plan(name, place, kit)).is_done and self.receipts.load(name, place) is not None:
             return plan
         state_folders = missing(self.receipts.folder)
         with self.receipts.alone():
             plan = self.plan(name, place, kit)  # looked at again, now that nobody else of us writes
             earlier = self.receipts.load(name, place)
-            made = [*map(Path, earlier.folders if earlier else ()), *state_folders, *self.receipts.bare(), *plan.folders]
+            made = [
+                *map(Path, earlier.folders if earlier else ()),
+                *state_folders,
+                *self.receipts.bare(),
+                *plan.folders,
+            ]
             receipt = Receipt(
                 agent=name,
                 scope=place.scope,
@@ -95,7 +104,8 @@ class Installer:
         return plan_uninstall(self._receipt(name, place))
 
     def uninstall(self, name: str, place: Place) -> Plan:
-        """Take an install back. Every file is as it was, or, where somebody changed it since, without our part.
+        """Take an install back. Every file is as it was, or, where somebody changed it since, without our
+        part.
 
         Where it stops half-way, the same command goes on: the receipt is removed last.
         """
@@ -120,7 +130,11 @@ class Installer:
         if found is None:
             others = [one for one in self.receipts.all() if one.agent == name]
             elsewhere = [f"--project {one.root}" if one.scope == "project" else "--user" for one in others]
-            hint = f"It is installed with {' and '.join(elsewhere)}." if others else "'skillopt plugin list' shows what is."
+            hint = (
+                f"It is installed with {' and '.join(elsewhere)}."
+                if others
+                else "'skillopt plugin list' shows what is."
+            )
             where = "for all projects" if place.project is None else f"in {place.root}"
             raise UsageError(f"{name} is not installed {where}. {hint}")
         return found
@@ -145,7 +159,9 @@ class Installer:
         """Folders that are still used by another install are removed with the last of them."""
         try:
             others = self.receipts.all()
-        except UsageError:  # another install's receipt is damaged, which its own commands say; an empty folder may stay
+        except (
+            UsageError
+        ):  # another install's receipt is damaged, which its own commands say; an empty folder may stay
             return
         if folders and others:
             kept = tuple(dict.fromkeys([*map(str, folders), *others[0].folders]))
@@ -153,7 +169,9 @@ class Installer:
 
 
 def _scope_words(found: Agent) -> str:
-    return " or ".join("all projects of yours" if scope == "user" else "one project" for scope in found.scopes)
+    return " or ".join(
+        "all projects of yours" if scope == "user" else "one project" for scope in found.scopes
+    )
 
 
 def _remedy(found: Agent) -> str:
@@ -161,4 +179,7 @@ def _remedy(found: Agent) -> str:
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"{path} cannot be written: {error.strerror or error}. Check the permissions of its folder, then try again.")
+    return UsageError(
+        f"{path} cannot be written: {error.strerror or error}. Check the permissions of its folder, then try"
+        " again."
+    )

@@ -1,4 +1,6 @@
-"""Edits of a JSON text: decides where a member or an item goes in and comes out, and keeps every other byte as it was."""
+"""Edits of a JSON text: decides where a member or an item goes in and comes out, and keeps every other byte
+as it was.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,11 @@ def value_at(text: str, path: Sequence[str]) -> Any:
 
 
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with a value at a path of keys where nothing is yet. Objects on the way that are missing are made.
+    """The text with a value at a path of keys where nothing is yet. Objects on the way that are missing are
+    made.
 
-    Raises `NotPlainJson` where the text has comments or trailing commas, or something else than an object stands on the way.
+    Raises `NotPlainJson` where the text has comments or trailing commas, or something else than an object
+    stands on the way.
     """
     bom, body = _split(text)
     if not body.strip():
@@ -52,7 +56,9 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def with_item(text: str, path: Sequence[str], value: Any) -> str:
-    """The text with a value at the end of the list at a path; a list that is missing is made. Raises as `with_member` does."""
+    """The text with a value at the end of the list at a path; a list that is missing is made. Raises as
+    `with_member` does.
+    """
     bom, body = _split(text)
     if not body.strip() or value_at(body, path) is MISSING:
         return with_member(text, path, [value])
@@ -64,7 +70,9 @@ def with_item(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """The text without the member at a path; the same text where there is none. Raises `NotPlainJson` as `with_member` does."""
+    """The text without the member at a path; the same text where there is none. Raises `NotPlainJson` as
+    `with_member` does.
+    """
     bom, body = _split(text)
     _require_plain(body)
     at, depth = _deepest(body, path)
@@ -72,11 +80,15 @@ def without_member(text: str, path: Sequence[str]) -> str:
         return text
     parent, _ = _deepest(body, path[:-1])
     container = _open(body, parent)
-    return bom + _remove(body, container, next(n for n, part in enumerate(container.parts) if part.value == at))
+    return bom + _remove(
+        body, container, next(n for n, part in enumerate(container.parts) if part.value == at)
+    )
 
 
 def without_item(text: str, path: Sequence[str], value: Any) -> str:
-    """The text without the items of the list at a path that equal the value. Raises `NotPlainJson` as `with_member` does."""
+    """The text without the items of the list at a path that equal the value. Raises `NotPlainJson` as
+    `with_member` does.
+    """
     bom, body = _split(text)
     _require_plain(body)
     while isinstance(there := value_at(body, path), list) and value in there:
@@ -113,7 +125,9 @@ def _require_plain(body: str) -> None:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
         _read_loosely(body)  # says so where it is no JSON at all
-        raise NotPlainJson("has comments or trailing commas, which an edit by a program could lose") from error
+        raise NotPlainJson(
+            "has comments or trailing commas, which an edit by a program could lose"
+        ) from error
     if not isinstance(value, dict):
         raise NotPlainJson("holds no JSON object")
 
@@ -138,7 +152,9 @@ def _nested(path: Sequence[str], value: Any) -> Any:
 
 
 def _deepest(body: str, path: Sequence[str]) -> tuple[int, int]:
-    """Where the value of the longest prefix of the path that is there starts, and how many keys that prefix has."""
+    """Where the value of the longest prefix of the path that is there starts, and how many keys that prefix
+    has.
+    """
     at = _skip(body, 0)
     for depth, key in enumerate(path):
         if body[at] != "{":

@@ -1,4 +1,6 @@
-"""Decides how the shipped texts become an agent's files, with version, commands and tools filled in from code."""
+"""Decides how the shipped texts become an agent's files, with version, commands and tools filled in from
+code.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ class Kit:
         return {"command": self.values["command"], "args": self.values["server_args"]}
 
     def text(self, name: str) -> str:
-        """A shipped text, filled in. In JSON a string that is one placeholder takes the value as it is, a list too."""
+        """A shipped text, filled in. In JSON a string that is one placeholder takes the value as it is, a
+        list too.
+        """
         raw = (_TEXTS / name).read_text(encoding="utf-8")
         if name.endswith(".json"):
             return json.dumps(self._filled(json.loads(raw)), indent=2, ensure_ascii=False) + "\n"
@@ -88,7 +92,9 @@ class Kit:
         return Own(path=str(path), text=self.text(name))
 
     def skill(self, folder: Path) -> list[Own]:
-        """The shipped skill in a folder of skills. SKILL.md comes last: no agent is to find a skill whose files are missing."""
+        """The shipped skill in a folder of skills. SKILL.md comes last: no agent is to find a skill whose
+        files are missing.
+        """
         shipped = (path.relative_to(_TEXTS / "skill") for path in (_TEXTS / "skill").rglob("*.md"))
         names = sorted(shipped, key=lambda name: (name == Path(SKILL_FILE), name))
         return [self.file(folder / SKILL / name, f"skill/{name.as_posix()}") for name in names]
@@ -101,7 +107,11 @@ class Kit:
         if not isinstance(value, str):
             return value
         whole = _PLACEHOLDER.fullmatch(value)
-        return self.values[whole[1]] if whole else _PLACEHOLDER.sub(lambda found: str(self.values[found[1]]), value)
+        return (
+            self.values[whole[1]]
+            if whole
+            else _PLACEHOLDER.sub(lambda found: str(self.values[found[1]]), value)
+        )
 
 
 def _command_lines(commands: tuple[Command, ...]) -> list[str]:

@@ -1,4 +1,6 @@
-"""Decides what an install or an uninstall will change, before anything is: every file looked at, every conflict named."""
+"""Decides what an install or an uninstall will change, before anything is: every file looked at, every
+conflict named.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Plan:
 
 
 def plan_install(actions: Sequence[Own | Entry | Block], place: Place, receipt: Receipt | None) -> Plan:
-    """What installing would do. Raises `UsageError`, naming all that is in the way, and then nothing is to be done."""
+    """What installing would do. Raises `UsageError`, naming all that is in the way, and then nothing is to be
+    done.
+    """
     known = {} if receipt is None else {one.action.path: one for one in receipt.touched}
     changes, touched, problems = [], [], []
     for action in actions:
@@ -59,7 +63,10 @@ def plan_install(actions: Sequence[Own | Entry | Block], place: Place, receipt: 
         raise UsageError("Nothing was written.\n" + "\n".join(problems))
     # What an earlier version put in and this one does not.
     changes += [_take_back(one) for one in known.values()]
-    made = sorted({folder for one in touched for folder in missing(one.path.parent)}, key=lambda folder: len(folder.parts))
+    made = sorted(
+        {folder for one in touched for folder in missing(one.path.parent)},
+        key=lambda folder: len(folder.parts),
+    )
     return Plan(changes=tuple(changes), touched=tuple(touched), folders=tuple(made))
 
 
@@ -81,7 +88,8 @@ def _install_one(action: Own | Entry | Block, place: Place, known: Touched | Non
         text = text if base is None else base
         before = None if not text and known.old is None else text.encode()
     else:
-        # As we left it: the file of before is what ours goes into, so an update leaves no trace of the old version.
+        # As we left it: the file of before is what ours goes into, so an update leaves no trace of the old
+        # version.
         before = known.old if known is not None and now is not None else now
         text = _decoded(path, before)
     after = action.put_in(text).encode()
@@ -96,7 +104,9 @@ def _take_back(one: Touched) -> Change:
         if now is None or now == one.old:
             return Change(path=path, state="unchanged", before=now, after=now)
         if one.is_as_left(now):
-            return Change(path=path, state="remove" if one.old is None else "restore", before=now, after=one.old)
+            return Change(
+                path=path, state="remove" if one.old is None else "restore", before=now, after=one.old
+            )
         before = _decoded(path, one.old)
         if before is not None and one.action.is_in(before):  # it was there before us
             return Change(path=path, state="unchanged", before=now, after=now)
@@ -104,13 +114,21 @@ def _take_back(one: Touched) -> Change:
     except UsageError as error:  # what lies there now is nothing we wrote
         return Change(path=path, state="left", before=None, after=None, said=str(error))
     if left is None:
-        why = "our part of it is gone or was changed since, so it stays as it is; take out what you do not want"
+        why = (
+            "our part of it is gone or was changed since, so it stays as it is; take out what you do not want"
+        )
         if isinstance(one.action, Own):
             why = "it was changed since, so it stays; remove it if you do not want it"
         return Change(path=path, state="left", before=now, after=now, said=why)
     if not left and one.old is None:
         return Change(path=path, state="remove", before=now, after=None)
-    return Change(path=path, state="change", before=now, after=left.encode(), said="it was changed since: only our part is taken out")
+    return Change(
+        path=path,
+        state="change",
+        before=now,
+        after=left.encode(),
+        said="it was changed since: only our part is taken out",
+    )
 
 
 def _change(path: Path, before: bytes | None, after: bytes, action: Own | Entry | Block) -> Change:
@@ -119,30 +137,46 @@ def _change(path: Path, before: bytes | None, after: bytes, action: Own | Entry 
 
 
 def _require_inside(path: Path, place: Place) -> None:
-    """In a project, which may be somebody else's, a link must not lead us out of it; in their home people link as they like."""
+    """In a project, which may be somebody else's, a link must not lead us out of it; in their home people
+    link as they like.
+    """
     if place.project is not None and not path.resolve().is_relative_to(place.project.resolve()):
-        raise UsageError(f"{path} leads out of the project, to {path.resolve()}. It is left alone; remove the link, then install again.")
+        raise UsageError(
+            f"{path} leads out of the project, to {path.resolve()}. It is left alone; remove the link, then"
+            " install again."
+        )
 
 
 def _look(path: Path, *, ours: bool) -> bytes | None:
-    """What a file holds; None where nothing is. Raises `UsageError` for what cannot be a file we may write."""
+    """What a file holds; None where nothing is. Raises `UsageError` for what cannot be a file
+    we may write.
+    """
     try:
         found = path.lstat()
     except (FileNotFoundError, NotADirectoryError) as error:
         blocked = next((one for one in path.parents if one.exists() or one.is_symlink()), None)
         if blocked is not None and not blocked.is_dir():
-            raise UsageError(f"{blocked} is in the way: {path} needs a folder there. Move it away, then install again.") from error
+            raise UsageError(
+                f"{blocked} is in the way: {path} needs a folder there. Move it away, then install again."
+            ) from error
         return None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}. Check the permissions of its folder.") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror or error}. Check the permissions of its folder."
+        ) from error
     if stat.S_ISLNK(found.st_mode) and (ours or not path.exists()):
-        raise UsageError(f"{path} is a link{'' if path.exists() else ' to nothing'}. It is left alone: move it away, then install again.")
+        raise UsageError(
+            f"{path} is a link{'' if path.exists() else ' to nothing'}. It is left alone: move it away, then"
+            " install again."
+        )
     if not path.is_file():
         raise UsageError(f"{path} is no file. It is left alone: move it away, then install again.")
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}. Check its permissions.") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror or error}. Check its permissions."
+        ) from error
 
 
 def _decoded(path: Path, data: bytes | None) -> str | None:
@@ -151,4 +185,6 @@ def _decoded(path: Path, data: bytes | None) -> str | None:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8: {error.reason} at byte {error.start}. It is left alone: save it as UTF-8.") from error
+        raise UsageError(
+            f"{path} is not UTF-8: {error.reason} at byte {error.start}. It is left alone: save it as UTF-8."
+        ) from error

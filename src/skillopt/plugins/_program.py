@@ -1,4 +1,6 @@
-"""How the installed SkillOpt is called from elsewhere: decides which program that is, and how a shell is told."""
+"""How the installed SkillOpt is called from elsewhere: decides which program that is, and how a shell is
+told.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,25 @@ class Program:
 
     def line(self, *words: str) -> str:
         """A command for the usual shell: sh, or cmd on Windows."""
-        return subprocess.list2cmdline([*self.argv, *words]) if self.windows else shlex.join([*self.argv, *words])
+        return (
+            subprocess.list2cmdline([*self.argv, *words])
+            if self.windows
+            else shlex.join([*self.argv, *words])
+        )
 
     def powershell(self, *words: str) -> str:
         """A command for PowerShell, where a quoted program has to be called by `&`."""
         return " ".join(["&", *("'" + word.replace("'", "''") + "'" for word in (*self.argv, *words))])
 
 
-def this_program(executable: Path, scripts: Iterable[Path], *, windows: bool, version: tuple[int, ...]) -> Program:
+def this_program(
+    executable: Path, scripts: Iterable[Path], *, windows: bool, version: tuple[int, ...]
+) -> Program:
     """The program that runs now, by its whole path: it works from any folder and whatever is on PATH.
 
-    The script that pip, pipx or uv put beside the interpreter comes first. `python -m skillopt` would look into the working directory
-    for its modules before anywhere else, which a foreign repository must not decide; `-P` forbids that from Python 3.11 on.
+    The script that pip, pipx or uv put beside the interpreter comes first. `python -m skillopt` would look
+    into the working directory for its modules before anywhere else, which a foreign repository must not
+    decide; `-P` forbids that from Python 3.11 on.
     """
     name = "skillopt.exe" if windows else "skillopt"
     for folder in (executable.parent, *scripts):

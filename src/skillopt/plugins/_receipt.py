@@ -34,7 +34,9 @@ class Touched(BaseModel):
     before: str | None
     """Its bytes in base64; None where there was no file."""
     after: tuple[str, ...]
-    """Digests of what was written, the last one last. An earlier one counts too: an update may have been killed half-way."""
+    """Digests of what was written, the last one last. An earlier one counts too: an update may have been
+    killed half-way.
+    """
 
     @property
     def path(self) -> Path:
@@ -54,7 +56,11 @@ class Touched(BaseModel):
     def of(cls, action: Action, before: bytes | None, after: bytes, known: Touched | None) -> Touched:
         """From bytes, and what was known of the file until now."""
         digests = dict.fromkeys([*(known.after[-1:] if known else ()), digest(after)])
-        return cls(action=action, before=None if before is None else base64.b64encode(before).decode(), after=tuple(digests))
+        return cls(
+            action=action,
+            before=None if before is None else base64.b64encode(before).decode(),
+            after=tuple(digests),
+        )
 
 
 class Receipt(BaseModel):
@@ -81,7 +87,9 @@ def digest(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipts:
-    """All receipts of the user, below the folder of SkillOpt's state. They hold earlier bytes, so nobody else may read them."""
+    """All receipts of the user, below the folder of SkillOpt's state. They hold earlier bytes, so nobody else
+    may read them.
+    """
 
     state: Path
     patience: float = 10.0
@@ -115,14 +123,18 @@ class Receipts:
         self.path(receipt.agent, receipt.scope, receipt.root).unlink(missing_ok=True)
 
     def bare(self) -> list[Path]:
-        """Folders of ours, outermost first, in which there is nothing but the lock: whoever made them has gone meanwhile."""
+        """Folders of ours, outermost first, in which there is nothing but the lock: whoever made them has
+        gone meanwhile.
+        """
         if [path.name for path in self.folder.iterdir()] != [_LOCK]:
             return []
         return [self.folder] if len(list(self.state.iterdir())) > 1 else [self.state, self.folder]
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the lock while files change; another install is waited for. Where nothing is installed afterwards, nothing of it stays."""
+        """Hold the lock while files change; another install is waited for. Where nothing is installed
+        afterwards, nothing of it stays.
+        """
         made = missing(self.folder)
         try:
             with ExitStack() as held:
@@ -132,7 +144,9 @@ class Receipts:
                 finally:
                     self._clear()  # while the lock is ours: later its file may be another's
         finally:
-            if sys.platform == "win32":  # where no file is removed that is open, so ours not before now, and another's never
+            if (
+                sys.platform == "win32"
+            ):  # where no file is removed that is open, so ours not before now, and another's never
                 self._clear()
             remove_empty(made)
 
@@ -146,7 +160,9 @@ class Receipts:
         return self.folder / _LOCK
 
     def _lock(self, held: ExitStack) -> None:
-        """Enter the lock. One that was removed while we waited for it is no lock any more: others hold the new file of that name."""
+        """Enter the lock. One that was removed while we waited for it is no lock any more: others hold the
+        new file of that name.
+        """
         last = time.monotonic() + self.patience
         while True:
             for folder in missing(self.folder):
@@ -188,6 +204,6 @@ def _read(path: Path) -> Receipt:
         return Receipt.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         raise UsageError(
-            f"{path} cannot be read as the receipt of an install ({type(error).__name__}). What it says is needed to take the install "
-            "back; without it, move it away and take the files out by hand."
+            f"{path} cannot be read as the receipt of an install ({type(error).__name__}). What it says is"
+            " needed to take the install back; without it, move it away and take the files out by hand."
         ) from error

@@ -1,4 +1,6 @@
-"""Notes that a session of an agent ended: decides what is written down, and that an agent is never kept waiting or failed by it."""
+"""Notes that a session of an agent ended: decides what is written down, and that an agent is never kept
+waiting or failed by it.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,23 @@ MOST_BYTES = 256 * 1024
 
 
 def note(state: Path, agent: str, told: bytes, now: datetime) -> bool:
-    """Append a line - UTC time, agent, session, project - to the log. Returns False where that was not possible; never raises `OSError`.
+    """Append a line - UTC time, agent, session, project - to the log. Returns False where that was not
+    possible; never raises `OSError`.
 
-    `told` is what the agent's hook got on stdin: a JSON object, or anything else, which then only leaves two columns empty.
+    `told` is what the agent's hook got on stdin: a JSON object, or anything else, which then only leaves two
+    columns empty.
     """
     try:
         event = json.loads(told)
     except (ValueError, RecursionError):
         event = {}
     event = event if isinstance(event, dict) else {}
-    columns = [now.strftime("%Y-%m-%dT%H:%M:%SZ"), _clean(agent), _clean(event.get("session_id")), _clean(event.get("cwd"))]
+    columns = [
+        now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        _clean(agent),
+        _clean(event.get("session_id")),
+        _clean(event.get("cwd")),
+    ]
     log = state / LOG
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)

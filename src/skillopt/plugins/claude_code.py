@@ -1,7 +1,8 @@
 """Claude Code: a plugin in its folder of skills, which it loads at its next start, and three commands.
 
-The same folder is a marketplace, so that a team can hand it on. Plugins' commands have the plugin's name before theirs; ours are also
-the user's own commands, so that `/skillopt-sleep` is what it is called. Only a person can call them.
+The same folder is a marketplace, so that a team can hand it on. Plugins' commands have the plugin's name
+before theirs; ours are also the user's own commands, so that `/skillopt-sleep` is what it is called. Only a
+person can call them.
 """
 
 from __future__ import annotations
@@ -17,15 +18,23 @@ COMMANDS = ("skillopt-sleep", "skillopt-sleep-handoff", "skillopt-train")
 
 
 def _actions(place: Place, kit: Kit) -> Sequence[Own]:
-    claude = place.folder("CLAUDE_CONFIG_DIR", ".claude") if place.project is None else place.project / ".claude"
+    claude = (
+        place.folder("CLAUDE_CONFIG_DIR", ".claude") if place.project is None else place.project / ".claude"
+    )
     plugin = claude / "skills" / SKILL
     words = ("plugin", "session-end", "claude-code")
     hook = kit.program.powershell(*words) if place.windows else kit.program.line(*words)
     own = {"arguments": "$ARGUMENTS", "session_end": hook, "shell": "powershell" if place.windows else "bash"}
     kit = replace(kit, own=own)
     return [
-        *(kit.file(plugin / name, f"claude_code/{name}") for name in (".mcp.json", "hooks/hooks.json", ".claude-plugin/marketplace.json")),
-        *(kit.file(plugin / "marketplace-commands" / f"{name}.md", f"commands/{name}.md") for name in COMMANDS),
+        *(
+            kit.file(plugin / name, f"claude_code/{name}")
+            for name in (".mcp.json", "hooks/hooks.json", ".claude-plugin/marketplace.json")
+        ),
+        *(
+            kit.file(plugin / "marketplace-commands" / f"{name}.md", f"commands/{name}.md")
+            for name in COMMANDS
+        ),
         *(kit.file(claude / "commands" / f"{name}.md", f"commands/{name}.md") for name in COMMANDS),
         *kit.skill(plugin / "skills"),
         # Last: without it the folder is no plugin.
@@ -35,7 +44,10 @@ def _actions(place: Place, kit: Kit) -> Sequence[Own]:
 
 PLUGIN = Agent(
     title="Claude Code",
-    gets="a plugin (skill, MCP server, SessionEnd hook) that is also a marketplace; commands /skillopt-sleep, -handoff, /skillopt-train",
+    gets=(
+        "a plugin (skill, MCP server, SessionEnd hook) that is also a marketplace; commands /skillopt-sleep,"
+        " -handoff, /skillopt-train"
+    ),
     scopes=("user", "project"),
     actions=_actions,
     seen="Claude Code 2.1.197",

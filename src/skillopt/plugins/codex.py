@@ -1,4 +1,6 @@
-"""Codex: the skill where it and many others look for skills, and the MCP server in our block of its settings."""
+"""Codex: the skill where it and many others look for skills, and the MCP server in our block of
+its settings.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from skillopt.plugins._agent import Agent, Place
 from skillopt.plugins._kit import SKILL, Kit
 
 _TAKEN = (
-    rf"(?m)^[ \t]*(?:\[+[ \t]*[\"']?mcp_servers[\"']?[ \t]*\.[ \t]*[\"']?{SKILL}[\"']?[ \t]*[\].].*|[\"']?mcp_servers[\"']?[ \t]*[.=].*)$"
+    rf"(?m)^[ \t]*(?:\[+[ \t]*[\"']?mcp_servers[\"']?[ \t]*\.[ \t]*[\"']?{SKILL}[\"']?["
+    r" \t]*[\].].*|[\"']?mcp_servers[\"']?[ \t]*[.=].*)$"
 )
 """A server of our name, or servers written in a way that a further table cannot be added to."""
 

@@ -1,4 +1,6 @@
-"""GitHub Copilot: the MCP server and the skill for Copilot CLI; in a project, the server for VS Code and a few instructions."""
+"""GitHub Copilot: the MCP server and the skill for Copilot CLI; in a project, the server for VS Code and a
+few instructions.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,16 @@ def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry | Block]:
     if place.project is None:
         home = place.folder("COPILOT_HOME", ".copilot")
         server = {"type": "local", **kit.server, "tools": ["*"]}
-        return [Entry(path=str(home / "mcp-config.json"), keys=("mcpServers", SKILL), value=server), *kit.skill(home / "skills")]
+        return [
+            Entry(path=str(home / "mcp-config.json"), keys=("mcpServers", SKILL), value=server),
+            *kit.skill(home / "skills"),
+        ]
     return [
-        Entry(path=str(place.project / ".vscode" / "mcp.json"), keys=("servers", SKILL), value={"type": "stdio", **kit.server}),
+        Entry(
+            path=str(place.project / ".vscode" / "mcp.json"),
+            keys=("servers", SKILL),
+            value={"type": "stdio", **kit.server},
+        ),
         Block(
             path=str(place.project / ".github" / "copilot-instructions.md"),
             content=kit.text("snippet.md").strip("\n"),
@@ -30,5 +39,8 @@ PLUGIN = Agent(
     scopes=("user", "project"),
     actions=_actions,
     seen="Copilot CLI 1.0.102 (for the user)",
-    then="Start Copilot anew; `copilot mcp list` and `copilot skill list` show skillopt. In VS Code, start the server in .vscode/mcp.json.",
+    then=(
+        "Start Copilot anew; `copilot mcp list` and `copilot skill list` show skillopt. In VS Code, start the"
+        " server in .vscode/mcp.json."
+    ),
 )

@@ -22,7 +22,12 @@ def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry | Block]:
     return [
         # The local file, which Devin keeps out of version control: the server's path is this machine's.
         Entry(path=str(devin / "config.local.json"), keys=keys, value=kit.server),
-        Entry(path=str(devin / "hooks.v1.json"), keys=("SessionEnd",), value={"matcher": "", "hooks": [command]}, item=True),
+        Entry(
+            path=str(devin / "hooks.v1.json"),
+            keys=("SessionEnd",),
+            value={"matcher": "", "hooks": [command]},
+            item=True,
+        ),
         kit.file(devin / "rules" / f"{SKILL}.md", "snippet.md"),
         *kit.skill(devin / "skills"),
     ]

@@ -10,7 +10,11 @@ from skillopt.plugins._kit import Kit
 
 
 def _actions(place: Place, kit: Kit) -> Sequence[Block]:
-    return [Block(path=str(place.root / "AGENTS.md"), content=kit.text("snippet.md").strip("\n"), style="markdown")]
+    return [
+        Block(
+            path=str(place.root / "AGENTS.md"), content=kit.text("snippet.md").strip("\n"), style="markdown"
+        )
+    ]
 
 
 PLUGIN = Agent(

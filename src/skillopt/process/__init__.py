@@ -1,4 +1,5 @@
-"""Starts every child process of the project: never through a shell, never with our environment, and ended with its whole tree.
+"""Starts every child process of the project: never through a shell, never with our environment, and ended
+with its whole tree.
 
 The one exception is `start_detached`, for work that somebody paid for and that is to go on without us.
 """
@@ -7,4 +8,12 @@ from skillopt.process._detached import start_detached
 from skillopt.process._own import own_program
 from skillopt.process._run import Finished, TimedOut, ask_process, minimal_env, run_process
 
-__all__ = ["Finished", "TimedOut", "ask_process", "minimal_env", "own_program", "run_process", "start_detached"]
+__all__ = [
+    "Finished",
+    "TimedOut",
+    "ask_process",
+    "minimal_env",
+    "own_program",
+    "run_process",
+    "start_detached",
+]

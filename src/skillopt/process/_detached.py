@@ -1,4 +1,6 @@
-"""Starts a program that outlives us: it has a session of its own, writes to a file, and no signal meant for us reaches it."""
+"""Starts a program that outlives us: it has a session of its own, writes to a file, and no signal meant for
+us reaches it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,11 @@ from pathlib import Path
 from skillopt.errors import UsageError
 
 
-def start_detached(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: Path) -> subprocess.Popen[bytes]:
-    """Start a program and return at once; both its streams are appended to `output`, which only the user can read.
+def start_detached(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: Path
+) -> subprocess.Popen[bytes]:
+    """Start a program and return at once; both its streams are appended to `output`, which only the user can
+    read.
 
     Raises `UsageError` when it cannot be started. The handle tells how it ended, should we live to see it.
     """

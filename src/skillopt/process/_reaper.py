@@ -1,7 +1,8 @@
 """Ends what a process left behind: its group and, where /proc tells, everything that carries its mark.
 
-Also a program of its own (`python _reaper.py`), which imports nothing of ours: it is told on stdin of the children that a trainer starts
-and ends, and when its stdin closes - because the trainer died, however it did - it ends those that are left, with the folders they had.
+Also a program of its own (`python _reaper.py`), which imports nothing of ours: it is told on stdin of the
+children that a trainer starts and ends, and when its stdin closes - because the trainer died, however it did
+- it ends those that are left, with the folders they had.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def end_tree(pid: int, mark: str | None) -> None:
         command = ["taskkill", "/T", "/F", "/PID", str(pid)]
         subprocess.run(command, capture_output=True, creationflags=subprocess.CREATE_NO_WINDOW, check=False)
         return
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+    with contextlib.suppress(
+        ProcessLookupError, PermissionError
+    ):  # macOS says the latter of a group of zombies
         os.killpg(pid, signal.SIGKILL)  # the session it was started in has its own pid as group id
     if mark is None:
         return
@@ -55,7 +58,9 @@ def marked(mark: str) -> list[int]:
 
 
 def main() -> None:
-    """Read `+[pid, mark, folder]` and `-[pid, mark, folder]` until stdin closes; then end all that were not taken back."""
+    """Read `+[pid, mark, folder]` and `-[pid, mark, folder]` until stdin closes; then end all that were not
+    taken back.
+    """
     alive: dict[str, None] = {}
     for line in sys.stdin:
         if line[0] == "+":

@@ -27,7 +27,9 @@ _KEPT_ON_WINDOWS = ("PATHEXT", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """How a process ended and what it printed; `cut` is True when a stream was longer than the limit and lost its end."""
+    """How a process ended and what it printed; `cut` is True when a stream was longer than the limit and lost
+    its end.
+    """
 
     code: int
     stdout: bytes
@@ -64,12 +66,13 @@ async def run_process(
 ) -> Finished:
     """Run a program to its end and return what it printed, each stream up to `max_output` bytes.
 
-    Raises `Fault("spawn")` when it cannot be started and `TimedOut` when it has not ended in `timeout` seconds. After a timeout, a
-    cancellation, or an end that left children holding its output, every process of its group is killed. A `guarded` program is one that
-    starts programs itself: whatever it started ends with it, also what left its group (where there is a /proc), and also when this
-    process is killed; `belongings` is a folder that is removed in that last case, when nobody else is left to do it. With `grace` a
-    cancelled program is first asked to stop (SIGINT; not on Windows) and has so many seconds to do so; a second cancellation ends it at
-    once. `heard` is told what arrives on stderr.
+    Raises `Fault("spawn")` when it cannot be started and `TimedOut` when it has not ended in `timeout`
+    seconds. After a timeout, a cancellation, or an end that left children holding its output, every process
+    of its group is killed. A `guarded` program is one that starts programs itself: whatever it started ends
+    with it, also what left its group (where there is a /proc), and also when this process is killed;
+    `belongings` is a folder that is removed in that last case, when nobody else is left to do it. With
+    `grace` a cancelled program is first asked to stop (SIGINT; not on Windows) and has so many seconds to do
+    so; a second cancellation ends it at once. `heard` is told what arrives on stderr.
     """
     loop = asyncio.get_running_loop()
     mark = uuid.uuid4().hex if guarded else None
@@ -86,7 +89,8 @@ async def run_process(
         )
     )
     try:
-        # Shielded, and waited for: in Python 3.10 and 3.11 a start that is cancelled half-way can wait for ever for a program that is gone.
+        # Shielded, and waited for: in Python 3.10 and 3.11 a start that is cancelled half-way can wait for
+        # ever for a program that is gone.
         transport, pipes = await asyncio.shield(starting)
     except asyncio.CancelledError:
         await asyncio.wait([starting])
@@ -125,9 +129,18 @@ async def run_process(
 
 
 def ask_process(argv: Sequence[str], *, env: Mapping[str, str], timeout: float) -> Finished:
-    """Ask a program a quick question such as its version, without an event loop. Raises like `run_process`."""
+    """Ask a program a quick question such as its version, without an event loop. Raises like
+    `run_process`.
+    """
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, env=dict(env), timeout=timeout, **_own_group())
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(env),
+            timeout=timeout,
+            **_own_group(),
+        )
     except subprocess.TimeoutExpired as error:
         partial = Finished(code=-1, stdout=error.stdout or b"", stderr=error.stderr or b"")
         raise TimedOut(f"{argv[0]} did not end within {timeout:g} s", partial) from error
@@ -137,9 +150,13 @@ def ask_process(argv: Sequence[str], *, env: Mapping[str, str], timeout: float) 
 
 
 class _Pipes(asyncio.SubprocessProtocol):
-    """Collects output up to a limit and drops the rest, so a chatty child neither blocks nor fills our memory."""
+    """Collects output up to a limit and drops the rest, so a chatty child neither blocks nor fills our
+    memory.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, heard: Callable[[bytes], None] | None = None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limit: int, heard: Callable[[bytes], None] | None = None
+    ) -> None:
         self.streams = {1: bytearray(), 2: bytearray()}
         self.cut = False
         self.exited: asyncio.Future[None] = loop.create_future()
@@ -169,7 +186,9 @@ class _Pipes(asyncio.SubprocessProtocol):
 
 
 class _Guard:
-    """The program that outlives us for a moment to end our guarded children; started with the first of them."""
+    """The program that outlives us for a moment to end our guarded children; started with the
+    first of them.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,6 @@
-"""A finished or unfinished run as a page to read and a summary to pass on: facts from the log, then HTML and Markdown."""
+"""A finished or unfinished run as a page to read and a summary to pass on: facts from the log, then HTML and
+Markdown.
+"""
 
 from __future__ import annotations
 

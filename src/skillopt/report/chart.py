@@ -1,4 +1,6 @@
-"""Draws the scores of a run as one inline SVG: train and val over the steps, verdicts as shapes, the sealed test beside them."""
+"""Draws the scores of a run as one inline SVG: train and val over the steps, verdicts as shapes, the sealed
+test beside them.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,15 @@ def scores(facts: Facts) -> str:
     """The chart as an SVG element; its facts also stand in the tables of the page."""
     last = max([1.0, float(facts.planned), *(change.at for change in facts.changes)])
     parts = [*_axes(last, int(last)), *_train(facts.changes, last), *_val(facts, last), *_test(facts.test)]
-    title = f"Scores over {len(facts.steps)} steps: val {score(facts.baseline)} for the seed, {score(facts.best)} for the best skill"
-    return f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">' + "".join(parts) + "</svg>"
+    title = (
+        f"Scores over {len(facts.steps)} steps: val {score(facts.baseline)} for the seed, {score(facts.best)}"
+        " for the best skill"
+    )
+    return (
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">'
+        + "".join(parts)
+        + "</svg>"
+    )
 
 
 def sign(word: str, x: float, y: float, note: str = "") -> str:
@@ -33,7 +42,10 @@ def sign(word: str, x: float, y: float, note: str = "") -> str:
     elif word == "taken without a gate":
         shape = f'<path d="M{x:.1f} {y - 7:.1f}l7 7l-7 7l-7-7z" class="free"/>'
     elif word == "inconclusive":
-        shape = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="8" class="open"/><text x="{x:.1f}" y="{y + 4:.1f}" class="mid strong">?</text>'
+        shape = (
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="8" class="open"/><text x="{x:.1f}" y="{y + 4:.1f}"'
+            ' class="mid strong">?</text>'
+        )
     else:
         shape = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="open"/>'
     return f"<g>{title}{shape}</g>"
@@ -58,16 +70,22 @@ def _train(changes: Sequence[Change], last: float) -> Iterator[str]:
     for x, change in points:
         y = _y(change.train or 0.0)
         note = f"{change.name}: train rollouts {score(change.train)} over {change.train_rows} rows"
-        yield f'<g><title>{escape(note)}</title><rect x="{x - 3:.1f}" y="{y - 3:.1f}" width="6" height="6" class="dot"/></g>'
+        yield (
+            f'<g><title>{escape(note)}</title><rect x="{x - 3:.1f}" y="{y - 3:.1f}" width="6" height="6"'
+            ' class="dot"/></g>'
+        )
 
 
 def _val(facts: Facts, last: float) -> Iterator[str]:
-    """The current skill's score as stairs; where it is unknown (only possible with the gate off) the line has a gap."""
+    """The current skill's score as stairs; where it is unknown (only possible with the gate off) the line has
+    a gap.
+    """
     if facts.baseline is None:
         return
     path, at, known = f"M{_x(0, last):.1f} {_y(facts.baseline):.1f}", facts.baseline, True
     marks = [
-        f'<g><title>the seed: val {score(facts.baseline)}</title><circle cx="{_x(0, last):.1f}" cy="{_y(at):.1f}" r="4" class="ok"/></g>'
+        f'<g><title>the seed: val {score(facts.baseline)}</title><circle cx="{_x(0, last):.1f}"'
+        f' cy="{_y(at):.1f}" r="4" class="ok"/></g>'
     ]
     for change in facts.changes:
         x = _x(change.at, last)
@@ -94,11 +112,17 @@ def _test(test: Test) -> Iterator[str]:
         return
     seed, best = _TEST_AT
     low, high = (min(1.0, max(0.0, compared.before + end)) for end in compared.interval)
-    note = f"95 % interval of the change, from the seed: {compared.interval[0]:+.3f} to {compared.interval[1]:+.3f}"
+    note = (
+        f"95 % interval of the change, from the seed: {compared.interval[0]:+.3f} to"
+        f" {compared.interval[1]:+.3f}"
+    )
     bar = f"M{best} {_y(low):.1f}V{_y(high):.1f}M{best - 7} {_y(low):.1f}h14M{best - 7} {_y(high):.1f}h14"
     yield f'<g><title>{escape(note)}</title><path d="{bar}" class="whisker"/></g>'
     for name, x, at in (("seed", seed, compared.before), ("best", best, compared.after)):
-        yield f'<g><title>{name}: test {score(at)}</title><path d="M{x} {_y(at) - 7:.1f}l6 12h-12z" class="test"/></g>'
+        yield (
+            f'<g><title>{name}: test {score(at)}</title><path d="M{x} {_y(at) - 7:.1f}l6 12h-12z"'
+            ' class="test"/></g>'
+        )
         yield f'<text x="{x + 12}" y="{_y(at) + 4:.1f}">{score(at)}</text>'
         yield f'<text x="{x}" y="{_BOTTOM + 18}" class="mid">{name}</text>'
 

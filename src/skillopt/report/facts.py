@@ -35,12 +35,19 @@ def fold(
     status: str = "stopped",
     looks_by_eval: int = 0,
 ) -> Facts:
-    """Everything a report says of a run. `config` and `summary` are its files, where they are there; `entries` is its spending."""
+    """Everything a report says of a run. `config` and `summary` are its files, where they are there;
+    `entries` is its spending.
+    """
     folded = Fold(mixed_weight(config))
     for event in events:
         folded.take(event)
     return facts_of(
-        folded, config=config, summary=summary, paid=paid_by_role_and_stage(entries), status=status, looks_by_eval=looks_by_eval
+        folded,
+        config=config,
+        summary=summary,
+        paid=paid_by_role_and_stage(entries),
+        status=status,
+        looks_by_eval=looks_by_eval,
     )
 
 
@@ -61,7 +68,10 @@ def facts_of(
     """Everything a report says of what was folded so far."""
     started, state, metric = folder.started, folder.state, folder.metric
     if started is None:
-        raise UsageError("The log does not begin a training run; there is nothing to report. A folder of 'skillopt eval' holds none.")
+        raise UsageError(
+            "The log does not begin a training run; there is nothing to report. A folder of 'skillopt eval'"
+            " holds none."
+        )
     versions = folder.versions
     facts = Facts(
         benchmark=started.benchmark,
@@ -97,20 +107,36 @@ def facts_of(
 
 
 def _test(
-    looks: Sequence[TestMeasured], metric: Metric, weight: float, state: Mapping[str, Any], summary: Mapping[str, Any] | None
+    looks: Sequence[TestMeasured],
+    metric: Metric,
+    weight: float,
+    state: Mapping[str, Any],
+    summary: Mapping[str, Any] | None,
 ) -> Test:
     """The last look at the test split, compared as the run itself compares it."""
     if not looks:
         why = str((summary or {}).get("test", {}).get("why", ""))
-        waiting = "it is opened at the end of the run" if not state.get("finished") else "the log holds no look at it"
+        waiting = (
+            "it is opened at the end of the run"
+            if not state.get("finished")
+            else "the log holds no look at it"
+        )
         return Test(why=why or waiting)
     last = looks[-1]
-    lost = sorted({row.task for name in ("seed", "best") for row in last.rows[name] if row.invalid is not None})
+    lost = sorted(
+        {row.task for name in ("seed", "best") for row in last.rows[name] if row.invalid is not None}
+    )
     total = len(last.rows["seed"])
     if not total or Fraction(len(lost), total) > MOST_LOST:
-        return Test(why=f"{len(lost)} of {total} test tasks could not be measured", look=last.look, left_out=lost)
+        return Test(
+            why=f"{len(lost)} of {total} test tasks could not be measured", look=last.look, left_out=lost
+        )
     values = {
-        name: {row.task: float(worth) for row in rows if row.task not in lost and (worth := worth_of(row, metric, weight)) is not None}
+        name: {
+            row.task: float(worth)
+            for row in rows
+            if row.task not in lost and (worth := worth_of(row, metric, weight)) is not None
+        }
         for name, rows in last.rows.items()
     }
     final = values.get("final")
@@ -124,7 +150,11 @@ def _test(
 
 
 def _remarks(
-    facts: Facts, state: Mapping[str, Any], config: Mapping[str, Any] | None, summary: Mapping[str, Any] | None, folder: Fold
+    facts: Facts,
+    state: Mapping[str, Any],
+    config: Mapping[str, Any] | None,
+    summary: Mapping[str, Any] | None,
+    folder: Fold,
 ) -> Iterator[str]:
     gate_off = config is not None and config.get("evaluation", {}).get("use_gate") is False
     if gate_off or any(change.action == "force_accept" for change in facts.steps):
@@ -143,26 +173,42 @@ def _remarks(
         yield f"Left out of the test, not measurable: {', '.join(facts.test.left_out)}."
     if facts.looks > 1 or facts.looks_by_eval:
         by_eval = f", {facts.looks_by_eval} of them by 'skillopt eval'" if facts.looks_by_eval else ""
-        yield f"The test split was looked at {facts.looks} {'time' if facts.looks == 1 else 'times'}{by_eval}."
-    is_current = summary is not None and (summary.get("total_steps"), summary.get("test", {}).get("look", 0)) == (
+        yield (
+            f"The test split was looked at {facts.looks} {'time' if facts.looks == 1 else 'times'}{by_eval}."
+        )
+    is_current = summary is not None and (
+        summary.get("total_steps"),
+        summary.get("test", {}).get("look", 0),
+    ) == (
         len(facts.steps),
         facts.test.look,
     )
     if facts.claim and not is_current:
         yield "The claim was made by an earlier session; the run went on since."
-    if facts.status == "stopped" and is_current and summary is not None and summary.get("status") != "finished":
+    if (
+        facts.status == "stopped"
+        and is_current
+        and summary is not None
+        and summary.get("status") != "finished"
+    ):
         yield f"The budget ended training before its plan, after {len(facts.steps)} of {facts.planned} steps."
     elif facts.status != "finished":
         yield f"The run is not finished: {len(facts.steps)} of {facts.planned} steps are closed."
     if folder.under_way:
         yield f"Under way and not part of this report's steps: {folder.under_way}."
     if folder.taken_back:
-        yield f"Taken back because the optimizer's replies could not be read, and opened again: {folder.taken_back} of the steps."
+        yield (
+            "Taken back because the optimizer's replies could not be read, and opened again:"
+            f" {folder.taken_back} of the steps."
+        )
     unsettled = sum(one.unsettled for one in facts.paid)
     if unsettled:
         yield f"Calls without a usage report, charged as reserved: {unsettled}."
     if config is None:
-        yield "config.json is missing: the configuration is not shown, and a mixed score is read with its default weight."
+        yield (
+            "config.json is missing: the configuration is not shown, and a mixed score is read with its"
+            " default weight."
+        )
 
 
 def _settings(config: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:

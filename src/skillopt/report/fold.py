@@ -1,4 +1,6 @@
-"""Folds a run's events into changes and versions, one event after the other, so that a report and a live view read a run alike."""
+"""Folds a run's events into changes and versions, one event after the other, so that a report and a live view
+read a run alike.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,18 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, cast
 
-from skillopt.events import Checkpoint, EpochEnded, Event, Judged, Reflected, RowFact, RunStarted, StageClosed, TestMeasured, Updated
+from skillopt.events import (
+    Checkpoint,
+    EpochEnded,
+    Event,
+    Judged,
+    Reflected,
+    RowFact,
+    RunStarted,
+    StageClosed,
+    TestMeasured,
+    Updated,
+)
 from skillopt.gate.decision import Metric, value
 from skillopt.gate.gate import STAGE
 from skillopt.report.proposals import edit_fact, kept_half, study
@@ -21,7 +34,9 @@ LONGEST_DETAIL = 400
 
 
 class Fold:
-    """Reads events in order; what a checkpoint closes becomes a change, what a reopened one takes back is gone."""
+    """Reads events in order; what a checkpoint closes becomes a change, what a reopened one takes back is
+    gone.
+    """
 
     def __init__(self, weight: float = 0.5) -> None:
         """`weight` is that of the soft score where the gate reads a mixed one."""
@@ -74,12 +89,21 @@ class Fold:
             self.taken_back += before - len(self.changes)
         elif event.kind == "baseline":
             seed = Document(event.state["seed"]).rendered
-            self._kept.append((None, self._version("seed", "the seed skill", "baseline", 0.0, seed, event.state["baseline_score"])))
+            self._kept.append(
+                (
+                    None,
+                    self._version(
+                        "seed", "the seed skill", "baseline", 0.0, seed, event.state["baseline_score"]
+                    ),
+                )
+            )
         elif event.kind in ("step", "epoch"):
             change = self._step(event) if event.kind == "step" else self._epoch(event)
             if change is not None:
                 text = self._candidate(change.text)
-                version = self._version(change.short, change.name, change.action, change.at, text, change.candidate)
+                version = self._version(
+                    change.short, change.name, change.action, change.at, text, change.candidate
+                )
                 self._kept.append((change, version))
         self.state = event.state
         self.open = []
@@ -87,7 +111,12 @@ class Fold:
     def _step(self, event: Checkpoint) -> Change:
         record = event.record
         judged = self._judged()
-        rollouts = [row for one in self.open if isinstance(one, StageClosed) and one.stage == "rollout" for row in one.rows]
+        rollouts = [
+            row
+            for one in self.open
+            if isinstance(one, StageClosed) and one.stage == "rollout"
+            for row in one.rows
+        ]
         scored = [worth for row in rollouts if (worth := worth_of(row, self.metric, self.weight)) is not None]
         updated = next((one for one in self.open if isinstance(one, Updated)), None)
         patches = [patch for one in self.open if isinstance(one, Reflected) for patch in one.patches]
@@ -102,11 +131,16 @@ class Fold:
             train=float(sum(scored, Fraction(0)) / len(scored)) if scored else None,
             train_rows=len(scored),
             limit=record.get("edit_budget"),
-            edits=[edit_fact(one, kept_half(record)) for one in (updated.outcomes if updated is not None else ())],
+            edits=[
+                edit_fact(one, kept_half(record)) for one in (updated.outcomes if updated is not None else ())
+            ],
             studies=[study(patch) for patch in patches],
             notes=[note for patch in patches for note in patch.notes],
             tried=self._tried(updated, event.state),
-            halves=[(half["action"], half["why"], half["rows"]) for half in record.get("salvage", {}).get("halves", ())],
+            halves=[
+                (half["action"], half["why"], half["rows"])
+                for half in record.get("salvage", {}).get("halves", ())
+            ],
             **self._verdict(judged, event.state),
         )
 
@@ -138,12 +172,22 @@ class Fold:
         return unified(before, _rendered(updated.skill), "before", "candidate")
 
     def _judged(self) -> Judged | None:
-        """The verdict that counts: the first, or that of the half which was accepted after the whole was not."""
+        """The verdict that counts: the first, or that of the half which was accepted after the
+        whole was not.
+        """
         verdicts = [one for one in self.open if isinstance(one, Judged)]
-        return next((one for one in verdicts[1:] if one.action == "accept"), verdicts[0] if verdicts else None)
+        return next(
+            (one for one in verdicts[1:] if one.action == "accept"), verdicts[0] if verdicts else None
+        )
 
     def _verdict(self, judged: Judged | None, after: Mapping[str, Any]) -> dict[str, Any]:
-        rows = [(one, row) for one in self.open if isinstance(one, StageClosed) for row in one.rows if row.invalid is not None]
+        rows = [
+            (one, row)
+            for one in self.open
+            if isinstance(one, StageClosed)
+            for row in one.rows
+            if row.invalid is not None
+        ]
         lost = [(f"{row.task} ({one.stage})", str(row.invalid), cut(row.detail)) for one, row in rows]
         before, now = _rendered(self.state["skill"]), _rendered(after["skill"])
         return {
@@ -165,12 +209,16 @@ class Fold:
         judged = self._judged()
         if judged is None:
             return ""
-        updated = next((one for one in self.open if isinstance(one, Updated) and one.place == judged.place), None)
+        updated = next(
+            (one for one in self.open if isinstance(one, Updated) and one.place == judged.place), None
+        )
         if updated is not None:
             return _rendered(updated.skill)
         return Document(self.state["skill"]).with_region("slow_update", guidance).rendered if guidance else ""
 
-    def _version(self, short: str, name: str, action: str, at: float, text: str, score: float | None) -> Version | None:
+    def _version(
+        self, short: str, name: str, action: str, at: float, text: str, score: float | None
+    ) -> Version | None:
         judged = self._judged()
         stages = [one for one in self.open if isinstance(one, StageClosed) and one.stage == STAGE]
         closed = next((one for one in stages if judged is None or one.place == judged.place), None)
@@ -179,7 +227,10 @@ class Fold:
         by_task: dict[str, list[RowFact]] = {}
         for row in closed.rows:
             by_task.setdefault(row.task, []).append(row)
-        cells = {task: self._cell(rows[0]) if len(rows) == 1 else self._cell_of(rows) for task, rows in by_task.items()}
+        cells = {
+            task: self._cell(rows[0]) if len(rows) == 1 else self._cell_of(rows)
+            for task, rows in by_task.items()
+        }
         return Version(short=short, name=name, action=action, cells=cells, at=at, text=text, score=score)
 
     def _cell(self, row: RowFact) -> Cell:
@@ -193,7 +244,11 @@ class Fold:
         keys = tuple((row.rollout, row.attempt) for row in rows if row.rollout is not None)
         lost = [row for row in rows if row.invalid is not None]
         if lost:
-            return Cell(mark="invalid", note="; ".join(f"{row.invalid}: {cut(row.detail)}" for row in lost), rollouts=keys)
+            return Cell(
+                mark="invalid",
+                note="; ".join(f"{row.invalid}: {cut(row.detail)}" for row in lost),
+                rollouts=keys,
+            )
         values = [worth_of(row, self.metric, self.weight) or Fraction(0) for row in rows]
         mark, note = _mark(sum(values, Fraction(0)) / len(values))
         failures = "; ".join(dict.fromkeys(row.failure for row in rows if row.failure))

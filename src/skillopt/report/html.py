@@ -38,22 +38,40 @@ def _header(facts: Facts) -> str:
     sizes = ", ".join(f"{number} {name}" for name, number in facts.counts.items())
     lines = [
         f'<h1>{escape(facts.benchmark)} <span class="badge">{escape(facts.status)}</span>{simulated}</h1>',
-        f'<p class="soft">target {escape(facts.target)} · optimizer {escape(facts.optimizer)} · tasks: {escape(sizes)}</p>',
-        f'<p class="claim">{escape(facts.claim)}</p>' if facts.claim else '<p class="claim">The run has made no claim yet.</p>',
+        (
+            f'<p class="soft">target {escape(facts.target)} · optimizer {escape(facts.optimizer)} · tasks:'
+            f" {escape(sizes)}</p>"
+        ),
+        (
+            f'<p class="claim">{escape(facts.claim)}</p>'
+            if facts.claim
+            else '<p class="claim">The run has made no claim yet.</p>'
+        ),
     ]
     if facts.remarks:
-        lines.append(f'<ul class="remarks">{"".join(f"<li>{escape(remark)}</li>" for remark in facts.remarks)}</ul>')
+        lines.append(
+            f'<ul class="remarks">{"".join(f"<li>{escape(remark)}</li>" for remark in facts.remarks)}</ul>'
+        )
     paid = total(facts.paid)
     compared = facts.test.comparison
     tested = NOT_MEASURED if compared is None else f"{score(compared.before)} → {score(compared.after)}"
-    gained = "" if compared is None else f"{compared.delta:+.3f}, 95 % interval {compared.interval[0]:+.3f} to {compared.interval[1]:+.3f}"
+    gained = (
+        ""
+        if compared is None
+        else (
+            f"{compared.delta:+.3f}, 95 % interval {compared.interval[0]:+.3f} to {compared.interval[1]:+.3f}"
+        )
+    )
     cards = [
         (f"Val score ({facts.metric}), seed → best", _arrow(facts.baseline, facts.best), facts.best_origin),
         ("Sealed test, seed → best", tested, gained),
         ("Steps", f"{len(facts.steps)} of {facts.planned}", outcomes(facts.steps)),
         ("Spent", f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.usd)}"),
     ]
-    boxes = (f"<div><dt>{escape(name)}</dt><dd>{escape(figure)}<small>{escape(more)}</small></dd></div>" for name, figure, more in cards)
+    boxes = (
+        f"<div><dt>{escape(name)}</dt><dd>{escape(figure)}<small>{escape(more)}</small></dd></div>"
+        for name, figure, more in cards
+    )
     return "\n".join([*lines, f'<dl class="cards">{"".join(boxes)}</dl>'])
 
 
@@ -67,20 +85,27 @@ def _scores(facts: Facts) -> str:
     keys = [
         ('<path d="M0 9h28" class="val"/>', "val score of the current skill"),
         ('<path d="M0 9h28" class="train"/>', "mean of the step's train rollouts, with the skill before it"),
-        *((chart.sign(word, 14, 9), word) for word in SIGNS if any(outcome(change.action) == word for change in facts.changes)),
+        *(
+            (chart.sign(word, 14, 9), word)
+            for word in SIGNS
+            if any(outcome(change.action) == word for change in facts.changes)
+        ),
         (
             '<path d="M14 3l6 12h-12z" class="test"/>',
             "sealed test; the bar is the 95 % interval of the change, drawn from the seed's score",
         ),
     ]
-    legend = "".join(f'<li><svg class="key" width="28" height="18" aria-hidden="true">{shape}</svg>{word}</li>' for shape, word in keys)
+    legend = "".join(
+        f'<li><svg class="key" width="28" height="18" aria-hidden="true">{shape}</svg>{word}</li>'
+        for shape, word in keys
+    )
     told = ""
     compared = facts.test.comparison
     if compared is not None:
         last = "" if facts.test.final is None else f" The last skill: {score(facts.test.final)}."
         told = (
-            f"<p>Sealed test, {compared.n} tasks ({escape(facts.test.metric)}): "
-            f"{len(compared.fixed)} fixed, {len(compared.broken)} broken, p = {compared.p:.2g} ({escape(compared.test)}).{last}</p>"
+            f"<p>Sealed test, {compared.n} tasks ({escape(facts.test.metric)}): {len(compared.fixed)} fixed,"
+            f" {len(compared.broken)} broken, p = {compared.p:.2g} ({escape(compared.test)}).{last}</p>"
             + _names("Fixed tasks", compared.fixed)
             + _names("Broken tasks", compared.broken)
         )
@@ -94,7 +119,10 @@ def _names(title: str, tasks: Sequence[str]) -> str:
 def _steps(changes: Sequence[Change]) -> str:
     if not changes:
         return "<p>No step is closed yet.</p>"
-    return '<p class="soft">Each step opens to its edits, their evidence and what it did to the skill.</p>' + "".join(map(_step, changes))
+    return (
+        '<p class="soft">Each step opens to its edits, their evidence and what it did to the skill.</p>'
+        + "".join(map(_step, changes))
+    )
 
 
 _ORDINALS = ("first", "second")
@@ -104,28 +132,48 @@ def _step(change: Change) -> str:
     word = outcome(change.action)
     name = change.name[0].upper() + change.name[1:]
     kind = escape(word.split()[0])
-    head = f'<strong>{escape(name)}</strong> {SIGNS.get(word, "")} <span class="word {kind}">{escape(word)}</span> · {escape(change.why)}'
+    head = (
+        f'<strong>{escape(name)}</strong> {SIGNS.get(word, "")} <span class="word'
+        f' {kind}">{escape(word)}</span> · {escape(change.why)}'
+    )
     figures = [
         ("epoch", str(change.epoch)),
-        ("train rollouts", f"{score(change.train)} over {change.train_rows} rows" if change.at == change.step else ""),
-        ("candidate on val", score(change.candidate) if change.bound is None else f"at most {score(change.bound)}"),
+        (
+            "train rollouts",
+            f"{score(change.train)} over {change.train_rows} rows" if change.at == change.step else "",
+        ),
+        (
+            "candidate on val",
+            score(change.candidate) if change.bound is None else f"at most {score(change.bound)}",
+        ),
         ("val rows read", f"{change.rows_used} of {change.rows_total}" if change.rows_total else ""),
         ("current skill after it", score(change.score)),
         ("most edits", "" if change.limit is None else str(change.limit)),
         ("verified", "" if change.verified else "no: too few val tasks decided"),
     ]
-    inside = [f'<p class="soft">{" · ".join(f"{label}: {escape(figure)}" for label, figure in figures if figure)}</p>']
+    told = " · ".join(f"{label}: {escape(figure)}" for label, figure in figures if figure)
+    inside = [f'<p class="soft">{told}</p>']
     if change.text:
         inside.append(f"<h3>Guidance</h3><pre>{escape(change.text)}</pre>")
     if change.edits:
         inside.append(_edits(change.edits))
     if change.studies:
-        inside.append(_folded("What the analysts studied", f'<ul class="edits">{"".join(map(_study, change.studies))}</ul>'))
+        inside.append(
+            _folded(
+                "What the analysts studied", f'<ul class="edits">{"".join(map(_study, change.studies))}</ul>'
+            )
+        )
     for title, lines in (
-        ("Reflections that came to nothing", [f"{one.name}: {one.dropped}" for one in change.studies if one.dropped is not None]),
+        (
+            "Reflections that came to nothing",
+            [f"{one.name}: {one.dropped}" for one in change.studies if one.dropped is not None],
+        ),
         (
             "Tried again in halves",
-            [f"{_ORDINALS[at]} half: {word}, {why} ({rows} val rows)" for at, (word, why, rows) in enumerate(change.halves)],
+            [
+                f"{_ORDINALS[at]} half: {word}, {why} ({rows} val rows)"
+                for at, (word, why, rows) in enumerate(change.halves)
+            ],
         ),
         ("Notes for the appendix", change.notes),
         ("Not measurable", [f"{task}: {kind}, {detail}" for task, kind, detail in change.invalid]),
@@ -143,10 +191,16 @@ def _edits(edits: Sequence[EditFact]) -> str:
     """Applied edits first; those that were merged into others are folded away."""
     counted = Counter(edit.state for edit in edits)
     states = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in counted.items())
-    shown = sorted((edit for edit in edits if edit.state != "merged"), key=lambda edit: edit.state != "applied")
+    shown = sorted(
+        (edit for edit in edits if edit.state != "merged"), key=lambda edit: edit.state != "applied"
+    )
     merged = [edit for edit in edits if edit.state == "merged"]
     listed = f'<ul class="edits">{"".join(map(_edit, shown))}</ul>' if shown else ""
-    rest = _folded(f"Merged into others: {len(merged)}", f'<ul class="edits">{"".join(map(_edit, merged))}</ul>') if merged else ""
+    rest = (
+        _folded(f"Merged into others: {len(merged)}", f'<ul class="edits">{"".join(map(_edit, merged))}</ul>')
+        if merged
+        else ""
+    )
     return f"<h3>Edits: {escape(states)}</h3>{listed}{rest}"
 
 
@@ -158,15 +212,27 @@ def _edit(edit: EditFact) -> str:
     state = f'<span class="word {kind}">{escape(edit.state.replace("_", " "))}</span>{why}{op}'
     goes, lead = ("c", "after") if edit.op == "insert_after" else ("d", "old")
     parts = [(goes, lead, edit.target), ("a", "new", edit.content)]
-    texts = "".join(f'<span class="h">{lead}</span><span class="{kind}">{escape(text)}</span>' for kind, lead, text in parts if text)
+    texts = "".join(
+        f'<span class="h">{lead}</span><span class="{kind}">{escape(text)}</span>'
+        for kind, lead, text in parts
+        if text
+    )
     shown = f"<pre>{texts}</pre>" if texts else ""
-    return f'<li><p>{state}</p>{shown}<p class="soft">{escape(f"{evidence} · {edit.id}" if evidence else edit.id)}</p></li>'
+    return (
+        f"<li><p>{state}</p>{shown}<p"
+        f' class="soft">{escape(f"{evidence} · {edit.id}" if evidence else edit.id)}</p></li>'
+    )
 
 
 def _study(study: Study) -> str:
     ended = "came to nothing" if study.dropped is not None else f"{study.edits} edits"
-    patterns = f"<ul>{''.join(f'<li>{escape(one)}</li>' for one in study.patterns)}</ul>" if study.patterns else ""
-    return f'<li><p><strong>{escape(study.name)}</strong> · {ended}</p>{patterns}<p class="soft">{escape(", ".join(study.tasks))}</p></li>'
+    patterns = (
+        f"<ul>{''.join(f'<li>{escape(one)}</li>' for one in study.patterns)}</ul>" if study.patterns else ""
+    )
+    return (
+        f"<li><p><strong>{escape(study.name)}</strong> · {ended}</p>{patterns}<p"
+        f' class="soft">{escape(", ".join(study.tasks))}</p></li>'
+    )
 
 
 def _plain(item: object) -> str:
@@ -195,21 +261,32 @@ def _heatmap(facts: Facts) -> str:
         ("i", "!", "invalid: could not be measured, no score"),
         ("n", "·", "not evaluated: the verdict was fixed without it"),
     ]
-    legend = "".join(f'<li><span class="swatch {kind}">{sign}</span>{text}</li>' for kind, sign, text in words)
+    legend = "".join(
+        f'<li><span class="swatch {kind}">{sign}</span>{text}</li>' for kind, sign, text in words
+    )
     heads = "".join(_column(version) for version in facts.versions)
     rows = (
-        f'<tr><th scope="row">{escape(task)}</th>{"".join(_cell(version, task) for version in facts.versions)}</tr>' for task in facts.tasks
+        "<tr><th"
+        f' scope="row">{escape(task)}</th>{"".join(_cell(version, task) for version in facts.versions)}</tr>'
+        for task in facts.tasks
     )
     body = "\n".join(rows)
     table = f'<table><thead><tr><th scope="col">task</th>{heads}</tr></thead><tbody>{body}</tbody></table>'
-    told = "One column per measured version: the seed, the candidate of each step, E for the slow update of an epoch."
-    return f'<p class="soft">{told}</p><ul class="legend">{legend}</ul>' + _scrolling("Val tasks by version", table, "heat")
+    told = (
+        "One column per measured version: the seed, the candidate of each step, E for the slow update of an"
+        " epoch."
+    )
+    return f'<p class="soft">{told}</p><ul class="legend">{legend}</ul>' + _scrolling(
+        "Val tasks by version", table, "heat"
+    )
 
 
 def _column(version: Version) -> str:
     word = outcome(version.action)
     title = version.name if word == "baseline" else f"{version.name}: {word}"
-    return f'<th scope="col" title="{escape(title)}">{escape(version.short)}<br>{SIGNS.get(word, "&nbsp;")}</th>'
+    return (
+        f'<th scope="col" title="{escape(title)}">{escape(version.short)}<br>{SIGNS.get(word, "&nbsp;")}</th>'
+    )
 
 
 def _cell(version: Version, task: str) -> str:
@@ -224,7 +301,11 @@ def _cell(version: Version, task: str) -> str:
 def _skill(facts: Facts) -> str:
     if facts.baseline is None:
         return "<p>The seed is not measured yet.</p>"
-    changed = _folded("Seed against best", diff(facts.best_diff)) if facts.best_diff else "<p>The best skill is the seed.</p>"
+    changed = (
+        _folded("Seed against best", diff(facts.best_diff))
+        if facts.best_diff
+        else "<p>The best skill is the seed.</p>"
+    )
     return changed + _folded("The best skill", f"<pre>{escape(facts.best_skill)}</pre>")
 
 
@@ -236,18 +317,31 @@ def _spending(facts: Facts) -> str:
     rows = []
     for one in (*facts.paid, whole):
         names = ("all", "") if one is whole else (one.role, one.stage)
-        figures = (amount(one.calls), amount(one.tokens), amount(one.input_tokens), amount(one.output_tokens), money(one.usd))
-        cells = f"<td>{escape(names[1])}</td>" + "".join(f'<td class="number">{escape(figure)}</td>' for figure in figures)
+        figures = (
+            amount(one.calls),
+            amount(one.tokens),
+            amount(one.input_tokens),
+            amount(one.output_tokens),
+            money(one.usd),
+        )
+        cells = f"<td>{escape(names[1])}</td>" + "".join(
+            f'<td class="number">{escape(figure)}</td>' for figure in figures
+        )
         opening = '<tr class="sum">' if one is whole else "<tr>"
         rows.append(f'{opening}<th scope="row">{escape(names[0])}</th>{cells}</tr>')
     told = "Unknown is what no provider reported or no price list names; it is never counted as zero."
-    return _scrolling("Spending by role and stage", _table(heads, rows, numbers_from=2)) + f'<p class="soft">{told}</p>'
+    return (
+        _scrolling("Spending by role and stage", _table(heads, rows, numbers_from=2))
+        + f'<p class="soft">{told}</p>'
+    )
 
 
 def _configuration(facts: Facts) -> str:
     if not facts.config:
         return "<p>The run's config.json is not there.</p>"
-    rows = [f'<tr><th scope="row">{escape(key)}</th><td>{escape(item)}</td></tr>' for key, item in facts.config]
+    rows = [
+        f'<tr><th scope="row">{escape(key)}</th><td>{escape(item)}</td></tr>' for key, item in facts.config
+    ]
     shown = _scrolling("Configuration", _table(("key", "value"), rows))
     return _folded("Every key; credentials are never shown", shown)
 
@@ -266,4 +360,7 @@ def _folded(head: str, inside: str) -> str:
 
 def _scrolling(label: str, inside: str, kind: str = "") -> str:
     """Wide things scroll in a box of their own, which the keyboard reaches."""
-    return f'<div class="{f"scroll {kind}".strip()}" role="region" aria-label="{label}" tabindex="0">{inside}</div>'
+    return (
+        f'<div class="{f"scroll {kind}".strip()}" role="region" aria-label="{label}"'
+        f' tabindex="0">{inside}</div>'
+    )

@@ -30,13 +30,19 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield from _table(("", f"val ({facts.metric})", "sealed test"), _scores(facts))
     yield from ("", "## Steps", "", f"{len(facts.steps)} of {facts.planned}: {outcomes(facts.steps)}.", "")
     if facts.changes:
-        rows = [(one.name, outcome(one.action), score(one.train), score(one.score), _applied(one.edits), one.why) for one in facts.changes]
+        rows = [
+            (one.name, outcome(one.action), score(one.train), score(one.score), _applied(one.edits), one.why)
+            for one in facts.changes
+        ]
         yield from _table(("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), rows)
     yield from ("", "## Spending", "")
     whole = total(facts.paid)
-    lines = [(one.role, one.stage, amount(one.calls), amount(one.tokens), money(one.usd)) for one in facts.paid]
+    lines = [
+        (one.role, one.stage, amount(one.calls), amount(one.tokens), money(one.usd)) for one in facts.paid
+    ]
     yield from _table(
-        ("role", "stage", "calls", "tokens", "cost"), [*lines, ("all", "", amount(whole.calls), amount(whole.tokens), money(whole.usd))]
+        ("role", "stage", "calls", "tokens", "cost"),
+        [*lines, ("all", "", amount(whole.calls), amount(whole.tokens), money(whole.usd))],
     )
     if facts.best_diff:
         text = printable(facts.best_diff).rstrip("\n")
@@ -55,7 +61,11 @@ def _scores(facts: Facts) -> list[tuple[str, ...]]:
         ("seed", score(facts.baseline), score(compared.before)),
         ("best", score(facts.best), score(compared.after)),
         *last,
-        ("change", change, f"{compared.delta:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, n = {compared.n}"),
+        (
+            "change",
+            change,
+            f"{compared.delta:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, n = {compared.n}",
+        ),
     ]
 
 

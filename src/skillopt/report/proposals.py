@@ -1,4 +1,6 @@
-"""Decides what a report says of a step's proposals - edits, suggestions to a writer, whole skills - and of the analysts behind them."""
+"""Decides what a report says of a step's proposals - edits, suggestions to a writer, whole skills - and of
+the analysts behind them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from skillopt.report.values import EditFact, Study
 
 
 def edit_fact(outcome: Mapping[str, Any], kept: Collection[str] | None = None) -> EditFact:
-    """A proposal of any update mode and how it ended. `kept` are those in the accepted half of a bundle; None where it was not halved."""
+    """A proposal of any update mode and how it ended. `kept` are those in the accepted half of a bundle; None
+    where it was not halved.
+    """
     edit = outcome["edit"]
     shown = next((key for key in ("content", "instruction", "new_skill") if edit.get(key)), "content")
     kind = "op" if "op" in edit else "type"
@@ -35,8 +39,17 @@ def kept_half(record: Mapping[str, Any]) -> Collection[str] | None:
 
 def study(patch: PatchFact) -> Study:
     """What one analyst looked at and saw."""
-    patterns = [json.dumps(one, ensure_ascii=False) if not isinstance(one, Mapping) else _pattern(one) for one in patch.summary]
-    return Study(name=f"{patch.kind} {patch.index}", tasks=patch.tasks, patterns=patterns, edits=len(patch.edits), dropped=patch.dropped)
+    patterns = [
+        json.dumps(one, ensure_ascii=False) if not isinstance(one, Mapping) else _pattern(one)
+        for one in patch.summary
+    ]
+    return Study(
+        name=f"{patch.kind} {patch.index}",
+        tasks=patch.tasks,
+        patterns=patterns,
+        edits=len(patch.edits),
+        dropped=patch.dropped,
+    )
 
 
 def _pattern(pattern: Mapping[str, Any]) -> str:

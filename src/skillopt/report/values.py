@@ -1,4 +1,6 @@
-"""Decides what a report knows of a run: the values that HTML and Markdown are written from, and nothing they must compute."""
+"""Decides what a report knows of a run: the values that HTML and Markdown are written from, and nothing they
+must compute.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +164,9 @@ class Facts:
     """The val tasks in planned order."""
     test: Test = field(default_factory=Test)
     looks: int = 0
-    """How often the test split was looked at, `looks_by_eval` of them by evaluations that are noted in the run's folder."""
+    """How often the test split was looked at, `looks_by_eval` of them by evaluations that are noted in the
+    run's folder.
+    """
     looks_by_eval: int = 0
     paid: Sequence[Paid] = ()
     seed_skill: str = ""

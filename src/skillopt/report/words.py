@@ -1,4 +1,6 @@
-"""Decides how figures and outcomes read in a report, and how text of a run is made harmless in HTML and in Markdown."""
+"""Decides how figures and outcomes read in a report, and how text of a run is made harmless in HTML and in
+Markdown.
+"""
 
 from __future__ import annotations
 

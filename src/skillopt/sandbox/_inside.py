@@ -1,8 +1,10 @@
-"""Watches over one program: gives it its files and limits, ends it in time with all it started, and hands back what it left.
+"""Watches over one program: gives it its files and limits, ends it in time with all it started, and hands
+back what it left.
 
-A program of its own (`python -I -S -c <this text>`) which imports nothing of ours. In the sandbox it is process 1 of its namespace: what
-it watches can neither kill, stop nor trace it, and everything ends when it does. It is asked on stdin and answers on stdout, both as an
-eight-byte length, a JSON object of that length, and then the contents that the object lists.
+A program of its own (`python -I -S -c <this text>`) which imports nothing of ours. In the sandbox it is
+process 1 of its namespace: what it watches can neither kill, stop nor trace it, and everything ends when it
+does. It is asked on stdin and answers on stdout, both as an eight-byte length, a JSON object of that length,
+and then the contents that the object lists.
 """
 
 from __future__ import annotations
@@ -120,7 +122,9 @@ class _Watch:
         for end in pipes:
             poll.register(end, select.POLLIN)
         poll.register(stdin, select.POLLOUT)
-        poll.register(sys.stdout.fileno(), 0)  # an error there: whoever asked is gone, and nothing may outlive them
+        poll.register(
+            sys.stdout.fileno(), 0
+        )  # an error there: whoever asked is gone, and nothing may outlive them
         fed, feeding = 0, True
         while True:
             for end, event in poll.poll((_LOOK_EVERY if pipes else _SOON) * 1000):

@@ -1,8 +1,9 @@
-"""Decides what a sandboxed program sees of the machine: the system read-only, an empty box and tmp, no network, nobody else.
+"""Decides what a sandboxed program sees of the machine: the system read-only, an empty box and tmp, no
+network, nobody else.
 
-With bubblewrap. As root its programs run under another user, because the kernel counts no processes against root; the mounts are then
-made by root first, so that an interpreter in a home of root's can be reached. The other mode, `limits`, hides nothing and has to be asked
-for.
+With bubblewrap. As root its programs run under another user, because the kernel counts no processes against
+root; the mounts are then made by root first, so that an interpreter in a home of root's can be reached. The
+other mode, `limits`, hides nothing and has to be asked for.
 """
 
 from __future__ import annotations
@@ -24,17 +25,28 @@ Mode = Literal["bubblewrap", "limits"]
 BOX = "/box"
 """Where a program in the sandbox starts and finds its files."""
 BOX_BESIDE_ALL = "/dev/box"
-"""The same where the whole machine can be read: the only folder to make one in is one that is the sandbox's own."""
+"""The same where the whole machine can be read: the only folder to make one in is one that is the sandbox's
+own.
+"""
 _OLDEST = (0, 8)
 """The first bubblewrap that forbids nested namespaces and limits the size of a tmpfs."""
 _SHARED_MEMORY = 16 << 20
 _LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_FURTHER = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/nix/store")
+_FURTHER = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/nix/store",
+)
 _FIRST_UID, _UIDS = 59_000, 1_000
 
 
 def require(mode: Mode, *, remedy: str) -> None:
-    """Raise `ConfigError` where this machine cannot give that mode; `remedy` is what a person can do instead of installing something."""
+    """Raise `ConfigError` where this machine cannot give that mode; `remedy` is what a person can do instead
+    of installing something.
+    """
     if mode == "limits" and os.name != "posix":
         raise ConfigError("Programs cannot be limited on this system. Use Linux or macOS.")
     trouble = _trouble() if mode == "bubblewrap" else None
@@ -59,20 +71,41 @@ def seen_anyway(path: Path) -> bool:
 
 
 def shut_in(argv: Sequence[str], *, visible: Iterable[Path], hidden: Iterable[Path], disk: int) -> list[str]:
-    """The command line that runs `argv` in the sandbox, with `visible` to be read where it is and `hidden` covered wherever it shows."""
+    """The command line that runs `argv` in the sandbox, with `visible` to be read where it is and `hidden`
+    covered wherever it shows.
+    """
     roots = [*python_roots(), *visible]
     sight = [*_system(), *_seen(roots), *_covered(hidden, [Path("/usr"), *roots])]
-    inner = [*_bubblewrap(), *_private(("/tmp", BOX), disk), *sight, "--remount-ro", "/", "--chdir", BOX, "--", *argv]
+    inner = [
+        *_bubblewrap(),
+        *_private(("/tmp", BOX), disk),
+        *sight,
+        "--remount-ro",
+        "/",
+        "--chdir",
+        BOX,
+        "--",
+        *argv,
+    ]
     if os.geteuid() != 0:
         return inner
     uid = str(_FIRST_UID + secrets.randbelow(_UIDS))
     outer = [_program("bwrap"), "--die-with-parent", "--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc"]
     outer += ["--perms", "0755", "--dir", "/tmp", *sight, "--"]  # bubblewrap itself needs a /tmp to stand on
-    return [*outer, _program("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", *inner]
+    return [
+        *outer,
+        _program("setpriv"),
+        f"--reuid={uid}",
+        f"--regid={uid}",
+        "--clear-groups",
+        "--inh-caps=-all",
+        *inner,
+    ]
 
 
 def held_back(argv: Sequence[str], *, disk: int) -> list[str]:
-    """The command line that runs `argv`, a program of the user's own, as the user: all files can be read and none changed, no network.
+    """The command line that runs `argv`, a program of the user's own, as the user: all files can be read and
+    none changed, no network.
 
     The kernel counts no processes against root, so there the limit on them is kept by watching alone.
     """
@@ -81,7 +114,15 @@ def held_back(argv: Sequence[str], *, disk: int) -> list[str]:
 
 def _bubblewrap() -> list[str]:
     return [
-        *(_program("bwrap"), "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1"),
+        *(
+            _program("bwrap"),
+            "--unshare-all",
+            "--unshare-user",
+            "--disable-userns",
+            "--die-with-parent",
+            "--new-session",
+            "--as-pid-1",
+        ),
         *("--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
     ]
 
@@ -105,7 +146,9 @@ def _system() -> list[str]:
 
 
 def _seen(paths: Iterable[Path]) -> list[str]:
-    """Bind every path where it is. The folders above it are made for everybody: bubblewrap would make them for one user only."""
+    """Bind every path where it is. The folders above it are made for everybody: bubblewrap would make them
+    for one user only.
+    """
     arguments: list[str] = []
     made: set[Path] = {Path("/"), Path("/usr")}
     for path in dict.fromkeys(paths):
@@ -141,7 +184,9 @@ def _program(name: str) -> str:
 
 @cache
 def _trouble() -> str | None:
-    """Why programs cannot be shut in here, with what to do about it; None when they can. Found out by doing it once."""
+    """Why programs cannot be shut in here, with what to do about it; None when they can. Found out by doing
+    it once.
+    """
     if sys.platform != "linux":
         return "it needs Linux and bubblewrap"
     try:
@@ -161,5 +206,8 @@ def _trouble() -> str | None:
         return fault.detail
     if tried.code != 0 or tried.stdout.strip() != b"1":
         said = tried.stderr.decode(errors="replace").strip()[-300:] or f"it ended with code {tried.code}"
-        return f"bubblewrap does not work here: {said}. Allow user namespaces (in a container, start it with --privileged)"
+        return (
+            f"bubblewrap does not work here: {said}. Allow user namespaces (in a container, start it with"
+            " --privileged)"
+        )
     return None

@@ -1,4 +1,6 @@
-"""Runs one program in the sandbox and decides whose fault an end was: a program's own is a result, the sandbox's own is a fault."""
+"""Runs one program in the sandbox and decides whose fault an end was: a program's own is a result, the
+sandbox's own is a fault.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a program ended: `code` as its parent sees it (negative for a signal), and `stopped` when it was over a limit."""
+    """How a program ended: `code` as its parent sees it (negative for a signal), and `stopped` when it was
+    over a limit.
+    """
 
     code: int
     stdout: bytes
@@ -78,7 +82,9 @@ class Ran:
 
 
 class Sandbox:
-    """A place for programs, a few at a time. Every program gets a box of its own with copies of its files, and nothing outlives it."""
+    """A place for programs, a few at a time. Every program gets a box of its own with copies of its files,
+    and nothing outlives it.
+    """
 
     def __init__(
         self,
@@ -91,10 +97,12 @@ class Sandbox:
         at_once: int | None = None,
         own_program: bool = False,
     ) -> None:
-        """`visible` is read-only where it is; `hidden` is covered, should it lie in something visible. `at_once` programs run together.
+        """`visible` is read-only where it is; `hidden` is covered, should it lie in something visible.
+        `at_once` programs run together.
 
-        `packages` are folders whose Python packages can be imported, should they lie apart from our interpreter's own. `own_program` is
-        for a program that the user wrote, never for a generated one: it runs as the user and may read what the user may.
+        `packages` are folders whose Python packages can be imported, should they lie apart from our
+        interpreter's own. `own_program` is for a program that the user wrote, never for a generated one: it
+        runs as the user and may read what the user may.
         """
         self.mode = mode
         self.limits = limits or Limits()
@@ -118,15 +126,18 @@ class Sandbox:
     ) -> Ran:
         """Run a program in a fresh box that holds `files`, and hand back the files named in `collect`.
 
-        It starts in the box, or in `cwd` where that is visible. `python` is the interpreter we run on. Raises `Fault("sandbox")` when the
-        sandbox itself failed and `Fault("spawn")` when the program cannot be started; how the program fares is a `Ran`.
+        It starts in the box, or in `cwd` where that is visible. `python` is the interpreter we run on. Raises
+        `Fault("sandbox")` when the sandbox itself failed and `Fault("spawn")` when the program cannot be
+        started; how the program fares is a `Ran`.
         """
         for name in (*(files or {}), *collect):
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or not name:
                 raise Fault("contract", f"{name!r} is no name for a file inside the sandbox")
         async with self._slots:
             with self._box() as box:
-                return await self._run(list(argv), box, cwd, dict(files or {}), collect, input, env, limits or self.limits)
+                return await self._run(
+                    list(argv), box, cwd, dict(files or {}), collect, input, env, limits or self.limits
+                )
 
     @contextlib.contextmanager
     def _box(self) -> Iterator[str]:
@@ -149,10 +160,19 @@ class Sandbox:
     ) -> Ran:
         inside = self.mode == "bubblewrap"
         tmp = "/tmp" if box == BOX else box
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath if inside else os.environ.get("PATH", os.defpath)])
+        path = os.pathsep.join(
+            [str(Path(sys.executable).parent), os.defpath if inside else os.environ.get("PATH", os.defpath)]
+        )
         job = {
             "argv": argv,
-            "env": {**_ENVIRONMENT, "PATH": path, "HOME": tmp, "TMPDIR": tmp, "PYTHONPATH": self._packages, **(env or {})},
+            "env": {
+                **_ENVIRONMENT,
+                "PATH": path,
+                "HOME": tmp,
+                "TMPDIR": tmp,
+                "PYTHONPATH": self._packages,
+                **(env or {}),
+            },
             "box": box,
             "cwd": str(cwd or box),
             "files": [(name, len(content)) for name, content in files.items()],
@@ -199,7 +219,10 @@ def _read(done: Finished, collect: Sequence[str]) -> Ran:
         if at != len(done.stdout):
             raise ValueError("the report is not as long as it says")
     except (ValueError, KeyError, TypeError) as error:
-        said = done.stderr.decode(errors="replace").strip()[-500:] or f"ended with code {done.code} and no report"
+        said = (
+            done.stderr.decode(errors="replace").strip()[-500:]
+            or f"ended with code {done.code} and no report"
+        )
         raise Fault("sandbox", f"the sandbox failed: {said}") from error
     if head["error"]:
         raise Fault("spawn", f"could not be started in the sandbox: {head['error']}")

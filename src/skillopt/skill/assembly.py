@@ -1,4 +1,6 @@
-"""Puts changes into a document's text, and decides whether the result still reads as the same document around them."""
+"""Puts changes into a document's text, and decides whether the result still reads as the same document around
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from skillopt.skill.layout import BOM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A span of the old text that gets a new content; `inserts` marks a point, where the content stands on its own lines."""
+    """A span of the old text that gets a new content; `inserts` marks a point, where the content stands on
+    its own lines.
+    """
 
     index: int
     start: int
@@ -29,7 +33,9 @@ class Change:
         return (self.start, self.end, self.index)
 
     def conflicts_with(self, other: Change) -> bool:
-        """True when the spans overlap, or one is a point strictly inside the other's span or anchored in it."""
+        """True when the spans overlap, or one is a point strictly inside the other's span or
+        anchored in it.
+        """
         if self.inserts and other.inserts:
             return False
         if not self.inserts and not other.inserts:
@@ -42,8 +48,9 @@ class Change:
 def rebuild(document: Document, changes: Sequence[Change]) -> Document | None:
     """The document with these changes, given in document order.
 
-    None when frontmatter, a region or a fence line outside the changed spans would no longer mean what it meant: an edit beside a fence
-    line can glue text to it, and two harmless ones can make a new fence line between them.
+    None when frontmatter, a region or a fence line outside the changed spans would no longer mean what it
+    meant: an edit beside a fence line can glue text to it, and two harmless ones can make a new fence line
+    between them.
     """
     text, resumes = _assemble(document, changes)
     if text == document.text:
@@ -93,11 +100,15 @@ def _same_protected(old: Document, new: Document) -> bool:
     if old.frontmatter and not old.body:
         # Text behind a closing `---` without a newline needs one.
         heads.add(old.frontmatter + old.newline)
-    regions = [[(part.name, side.text[part.start : part.end]) for part in side.layout.regions] for side in (old, new)]
+    regions = [
+        [(part.name, side.text[part.start : part.end]) for part in side.layout.regions] for side in (old, new)
+    ]
     return new.frontmatter in heads and regions[0] == regions[1]
 
 
-def _same_fences(old: Document, new: Document, changes: Sequence[Change], resumes: Sequence[tuple[int, int]]) -> bool:
+def _same_fences(
+    old: Document, new: Document, changes: Sequence[Change], resumes: Sequence[tuple[int, int]]
+) -> bool:
     if new.layout.unclosed is not None and old.layout.unclosed is None:
         return False
     starts = [change.start for change in changes]

@@ -1,6 +1,7 @@
 """Decides how a change of a skill is shown.
 
-Runnable: `python -m skillopt.skill.diff a.md b.md`; the exit code is 0 for equal files, 1 for different ones, 2 for bad input.
+Runnable: `python -m skillopt.skill.diff a.md b.md`; the exit code is 0 for equal files, 1 for different ones,
+2 for bad input.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from skillopt.files import read_text
 def unified(a: str, b: str, name_a: str, name_b: str) -> str:
     """A unified diff that `patch` can read; empty when the texts are equal."""
     lines = difflib.unified_diff(_LINE.findall(a), _LINE.findall(b), name_a, name_b)
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
 
 
 # Only a newline ends a line here: str.splitlines also splits at form feeds and at U+2028.
@@ -37,7 +40,10 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{name} cannot be read: {error.strerror or error}.", file=sys.stderr)
             return 2
         except UnicodeDecodeError as error:
-            print(f"{name} is not UTF-8: byte {error.start} cannot be read. Save the file as UTF-8.", file=sys.stderr)
+            print(
+                f"{name} is not UTF-8: byte {error.start} cannot be read. Save the file as UTF-8.",
+                file=sys.stderr,
+            )
             return 2
     difference = unified(texts[0], texts[1], arguments[0], arguments[1])
     if sys.stdout.isatty():

@@ -7,14 +7,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from skillopt.errors import SkillError, UnknownName
-from skillopt.skill.layout import BOM, REGION_NAMES, Layout, Region, RegionName, holds_marker, leaves_fence_open, marker, scan
+from skillopt.skill.layout import (
+    BOM,
+    REGION_NAMES,
+    Layout,
+    Region,
+    RegionName,
+    holds_marker,
+    leaves_fence_open,
+    marker,
+    scan,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """A skill's text, kept byte for byte: newlines, a missing final newline and a byte order mark included.
 
-    Making one checks it: a document whose markers do not pair up, or that UTF-8 cannot hold, raises `SkillError`.
+    Making one checks it: a document whose markers do not pair up, or that UTF-8 cannot hold, raises
+    `SkillError`.
     """
 
     text: str
@@ -22,7 +33,9 @@ class Document:
 
     def __post_init__(self) -> None:
         if not _is_encodable(self.text):
-            raise SkillError("The skill holds half of a surrogate pair, which UTF-8 cannot store. Remove that character.")
+            raise SkillError(
+                "The skill holds half of a surrogate pair, which UTF-8 cannot store. Remove that character."
+            )
         object.__setattr__(self, "layout", scan(self.text))
 
     @property
@@ -43,9 +56,13 @@ class Document:
 
     @property
     def protected(self) -> tuple[tuple[int, int], ...]:
-        """Spans no edit may touch: frontmatter (or a lone byte order mark) and both regions with their markers."""
+        """Spans no edit may touch: frontmatter (or a lone byte order mark) and both regions with their
+        markers.
+        """
         head = self.layout.body_start or int(self.text.startswith(BOM))
-        return (((0, head),) if head else ()) + tuple((region.start, region.end) for region in self.layout.regions)
+        return (((0, head),) if head else ()) + tuple(
+            (region.start, region.end) for region in self.layout.regions
+        )
 
     @property
     def append_point(self) -> int:
@@ -69,15 +86,18 @@ class Document:
         return hashlib.sha256(self.rendered.encode()).hexdigest()
 
     def region(self, name: RegionName) -> str | None:
-        """What stands between the markers, with LF line ends and without blank lines around it; None when there is no such region."""
+        """What stands between the markers, with LF line ends and without blank lines around it; None when
+        there is no such region.
+        """
         found = self._find(name)
         return None if found is None else self._inner(found)
 
     def with_region(self, name: RegionName, content: str) -> Document:
-        """The same document with that region set, byte for byte the same elsewhere; blank content removes the region.
+        """The same document with that region set, byte for byte the same elsewhere; blank content removes the
+        region.
 
-        An existing region is replaced where it stands. A new slow update goes to the tail, a new appendix before the slow update.
-        Raises `SkillError` for what `problem_with` names.
+        An existing region is replaced where it stands. A new slow update goes to the tail, a new appendix
+        before the slow update. Raises `SkillError` for what `problem_with` names.
         """
         found = self._find(name)
         content = _clean(content)

@@ -1,6 +1,7 @@
 """Edits: decides which changes of a patch may happen to a document, and why the others may not.
 
-All targets are resolved against the document as it was before the patch, so what an edit means does not depend on the edits before it.
+All targets are resolved against the document as it was before the patch, so what an edit means does not
+depend on the edits before it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,23 @@ from skillopt.skill.assembly import Change, rebuild
 from skillopt.skill.document import Document, problem_with, to_lf
 
 OPS: tuple[str, ...] = ("append", "insert_after", "replace", "delete")
-State = Literal["applied", "unmatched", "ambiguous", "protected", "conflict", "duplicate", "merged", "over_limit", "invalid"]
+State = Literal[
+    "applied",
+    "unmatched",
+    "ambiguous",
+    "protected",
+    "conflict",
+    "duplicate",
+    "merged",
+    "over_limit",
+    "invalid",
+]
 
 
 class Proposal(Protocol):
-    """Something an optimizer proposed: an edit, a suggestion, a whole skill. Each has an id and ends in exactly one state."""
+    """Something an optimizer proposed: an edit, a suggestion, a whole skill. Each has an id and ends in
+    exactly one state.
+    """
 
     @property
     def id(self) -> str: ...
@@ -44,7 +57,9 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One proposed change. `append` has no target and `delete` no content; what they hold there anyway is ignored."""
+    """One proposed change. `append` has no target and `delete` no content; what they hold there anyway is
+    ignored.
+    """
 
     op: str
     target: str = ""
@@ -67,7 +82,11 @@ class Edit:
     @property
     def identity(self) -> tuple[str, str, str]:
         """What makes two edits exact copies of each other."""
-        return (self.op, "" if self.op == "append" else to_lf(self.target), "" if self.op == "delete" else to_lf(self.content))
+        return (
+            self.op,
+            "" if self.op == "append" else to_lf(self.target),
+            "" if self.op == "delete" else to_lf(self.content),
+        )
 
 
 Patch: TypeAlias = tuple[Edit, ...]
@@ -91,7 +110,9 @@ class Applied:
 
 
 def parse_edit(obj: object, id: str) -> Edit:
-    """Read one proposed edit. Never raises: what cannot be read becomes an edit that will end as `invalid`, with the reason kept."""
+    """Read one proposed edit. Never raises: what cannot be read becomes an edit that will end as `invalid`,
+    with the reason kept.
+    """
     if not isinstance(obj, Mapping):
         return Edit(op="", id=id, problem=f"an edit is a JSON object, this is {_shown(obj)}")
     op, target, content = obj.get("op"), obj.get("target"), obj.get("content")
@@ -115,7 +136,9 @@ def parse_edit(obj: object, id: str) -> Edit:
 
 
 def apply(patch: Sequence[Edit], document: Document) -> Applied:
-    """Apply what may be applied. Protected bytes are never touched, and every edit ends in exactly one state."""
+    """Apply what may be applied. Protected bytes are never touched, and every edit ends in
+    exactly one state.
+    """
     outcomes: dict[int, Outcome] = {}
     changes: list[Change] = []
     seen: set[tuple[str, str, str]] = set()
@@ -135,7 +158,11 @@ def apply(patch: Sequence[Edit], document: Document) -> Applied:
             if not isinstance(found, Change):
                 ends(index, *found)
             elif clash := next((other for other in changes if found.conflicts_with(other)), None):
-                ends(index, "conflict", f"meets the text that edit {clash.index + 1} of this patch changes or is placed by")
+                ends(
+                    index,
+                    "conflict",
+                    f"meets the text that edit {clash.index + 1} of this patch changes or is placed by",
+                )
             else:
                 changes.append(found)
 
@@ -143,8 +170,13 @@ def apply(patch: Sequence[Edit], document: Document) -> Applied:
     for change in kept:
         ends(change.index, "applied")
     for change in broken:
-        # Neither the target nor the content alone is at fault, but the two together would move a fence line or a protected part.
-        ends(change.index, "invalid" if change.inserts else "protected", "would change how a code fence or a protected part is read")
+        # Neither the target nor the content alone is at fault, but the two together would move a fence line
+        # or a protected part.
+        ends(
+            change.index,
+            "invalid" if change.inserts else "protected",
+            "would change how a code fence or a protected part is read",
+        )
     return Applied(document=result, outcomes=tuple(outcomes[index] for index in range(len(patch))))
 
 
@@ -199,10 +231,22 @@ class _Finder:
             return "protected", "the target touches the frontmatter or a protected region"
         if edit.op == "insert_after":
             point = document.text.find("\n", end - 1) + 1 or len(document.text)
-            return Change(index=index, start=point, end=point, content=content, inserts=True, anchor=(start, end))
+            return Change(
+                index=index, start=point, end=point, content=content, inserts=True, anchor=(start, end)
+            )
         if self._crosses_fence(start, end):
-            return "protected", "the target crosses a code-fence line; it may hold a whole fence or lie inside one"
-        return Change(index=index, start=start, end=end, content="" if edit.op == "delete" else content, inserts=False, anchor=None)
+            return (
+                "protected",
+                "the target crosses a code-fence line; it may hold a whole fence or lie inside one",
+            )
+        return Change(
+            index=index,
+            start=start,
+            end=end,
+            content="" if edit.op == "delete" else content,
+            inserts=False,
+            anchor=None,
+        )
 
     def _find(self, target: str) -> tuple[int, int] | tuple[State, str]:
         target = target.replace("\r\n", "\n")
@@ -213,7 +257,9 @@ class _Finder:
         if second >= 0:
             lines = " and ".join(str(self._text.count("\n", 0, offset) + 1) for offset in (first, second))
             return "ambiguous", f"the target occurs more than once, first in lines {lines}"
-        return first + bisect_left(self._shifts, first), first + len(target) + bisect_left(self._shifts, first + len(target))
+        return first + bisect_left(self._shifts, first), first + len(target) + bisect_left(
+            self._shifts, first + len(target)
+        )
 
     def _crosses_fence(self, start: int, end: int) -> bool:
         fences = self._document.layout.fences
@@ -229,7 +275,8 @@ class _Finder:
 
 
 def _settle(document: Document, changes: Sequence[Change]) -> tuple[Document, list[Change], list[Change]]:
-    """The new document, the changes that together keep fences and protected parts as they were, and those that would not.
+    """The new document, the changes that together keep fences and protected parts as they were, and those
+    that would not.
 
     Walks in document order, so the split does not depend on the order of the patch.
     """

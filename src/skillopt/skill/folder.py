@@ -17,7 +17,9 @@ SKILL_FILE = "SKILL.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill as it was found. `folder` is None for a single file; `seedless` says that there was no text to start from."""
+    """A skill as it was found. `folder` is None for a single file; `seedless` says that there was no text to
+    start from.
+    """
 
     path: Path | None
     name: str
@@ -27,7 +29,9 @@ class Skill:
 
 
 def load_skill(path: Path | str) -> Skill:
-    """Read a folder with SKILL.md, or one .md file. Raises `SkillError` with what to do; an empty file is a seedless start."""
+    """Read a folder with SKILL.md, or one .md file. Raises `SkillError` with what to do; an empty file is a
+    seedless start.
+    """
     file, text = _read(Path(path))
     try:
         document = Document(text)
@@ -48,8 +52,9 @@ def load_skill(path: Path | str) -> Skill:
 def write_skill(document_text: str, path: Path | str, *, before: str | None = None) -> None:
     """Write a skill's text whole or not at all.
 
-    Raises `SkillError`, and writes nothing, when the text breaks an Agent Skills rule that `before` keeps. `before` is the text this one
-    was made from, by default what the file holds now; without either there is nothing to compare with.
+    Raises `SkillError`, and writes nothing, when the text breaks an Agent Skills rule that `before` keeps.
+    `before` is the text this one was made from, by default what the file holds now; without either there is
+    nothing to compare with.
     """
     path = Path(path)
     file = path / SKILL_FILE if path.is_dir() else path
@@ -57,26 +62,37 @@ def write_skill(document_text: str, path: Path | str, *, before: str | None = No
         _, before = _read(file)
     if before is not None:
         folder_name = file.resolve().parent.name if file.name == SKILL_FILE else None
-        added = [violation for violation in new_violations(before, document_text, folder_name) if violation.severity == "error"]
+        added = [
+            violation
+            for violation in new_violations(before, document_text, folder_name)
+            if violation.severity == "error"
+        ]
         if added:
             raise SkillError(f"{file} is not written: {' '.join(violation.message for violation in added)}")
     write_text(file, document_text)
 
 
-def copy_skill(skill: Skill, rendered_text: str, destination_folder: Path | str, *, without: str = "") -> tuple[Path, ...]:
-    """Write a skill folder: SKILL.md with the given text, every other file of the skill carried over with its mode.
+def copy_skill(
+    skill: Skill, rendered_text: str, destination_folder: Path | str, *, without: str = ""
+) -> tuple[Path, ...]:
+    """Write a skill folder: SKILL.md with the given text, every other file of the skill carried over with its
+    mode.
 
-    The destination must be new or empty, and a text that breaks a rule which the skill keeps is refused before anything is written.
-    Links to folders, links that lead out of the skill's folder and what is no regular file are left out and returned, relative to the
-    skill's folder. A `.git` folder is not part of a skill, and `without` names another folder of it that stays behind.
+    The destination must be new or empty, and a text that breaks a rule which the skill keeps is refused
+    before anything is written. Links to folders, links that lead out of the skill's folder and what is no
+    regular file are left out and returned, relative to the skill's folder. A `.git` folder is not part of a
+    skill, and `without` names another folder of it that stays behind.
     """
     destination = Path(destination_folder)
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise SkillError(f"{destination} already holds something; nothing was written. Choose a new or empty folder.")
+        raise SkillError(
+            f"{destination} already holds something; nothing was written. Choose a new or empty folder."
+        )
     carried: list[Path] = []
     left_out: list[Path] = []
     if skill.folder is not None:
-        # Listed in full before the first write, so that a destination inside the skill's folder is not copied into itself.
+        # Listed in full before the first write, so that a destination inside the skill's folder is not copied
+        # into itself.
         _collect(skill.folder, Path(), carried, left_out)
     write_skill(rendered_text, destination / SKILL_FILE, before=skill.document.text)
     for relative in (path for path in carried if path.parts[0] != without):
@@ -92,9 +108,14 @@ def _read(path: Path) -> tuple[Path, str]:
         file = _skill_file(path)
         return file, read_text(file)
     except UnicodeDecodeError as error:
-        raise SkillError(f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as UTF-8.") from error
+        raise SkillError(
+            f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as"
+            " UTF-8."
+        ) from error
     except OSError as error:
-        raise SkillError(f"{path} cannot be read: {error.strerror or error}. Check its permissions.") from error
+        raise SkillError(
+            f"{path} cannot be read: {error.strerror or error}. Check its permissions."
+        ) from error
 
 
 def _skill_file(path: Path) -> Path:
@@ -102,7 +123,9 @@ def _skill_file(path: Path) -> Path:
         file = path / SKILL_FILE
         if file.is_file():
             return file
-        other = next((entry.name for entry in sorted(path.iterdir()) if entry.name.lower() == SKILL_FILE.lower()), None)
+        other = next(
+            (entry.name for entry in sorted(path.iterdir()) if entry.name.lower() == SKILL_FILE.lower()), None
+        )
         hint = f"Rename {other} to {SKILL_FILE}." if other else f"Create {file}, or name a single .md file."
         raise SkillError(f"The folder {path} holds no {SKILL_FILE}. {hint}")
     if not path.exists():
@@ -111,7 +134,9 @@ def _skill_file(path: Path) -> Path:
             "to start without a skill, create an empty .md file."
         )
     if path.suffix.lower() != ".md":
-        raise SkillError(f"{path} is no Markdown file. A skill is a folder with {SKILL_FILE} or one file that ends in .md.")
+        raise SkillError(
+            f"{path} is no Markdown file. A skill is a folder with {SKILL_FILE} or one file that ends in .md."
+        )
     return path
 
 

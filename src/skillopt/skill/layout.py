@@ -1,8 +1,9 @@
 """Decides how a skill's text divides: frontmatter, regions between marker lines, code fences, and the rest.
 
-A fence line is a line whose first non-blank characters are three or more backticks or tildes and which opens or closes a block; a block
-that is never closed has no fence lines. A marker counts only alone on its line and outside a code fence: an example of a marker in a
-fenced block is text. A fence that stays open up to a marker hides nothing, so that a region written after it is found again.
+A fence line is a line whose first non-blank characters are three or more backticks or tildes and which opens
+or closes a block; a block that is never closed has no fence lines. A marker counts only alone on its line and
+outside a code fence: an example of a marker in a fenced block is text. A fence that stays open up to a marker
+hides nothing, so that a region written after it is found again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class FenceLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where everything stands. `unclosed` is the offset of a fence line that opens a block nothing closes, or None."""
+    """Where everything stands. `unclosed` is the offset of a fence line that opens a block nothing closes, or
+    None.
+    """
 
     body_start: int
     regions: tuple[Region, ...]
@@ -60,10 +63,13 @@ def holds_marker(text: str) -> bool:
 
 
 def frontmatter_end(text: str) -> int:
-    """Offset behind the closing `---` line of the frontmatter; 0 when there is none. A byte order mark before it belongs to it."""
+    """Offset behind the closing `---` line of the frontmatter; 0 when there is none. A byte order mark before
+    it belongs to it.
+    """
     opening = _OPENING.match(text)
     closing = _CLOSING.search(text, opening.end()) if opening else None
-    # No region lies in frontmatter: a thematic break before a region and one inside it are two thematic breaks.
+    # No region lies in frontmatter: a thematic break before a region and one inside it are two thematic
+    # breaks.
     return closing.end() if closing and closing["marker"] is None else 0
 
 
@@ -78,7 +84,11 @@ def scan(text: str) -> Layout:
     index = 0
     while index < len(lines):
         line = lines[index]
-        if line.region is not None and opened is not None and (closing := _end_of_example(lines, index, opened)) is not None:
+        if (
+            line.region is not None
+            and opened is not None
+            and (closing := _end_of_example(lines, index, opened)) is not None
+        ):
             index = closing
             continue
         if line.region is not None:
@@ -112,7 +122,10 @@ def leaves_fence_open(text: str) -> bool:
 
 
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
-_CLOSING = re.compile(r"^(?:---|[ \t]*(?P<marker><!-- (?:SLOW_UPDATE|APPENDIX)_(?:START|END) -->))[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
+_CLOSING = re.compile(
+    r"^(?:---|[ \t]*(?P<marker><!-- (?:SLOW_UPDATE|APPENDIX)_(?:START|END) -->))[ \t]*\r?(?:\n|\Z)",
+    re.MULTILINE,
+)
 _ANY_MARKER = re.compile(r"<!--\s*(?:SLOW_UPDATE|APPENDIX)_(?:START|END)\s*-->", re.IGNORECASE)
 _LINE = re.compile(
     r"(?:^|(?<=\A\ufeff))[ \t]*(?:(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
@@ -129,7 +142,9 @@ class _Line:
     def __init__(self, match: re.Match[str]) -> None:
         self.start, self.end = match.span()
         name = match["region"]
-        self.region: RegionName | None = None if name is None else "appendix" if name == "APPENDIX" else "slow_update"
+        self.region: RegionName | None = (
+            None if name is None else "appendix" if name == "APPENDIX" else "slow_update"
+        )
         self.starts = match["side"] == "START"
         self._ticks: str = match["fence"] or ""
         self._info: str = match["info"] or ""
@@ -144,17 +159,24 @@ class _Line:
 
 
 def _end_of_example(lines: Sequence[_Line], index: int, opened: _Line) -> int | None:
-    """The line that closes the block `opened` opens, when the marker at `index` is only text of that block; None when it counts.
+    """The line that closes the block `opened` opens, when the marker at `index` is only text of that block;
+    None when it counts.
 
-    It counts when nothing closes the block, and when the first closing line stands between the two markers of one pair: then the block was
-    open at the end of the body and the line belongs to the region - unless the end marker is itself shown in a block of its own.
+    It counts when nothing closes the block, and when the first closing line stands between the two markers of
+    one pair: then the block was open at the end of the body and the line belongs to the region - unless the
+    end marker is itself shown in a block of its own.
     """
     closing = next((i for i in range(index + 1, len(lines)) if lines[i].closes(opened)), None)
     if closing is None:
         return None
     before = next(lines[i] for i in range(closing - 1, index - 1, -1) if lines[i].region is not None)
     after = _next_marker(lines, closing)
-    if not before.starts or after == len(lines) or lines[after].starts or lines[after].region != before.region:
+    if (
+        not before.starts
+        or after == len(lines)
+        or lines[after].starts
+        or lines[after].region != before.region
+    ):
         return closing
     shown = any(lines[i].closes(opened) for i in range(after + 1, _next_marker(lines, after)))
     return closing if shown else None
@@ -177,15 +199,19 @@ def _region(text: str, lines: Sequence[_Line], index: int, earlier: Sequence[Reg
         raise _malformed(text, line, f"has no {marker(name, 'END')} line after it")
     following = lines[partner]
     if following.starts or following.region != name:
-        raise _malformed(text, following, f"stands inside the region that line {_number(text, line.start)} starts")
-    return Region(name=name, start=line.start, inner_start=line.end, inner_end=following.start, end=following.end)
+        raise _malformed(
+            text, following, f"stands inside the region that line {_number(text, line.start)} starts"
+        )
+    return Region(
+        name=name, start=line.start, inner_start=line.end, inner_end=following.start, end=following.end
+    )
 
 
 def _malformed(text: str, line: _Line, problem: str) -> SkillError:
     found = text[line.start : line.end].strip()
     return SkillError(
-        f"Line {_number(text, line.start)}: {found} {problem}. "
-        "Remove the stray marker line, or restore its partner; a marker that is meant as text goes into a code fence or inside a line."
+        f"Line {_number(text, line.start)}: {found} {problem}. Remove the stray marker line, or restore its"
+        " partner; a marker that is meant as text goes into a code fence or inside a line."
     )
 
 

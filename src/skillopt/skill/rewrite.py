@@ -1,4 +1,6 @@
-"""Decides what a newly written skill becomes: its body is new, everything protected is the old document's, byte for byte."""
+"""Decides what a newly written skill becomes: its body is new, everything protected is the old document's,
+byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,10 @@ from skillopt.skill.layout import BOM, frontmatter_end, leaves_fence_open
 def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
     """The document with a whole new body, or None and why the text cannot be one, as the end of a sentence.
 
-    Frontmatter and regions that the new text brings along are dropped, whatever they say, and those of the document are put in
-    their place; the result is read again, and must hold exactly them. A code block around the whole text is taken off. Blank lines
-    around the body are the document's, so a text that says the same gives the same document.
+    Frontmatter and regions that the new text brings along are dropped, whatever they say, and those of the
+    document are put in their place; the result is read again, and must hold exactly them. A code block around
+    the whole text is taken off. Blank lines around the body are the document's, so a text that says the same
+    gives the same document.
     """
     # A lone carriage return is no line end of a document: as one it could make a line of text a marker.
     old = _without_protected(document.text.replace("\r\n", "\n").removeprefix(BOM), document)
@@ -29,7 +32,9 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
         return None, problem
     newline = document.newline
     head = document.frontmatter or (BOM if document.text.startswith(BOM) else "")
-    tail = "".join(_whole_lines(document.text[part.start : part.end], newline) for part in document.layout.regions)
+    tail = "".join(
+        _whole_lines(document.text[part.start : part.end], newline) for part in document.layout.regions
+    )
     before, after = _blank_lines(old, newline)
     ending = after or (newline if tail or document.text.endswith("\n") or not document.text else "")
     if head.strip(BOM) and not head.endswith("\n"):
@@ -38,12 +43,17 @@ def rewritten(document: Document, text: str) -> tuple[Document | None, str]:
         result = Document(head + before + body.strip("\n").replace("\n", newline) + ending + tail)
     except SkillError:
         return None, "would change how a protected part is read"
-    return (result, "") if _same_protected(document, result) else (None, "would change how a protected part is read")
+    return (
+        (result, "")
+        if _same_protected(document, result)
+        else (None, "would change how a protected part is read")
+    )
 
 
 _BLANK_START = re.compile(r"\A(?:[ \t]*\n)+")
 _WRAPPER = re.compile(
-    r"\A(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>markdown|md|)[ \t]*\n(?P<inside>.*)\n(?P=ticks)\s*\Z", re.DOTALL | re.IGNORECASE
+    r"\A(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>markdown|md|)[ \t]*\n(?P<inside>.*)\n(?P=ticks)\s*\Z",
+    re.DOTALL | re.IGNORECASE,
 )
 _FIELD = re.compile(r"^[A-Za-z_][\w-]*[ \t]*:", re.MULTILINE)
 
@@ -58,7 +68,9 @@ def _body(text: str, document: Document, old: str) -> tuple[str, str]:
 
 
 def _unwrapped(text: str, old: str) -> str:
-    """The text without a code block that holds all of it, which models put around a document; a skill that was one block stays one."""
+    """The text without a code block that holds all of it, which models put around a document; a skill that
+    was one block stays one.
+    """
     wrapper = _WRAPPER.match(text)
     if wrapper is None or _WRAPPER.match(_BLANK_START.sub("", old)) is not None:
         return text
@@ -69,12 +81,18 @@ def _unwrapped(text: str, old: str) -> str:
 
 
 def _without_protected(text: str, document: Document) -> str:
-    """The text without frontmatter and regions. Between two `---` lines without a single `key:` there is text and no frontmatter."""
+    """The text without frontmatter and regions. Between two `---` lines without a single `key:` there is text
+    and no frontmatter.
+    """
     written = Document(text)
     position = frontmatter_end(text)
     head = text[:position]
     fields = head.partition("\n")[2].rstrip("\n").rpartition("\n")[0]
-    if fields.strip() and not _FIELD.search(fields) and head.rstrip() != to_lf(document.frontmatter).removeprefix(BOM).rstrip():
+    if (
+        fields.strip()
+        and not _FIELD.search(fields)
+        and head.rstrip() != to_lf(document.frontmatter).removeprefix(BOM).rstrip()
+    ):
         position = 0
     kept = ""
     for region in written.layout.regions:
@@ -96,5 +114,8 @@ def _whole_lines(text: str, newline: str) -> str:
 
 def _same_protected(old: Document, new: Document) -> bool:
     heads = [document.frontmatter.rstrip("\r\n") for document in (old, new)]
-    regions = [[(part.name, document.region(part.name)) for part in document.layout.regions] for document in (old, new)]
+    regions = [
+        [(part.name, document.region(part.name)) for part in document.layout.regions]
+        for document in (old, new)
+    ]
     return heads[0] == heads[1] and regions[0] == regions[1]

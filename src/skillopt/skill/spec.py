@@ -21,7 +21,9 @@ ADVISED_TOKENS = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One broken rule. `rule` names it (and the key it is about) and stays the same while figures in the message change."""
+    """One broken rule. `rule` names it (and the key it is about) and stays the same while figures in the
+    message change.
+    """
 
     rule: str
     message: str
@@ -53,7 +55,8 @@ def frontmatter_fields(text: str) -> dict[str, Any]:
 
 def _load(text: str) -> Any:
     lines = text[: frontmatter_end(text)].removeprefix(BOM).removesuffix("\n").split("\n")
-    # BaseLoader reads every scalar as text, as the reference validator does: `name: 123` and `version: 1.10` are not numbers.
+    # BaseLoader reads every scalar as text, as the reference validator does: `name: 123` and `version: 1.10`
+    # are not numbers.
     return yaml.load("\n".join(lines[1:-1]), Loader=yaml.BaseLoader)
 
 
@@ -61,12 +64,18 @@ def _head(text: str, folder_name: str | None) -> Iterator[Violation]:
     if not frontmatter_end(text):
         yield Violation(
             rule="frontmatter",
-            message="The skill has no frontmatter: it starts with a `---` line, name, description, and a `---` line.",
+            message=(
+                "The skill has no frontmatter: it starts with a `---` line, name, description, and a `---`"
+                " line."
+            ),
             severity="advice" if folder_name is None else "error",
         )
         return
     if text.startswith(BOM):
-        yield Violation(rule="byte-order-mark", message="The file starts with a byte order mark; frontmatter must start at byte 0.")
+        yield Violation(
+            rule="byte-order-mark",
+            message="The file starts with a byte order mark; frontmatter must start at byte 0.",
+        )
     try:
         fields = _load(text)
     except RecursionError:
@@ -85,7 +94,10 @@ def _head(text: str, folder_name: str | None) -> Iterator[Violation]:
     yield from _optional(fields)
     for key in fields:
         if key not in FIELDS:
-            yield Violation(rule=f"unknown-key:{key}", message=f"{key!r} is not an Agent Skills field; known are {', '.join(FIELDS)}.")
+            yield Violation(
+                rule=f"unknown-key:{key}",
+                message=f"{key!r} is not an Agent Skills field; known are {', '.join(FIELDS)}.",
+            )
 
 
 def _name(value: Any, folder_name: str | None) -> Iterator[Violation]:
@@ -94,15 +106,29 @@ def _name(value: Any, folder_name: str | None) -> Iterator[Violation]:
         return
     name = unicodedata.normalize("NFKC", value.strip())
     if len(name) > MAX_NAME:
-        yield Violation(rule="name-length", message=f"The name has {len(name)} characters; {MAX_NAME} are allowed.")
+        yield Violation(
+            rule="name-length", message=f"The name has {len(name)} characters; {MAX_NAME} are allowed."
+        )
     if name != name.lower() or not all(char.isalnum() or char == "-" for char in name):
-        yield Violation(rule="name-characters", message=f"The name {name!r} may hold only lowercase letters, digits and hyphens.")
+        yield Violation(
+            rule="name-characters",
+            message=f"The name {name!r} may hold only lowercase letters, digits and hyphens.",
+        )
     elif not name.isascii():
-        yield Violation(rule="name-ascii", message=f"The name {name!r} is not plain a-z, 0-9; some clients refuse it.", severity="advice")
+        yield Violation(
+            rule="name-ascii",
+            message=f"The name {name!r} is not plain a-z, 0-9; some clients refuse it.",
+            severity="advice",
+        )
     if name.startswith("-") or name.endswith("-") or "--" in name:
-        yield Violation(rule="name-hyphens", message=f"The name {name!r} may not start or end with a hyphen or hold two in a row.")
+        yield Violation(
+            rule="name-hyphens",
+            message=f"The name {name!r} may not start or end with a hyphen or hold two in a row.",
+        )
     if folder_name is not None and name != unicodedata.normalize("NFKC", folder_name):
-        yield Violation(rule="name-folder", message=f"The name {name!r} must equal the folder's name, {folder_name!r}.")
+        yield Violation(
+            rule="name-folder", message=f"The name {name!r} must equal the folder's name, {folder_name!r}."
+        )
 
 
 def _description(value: Any) -> Iterator[Violation]:
@@ -110,9 +136,16 @@ def _description(value: Any) -> Iterator[Violation]:
         yield Violation(rule="description", message="The frontmatter has no description.")
         return
     if len(value) > MAX_DESCRIPTION:
-        yield Violation(rule="description-length", message=f"The description has {len(value)} characters; {MAX_DESCRIPTION} are allowed.")
+        yield Violation(
+            rule="description-length",
+            message=f"The description has {len(value)} characters; {MAX_DESCRIPTION} are allowed.",
+        )
     if "<" in value or ">" in value:
-        yield Violation(rule="description-brackets", message="The description holds < or >; some clients refuse it.", severity="advice")
+        yield Violation(
+            rule="description-brackets",
+            message="The description holds < or >; some clients refuse it.",
+            severity="advice",
+        )
 
 
 def _optional(fields: dict[str, Any]) -> Iterator[Violation]:
@@ -120,18 +153,30 @@ def _optional(fields: dict[str, Any]) -> Iterator[Violation]:
         yield Violation(rule="license", message="license must be a text.")
     compatibility = fields.get("compatibility", "-")
     if not isinstance(compatibility, str) or not 1 <= len(compatibility) <= MAX_COMPATIBILITY:
-        yield Violation(rule="compatibility", message=f"compatibility must be a text of 1 to {MAX_COMPATIBILITY} characters.")
+        yield Violation(
+            rule="compatibility",
+            message=f"compatibility must be a text of 1 to {MAX_COMPATIBILITY} characters.",
+        )
     metadata = fields.get("metadata", {})
-    if not isinstance(metadata, dict) or not all(isinstance(part, str) for pair in metadata.items() for part in pair):
+    if not isinstance(metadata, dict) or not all(
+        isinstance(part, str) for pair in metadata.items() for part in pair
+    ):
         yield Violation(rule="metadata", message="metadata must map texts to texts.")
     if not isinstance(fields.get("allowed-tools", ""), str):
-        yield Violation(rule="allowed-tools", message="allowed-tools must be one text with spaces between the tools, not a list.")
+        yield Violation(
+            rule="allowed-tools",
+            message="allowed-tools must be one text with spaces between the tools, not a list.",
+        )
 
 
 def _size(text: str) -> Iterator[Violation]:
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
     if lines >= ADVISED_LINES:
-        yield Violation(rule="lines", message=f"The skill has {lines} lines; fewer than {ADVISED_LINES} are advised.", severity="advice")
+        yield Violation(
+            rule="lines",
+            message=f"The skill has {lines} lines; fewer than {ADVISED_LINES} are advised.",
+            severity="advice",
+        )
     tokens = len(text[frontmatter_end(text) :].encode()) // 4
     if tokens >= ADVISED_TOKENS:
         message = f"The body has about {tokens} tokens; fewer than {ADVISED_TOKENS} are advised."

@@ -1,1 +1,3 @@
-"""The night shift: transcripts become tasks, tasks a small training run, and its result a proposal that a person adopts."""
+"""The night shift: transcripts become tasks, tasks a small training run, and its result a proposal that a
+person adopts.
+"""

@@ -1,7 +1,8 @@
 """Our block of a memory file: decides where it stands, and keeps every byte around it.
 
-A memory file (CLAUDE.md, AGENTS.md, copilot-instructions.md, a Cursor rule) is the person's. Between two marker lines lies what nights
-learned, as plain Markdown: nothing of it is parsed into rules, so a rule may have as many lines as it wants.
+A memory file (CLAUDE.md, AGENTS.md, copilot-instructions.md, a Cursor rule) is the person's. Between two
+marker lines lies what nights learned, as plain Markdown: nothing of it is parsed into rules, so a rule may
+have as many lines as it wants.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from skillopt.skill.layout import BOM, leaves_fence_open
 START = "<!-- SKILLOPT-SLEEP:LEARNED START -->"
 END = "<!-- SKILLOPT-SLEEP:LEARNED END -->"
 _NAMES = frozenset(
-    {"claude.md", "claude.local.md", "agents.md", "agents.override.md", "gemini.md", "copilot-instructions.md", ".cursorrules"}
+    {
+        "claude.md",
+        "claude.local.md",
+        "agents.md",
+        "agents.override.md",
+        "gemini.md",
+        "copilot-instructions.md",
+        ".cursorrules",
+    }
 )
 _ANY = re.compile(r"<!--\s*SKILLOPT-SLEEP:LEARNED\s+(?:START|END)\s*-->", re.IGNORECASE)
 _FENCE = re.compile(r"(?:\A\ufeff)?[ \t]*(`{3,}|~{3,})([^\n]*)")
@@ -31,7 +40,8 @@ def is_memory_file(path: PurePath) -> bool:
 
 
 def block(text: str) -> str | None:
-    """What stands in our block, with LF line ends and without blank lines around it; None when there is no block.
+    """What stands in our block, with LF line ends and without blank lines around it; None when there is no
+    block.
 
     Raises `SkillError` naming the line when the markers do not pair up.
     """
@@ -42,13 +52,16 @@ def block(text: str) -> str | None:
 def with_block(text: str, content: str) -> str:
     """The same file with our block set, byte for byte the same elsewhere; blank content takes the block out.
 
-    A new block goes to the end of the file. Taking it out again gives the first text back. Raises `SkillError` for content that could
-    end the block or reach out of it.
+    A new block goes to the end of the file. Taking it out again gives the first text back. Raises
+    `SkillError` for content that could end the block or reach out of it.
     """
     found = _find(text)
     content = to_lf(content).strip("\n") if content.strip() else ""
     if _ANY.search(content):
-        raise SkillError("The text for a memory file holds a marker of our block, which would end it early. Take that line out.")
+        raise SkillError(
+            "The text for a memory file holds a marker of our block, which would end it early. Take that line"
+            " out."
+        )
     if leaves_fence_open(content):
         raise SkillError("The text for a memory file holds a code block that is not closed. Close it.")
     newline = "\r\n" if 0 < text.count("\n") <= 2 * text.count("\r\n") else "\n"
@@ -64,7 +77,10 @@ def with_block(text: str, content: str) -> str:
     if not text.removeprefix(BOM):
         return text + lines + newline
     if leaves_fence_open(text):
-        raise SkillError("The memory file ends inside a code block that is never closed, so our block would be code. Close it first.")
+        raise SkillError(
+            "The memory file ends inside a code block that is never closed, so our block would be code. Close"
+            " it first."
+        )
     # An open last line stays open behind the block, so that taking the block out gives the same bytes back.
     return text + newline + lines + newline if text.endswith("\n") else text + newline + newline + lines
 
@@ -78,7 +94,9 @@ class _Span:
 
 
 def _find(text: str) -> _Span | None:
-    """Markers count alone on their line and outside the person's code blocks; between ours, everything is content."""
+    """Markers count alone on their line and outside the person's code blocks; between ours, everything is
+    content.
+    """
     opened: re.Match[str] | None = None
     span: _Span | None = None
     begun: tuple[int, int, int] | None = None
@@ -119,4 +137,6 @@ def _without(text: str, found: _Span) -> str:
 
 
 def _malformed(number: int, marker: str, problem: str) -> SkillError:
-    return SkillError(f"Line {number}: {marker} {problem}. Restore its partner, or take the stray marker line out.")
+    return SkillError(
+        f"Line {number}: {marker} {problem}. Restore its partner, or take the stray marker line out."
+    )

@@ -1,7 +1,9 @@
-"""The two-phase write: decides the order in which texts, backups and journal lines reach the disk, and how an interrupted move ends.
+"""The two-phase write: decides the order in which texts, backups and journal lines reach the disk, and how an
+interrupted move ends.
 
-Until the line *committed* is on the disk no target has changed, and a crash means that nothing happened. After it every new text lies whole
-beside its target, and a crash means that the rest is still to be put in place. Each target changes by one rename.
+Until the line *committed* is on the disk no target has changed, and a crash means that nothing happened.
+After it every new text lies whole beside its target, and a crash means that the rest is still to be put in
+place. Each target changes by one rename.
 """
 
 from __future__ import annotations
@@ -31,8 +33,12 @@ class Swap:
     new: bytes | None
 
 
-def carry_out(journal: Journal, begin: Entry, swaps: Sequence[Swap], backups: Path, *, now: datetime, hook: Hook) -> tuple[str, ...]:
-    """Carry out a move and return the targets that had to be left out. Raises, with nothing changed, before the commit."""
+def carry_out(
+    journal: Journal, begin: Entry, swaps: Sequence[Swap], backups: Path, *, now: datetime, hook: Hook
+) -> tuple[str, ...]:
+    """Carry out a move and return the targets that had to be left out. Raises, with nothing changed, before
+    the commit.
+    """
     journal.append(begin)
     try:
         hook("begun")
@@ -43,15 +49,20 @@ def carry_out(journal: Journal, begin: Entry, swaps: Sequence[Swap], backups: Pa
             found = swap.place.look()
             if digest(None if found is None else found.data) != swap.file.old:
                 raise UsageError(
-                    f"{swap.place.path} was changed at this moment by somebody else. Nothing was written; look at it, then try again."
+                    f"{swap.place.path} was changed at this moment by somebody else. Nothing was written;"
+                    " look at it, then try again."
                 )
     except (OSError, UsageError) as error:
         roll_back(journal, begin.move, swaps, now=now, note=str(error))
         if isinstance(error, OSError):
-            raise UsageError(f"{error.filename or backups} cannot be written: {error.strerror or error}. Nothing was changed.") from error
+            raise UsageError(
+                f"{error.filename or backups} cannot be written: {error.strerror or error}. Nothing was"
+                " changed."
+            ) from error
         raise
     except BaseException:
-        # Also on Ctrl-C: before the commit nothing has happened, and nothing of ours is to stay in the user's folders.
+        # Also on Ctrl-C: before the commit nothing has happened, and nothing of ours is to stay in the user's
+        # folders.
         roll_back(journal, begin.move, swaps, now=now, note="interrupted")
         raise
     journal.append(Entry(move=begin.move, step="committed", time=now))
@@ -59,14 +70,19 @@ def carry_out(journal: Journal, begin: Entry, swaps: Sequence[Swap], backups: Pa
     return finish(journal, begin.move, swaps, now=now, hook=hook)
 
 
-def finish(journal: Journal, move: int, swaps: Sequence[Swap], *, now: datetime, hook: Hook) -> tuple[str, ...]:
-    """Put everything in place that is not there yet. What somebody else changed since the commit stays theirs, and is returned."""
+def finish(
+    journal: Journal, move: int, swaps: Sequence[Swap], *, now: datetime, hook: Hook
+) -> tuple[str, ...]:
+    """Put everything in place that is not there yet. What somebody else changed since the commit stays
+    theirs, and is returned.
+    """
     left_out: list[str] = []
     for swap in swaps:
         try:
             is_put = _put(swap)
         except (OSError, UsageError):
-            # The place turned into a link or cannot be written any more: as with a text of somebody else's, it is left as it is.
+            # The place turned into a link or cannot be written any more: as with a text of somebody else's,
+            # it is left as it is.
             is_put = False
         if not is_put:
             left_out.append(swap.file.target)
@@ -111,7 +127,8 @@ def _put(swap: Swap) -> bool:
         if live == file.new:
             folder.remove(file.temporary)
         elif live != file.old:
-            # The rename takes the file that lies ready away: while it is still there, the target never had the new text.
+            # The rename takes the file that lies ready away: while it is still there, the target never had
+            # the new text.
             was_put = swap.new is not None and not folder.holds(file.temporary)
             folder.remove(file.temporary)
             return was_put

@@ -25,12 +25,18 @@ def render(schedule: Schedule) -> str:
     command = f"cd {shlex.quote(str(schedule.folder))} && {program}{log}".replace("%", r"\%")
     if len(command) > LONGEST:
         raise UsageError(
-            f"The command has {len(command)} characters and cron may cut it at 1,000, so nothing was scheduled. "
-            "Put options into the configuration file instead of the command line."
+            f"The command has {len(command)} characters and cron may cut it at 1,000, so nothing was"
+            " scheduled. Put options into the configuration file instead of the command line."
         )
     if re.search(r"\\\\%", command):
-        raise UsageError("The command holds a backslash before a percent sign, which cron cannot keep. Rename that path or argument.")
-    return f"{_START.format(id=schedule.id)}\n{schedule.minute} {schedule.hour} * * * {command}\n{_END.format(id=schedule.id)}\n"
+        raise UsageError(
+            "The command holds a backslash before a percent sign, which cron cannot keep. Rename that path or"
+            " argument."
+        )
+    return (
+        f"{_START.format(id=schedule.id)}\n{schedule.minute} {schedule.hour} * * *"
+        f" {command}\n{_END.format(id=schedule.id)}\n"
+    )
 
 
 def parse(crontab: str) -> dict[str, Schedule]:
@@ -39,7 +45,9 @@ def parse(crontab: str) -> dict[str, Schedule]:
 
 
 def added(crontab: str, schedule: Schedule) -> str:
-    """The crontab with this entry, in the place of an earlier one with its id or at the end; every other line as it was."""
+    """The crontab with this entry, in the place of an earlier one with its id or at the end; every other line
+    as it was.
+    """
     found = _blocks(crontab).get(schedule.id)
     if found is not None:
         return crontab[: found[0]] + render(schedule) + crontab[found[1] :]
@@ -68,11 +76,16 @@ class Cron:
     def install(self, schedule: Schedule) -> None:
         """Put the entry in and read it back."""
         if parse(render(schedule)) != {schedule.id: schedule}:
-            raise UsageError("The command reads like a part of a crontab line and would not come back as it is. Nothing was scheduled.")
+            raise UsageError(
+                "The command reads like a part of a crontab line and would not come back as it is. Nothing"
+                " was scheduled."
+            )
         make_log_folder(schedule)
         self._write(added(self._read(), schedule))
         if parse(self._read()).get(schedule.id) != schedule:
-            raise UsageError("crontab took the entry and does not show it as it was given. Look at it with `crontab -l`.")
+            raise UsageError(
+                "crontab took the entry and does not show it as it was given. Look at it with `crontab -l`."
+            )
 
     def uninstall(self, id: str) -> bool:
         """Take the entry out; a crontab that holds none is not written at all."""
@@ -92,9 +105,14 @@ class Cron:
             return done.stdout.decode("utf-8", "surrogateescape")
         if done.code != 0 and not done.stdout and _NONE_YET.search(said):
             return ""
-        why = "it is too long" if done.cut else f"`crontab -l` ended with {done.code}: {' '.join(said.split())[:300] or 'it said nothing'}"
+        why = (
+            "it is too long"
+            if done.cut
+            else f"`crontab -l` ended with {done.code}: {' '.join(said.split())[:300] or 'it said nothing'}"
+        )
         raise UsageError(
-            f"The crontab cannot be read ({why}), so it is not changed. See that `crontab -l` works, or choose another scheduler."
+            f"The crontab cannot be read ({why}), so it is not changed. See that `crontab -l` works, or"
+            " choose another scheduler."
         )
 
     def _write(self, crontab: str) -> None:
@@ -154,6 +172,6 @@ def _schedule(id: str, lines: list[str]) -> Schedule:
 
 def _damaged(id: str) -> UsageError:
     return UsageError(
-        f"The crontab holds marks of skillopt-sleep {id} that do not pair up, or lines between them that are not ours. "
-        "It is not changed; put it right with `crontab -e`."
+        f"The crontab holds marks of skillopt-sleep {id} that do not pair up, or lines between them that are"
+        " not ours. It is not changed; put it right with `crontab -e`."
     )

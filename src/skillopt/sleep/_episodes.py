@@ -1,4 +1,6 @@
-"""Cuts a session into requests, and decides from what the person said next how each was answered and what it needed."""
+"""Cuts a session into requests, and decides from what the person said next how each was answered and what it
+needed.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +18,33 @@ _REPEATED = Fraction(3, 5)
 _SHORT = 8
 """Words below which a later turn is a follow-up and no request of its own."""
 _HEAD = 300
-_QUOTED = re.compile(r"```[^`]*(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]{1,300}'(?!\w)", re.MULTILINE)
+_QUOTED = re.compile(
+    r"```[^`]*(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]{1,300}'(?!\w)", re.MULTILINE
+)
 _NO = re.compile(
     r"^\W{0,5}(?:no|nope|wrong|incorrect|not (?:quite|right|good|what|correct)|undo|revert|stop|hmm,? no)\b"
     r"(?! problem| worries| need| idea)"
     r"|\b(?:still (?:broken|not|wrong|fail\w*|doesn'?t|missing|too)"
     r"|(?:does|did|is|was|are|were)(?:n'?t| not) (?:work\w*|right|correct|what|fixed|it)"
-    r"|not (?:working|fixed|what i)|that'?s (?:wrong|incorrect|not)|(?:is|was|looks) (?:still )?(?:wrong|incorrect|broken)"
+    r"|not (?:working|fixed|what i)|that'?s (?:wrong|incorrect|not)|(?:is|was|looks) (?:still"
+    r" )?(?:wrong|incorrect|broken)"
     r"|you (?:forgot|missed|ignored|broke)|i (?:said|asked|told you|meant)"
-    r"|try again|redo|error again|(?:too|way too) (?:long|short|verbose|brief|vague|wordy)|should (?:have|not have|be shorter|be longer)"
+    r"|try again|redo|error again|(?:too|way too) (?:long|short|verbose|brief|vague|wordy)|should (?:have|not"
+    r" have|be shorter|be longer)"
     r"|don'?t (?:do|use|add|include|write|mention)|instead of|please (?:fix|revert|undo|remove))\b",
     re.IGNORECASE,
 )
 _YES = re.compile(
-    r"\b(?:thanks|thank you|thx|perfect|great|awesome|excellent|lovely|looks good|lgtm|works now|that works|it works|well done|good job"
+    r"\b(?:thanks|thank you|thx|perfect|great|awesome|excellent|lovely|looks good|lgtm|works now|that"
+    r" works|it works|well done|good job"
     r"|exactly|love it|ship it|nice)\b(?! if| when| to have)",
     re.IGNORECASE,
 )
 _ON = re.compile(
-    r"^\W{0,5}(?:also|and|but|now|then|next|instead|again|continue|go on|yes|ok|okay|sure|why|what about|how about|make it|it|that"
-    r"|this|these|those|they|same|another|one more|thanks|great|perfect|no|can you also|could you also|do the same)\b",
+    r"^\W{0,5}(?:also|and|but|now|then|next|instead|again|continue|go on|yes|ok|okay|sure|why|what about|how"
+    r" about|make it|it|that"
+    r"|this|these|those|they|same|another|one more|thanks|great|perfect|no|can you also|could you also|do the"
+    r" same)\b",
     re.IGNORECASE,
 )
 _POINTS_BACK = re.compile(
@@ -50,14 +59,29 @@ _PLACES = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _HERE = re.compile(
-    r"\b(?:this|our|my|current) (?:repo\w*|project|code ?base|code|files?|folder|directory|branch|workspace|module|package|tests?"
-    r"|build|pipeline|diff|commit|pull request|pr|function|class|bug|app|server|database|deployment|script|config\w*)\b"
+    r"\b(?:this|our|my|current) (?:repo\w*|project|code"
+    r" ?base|code|files?|folder|directory|branch|workspace|module|package|tests?"
+    r"|build|pipeline|diff|commit|pull"
+    r" request|pr|function|class|bug|app|server|database|deployment|script|config\w*)\b"
     r"|\bthe (?:repo|repository|code ?base|failing|test suite|tests|branch|diff|pull request|pr|bug in)\b"
-    r"|\b(?:run the (?:tests?|build|app|linter)|commit and push|open a pr|git (?:add|commit|push|rebase|merge|checkout))\b",
+    r"|\b(?:run the (?:tests?|build|app|linter)|commit and push|open a pr|git"
+    r" (?:add|commit|push|rebase|merge|checkout))\b",
     re.IGNORECASE,
 )
 _ATTACHED = re.compile(r"\[(?:Pasted text|Image|Audio|File)[^\]\n]{0,80}\]")
-_HARMLESS = frozenset({"skill", "use_skill", "load_skill", "activate_skill", "todowrite", "todo_write", "update_plan", "think", "todoread"})
+_HARMLESS = frozenset(
+    {
+        "skill",
+        "use_skill",
+        "load_skill",
+        "activate_skill",
+        "todowrite",
+        "todo_write",
+        "update_plan",
+        "think",
+        "todoread",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +126,12 @@ def reaction(text: str) -> Literal["accepted", "corrected"] | None:
 
 
 def needs(request: Turn, tools: Sequence[ToolUse], *, is_first: bool) -> str:
-    """Why a request cannot be asked again as text: it worked on the machine, names things there, or leans on what was said before."""
-    used = [tool.name for tool in tools if tool.name.casefold() not in _HARMLESS and "SKILL.md" not in tool.about]
+    """Why a request cannot be asked again as text: it worked on the machine, names things there, or leans on
+    what was said before.
+    """
+    used = [
+        tool.name for tool in tools if tool.name.casefold() not in _HARMLESS and "SKILL.md" not in tool.about
+    ]
     if used:
         return f"it was worked on with tools ({', '.join(dict.fromkeys(used[:5]))})"
     text = _QUOTED.sub(" ", request.text)
@@ -171,7 +199,9 @@ def _episode(session: Session, group: Sequence[Turn], is_first: bool, following:
 
 
 def _answered(turns: Sequence[Turn]) -> Iterator[tuple[str, Turn | None]]:
-    """Each answer - the last thing said before the person spoke again - with what the person said then. A cut answer is no answer."""
+    """Each answer - the last thing said before the person spoke again - with what the person said then. A cut
+    answer is no answer.
+    """
     answer: str | None = None
     for turn in turns[1:]:
         if turn.role == "assistant":

@@ -1,4 +1,6 @@
-"""Decides which requests are of one kind, without a model: the same opening words, or enough words in common."""
+"""Decides which requests are of one kind, without a model: the same opening words, or enough
+words in common.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,69 @@ ALIKE = Fraction(1, 2)
 _MOST_COMPARED = 500
 _CODE = re.compile(r"```[^`]*(?:```|\Z)|`[^`\n]{1,200}`")
 _URL = re.compile(r"\bhttps?://\S+", re.IGNORECASE)
-_PATH = re.compile(r"(?<![\w/.~@-])(?:~|\.{1,2})?/?(?:[\w.@-]+/)+[\w.@-]*|(?<![\w./-])[\w-]+\.[a-z]{1,5}(?![\w.])", re.ASCII)
+_PATH = re.compile(
+    r"(?<![\w/.~@-])(?:~|\.{1,2})?/?(?:[\w.@-]+/)+[\w.@-]*|(?<![\w./-])[\w-]+\.[a-z]{1,5}(?![\w.])", re.ASCII
+)
 _HASH = re.compile(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{7,64}\b")
 _QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<!\w)'[^'\n]{1,300}'(?!\w)")
 _NUMBER = re.compile(r"\b\w*\d[\w.,]*")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
 _POLITE = frozenset(
-    {"please", "can", "could", "would", "you", "i", "we", "want", "need", "help", "me", "us", "hey", "hi", "hello", "let", "let's", "like"}
+    {
+        "please",
+        "can",
+        "could",
+        "would",
+        "you",
+        "i",
+        "we",
+        "want",
+        "need",
+        "help",
+        "me",
+        "us",
+        "hey",
+        "hi",
+        "hello",
+        "let",
+        "let's",
+        "like",
+    }
     | {"to", "just", "kindly", "now", "ok", "okay"}
 )
 _STOP = (
     _POLITE
-    | {"a", "an", "the", "of", "on", "in", "at", "for", "and", "or", "with", "by", "from", "is", "are", "be", "it", "this", "that", "my"}
+    | {
+        "a",
+        "an",
+        "the",
+        "of",
+        "on",
+        "in",
+        "at",
+        "for",
+        "and",
+        "or",
+        "with",
+        "by",
+        "from",
+        "is",
+        "are",
+        "be",
+        "it",
+        "this",
+        "that",
+        "my",
+    }
     | {"our", "as", "so", "if", "do", "does", "should", "into", "about", "some", "your"}
 )
 
 
 def normal(text: str) -> str:
-    """A request without what differs from one time to the next: numbers, paths, links, quotes, code. Equal ones are the same task."""
+    """A request without what differs from one time to the next: numbers, paths, links, quotes, code. Equal
+    ones are the same task.
+    """
     text = unicodedata.normalize("NFKC", text[:20_000])
     for pattern, word in ((_CODE, " code "), (_URL, " link "), (_QUOTED, " quote "), (_PATH, " path ")):
         text = pattern.sub(word, text)
@@ -41,7 +87,9 @@ def normal(text: str) -> str:
 
 
 def opening(form: str) -> str:
-    """What a normal form asks for in two words, verb and object as a rule; empty where it is too short to tell."""
+    """What a normal form asks for in two words, verb and object as a rule; empty where it is too short to
+    tell.
+    """
     words = [word for word in form.split() if word not in _STOP]
     return " ".join(words[:2]) if len(words) >= 4 else ""
 
@@ -61,8 +109,8 @@ def alike(one: frozenset[str], other: frozenset[str]) -> Fraction:
 def kinds(forms: Sequence[str]) -> list[int]:
     """For each normal form the number of its kind. The same forms in any order fall into the same kinds.
 
-    Kinds are joined by opening first. The rest are compared with one leader a kind, found over their rarest features, which finds every
-    leader that is alike enough (prefix filtering) without comparing all with all.
+    Kinds are joined by opening first. The rest are compared with one leader a kind, found over their rarest
+    features, which finds every leader that is alike enough (prefix filtering) without comparing all with all.
     """
     distinct = sorted(set(forms))
     told = {form: features(form) for form in distinct}
@@ -89,8 +137,12 @@ def kinds(forms: Sequence[str]) -> list[int]:
     return [numbers[home[form]] for form in forms]
 
 
-def _nearest(form: str, rare: Sequence[str], told: dict[str, frozenset[str]], index: dict[str, list[str]]) -> str | None:
-    near = list(dict.fromkeys(leader for feature in rare for leader in index.get(feature, ())))[:_MOST_COMPARED]
+def _nearest(
+    form: str, rare: Sequence[str], told: dict[str, frozenset[str]], index: dict[str, list[str]]
+) -> str | None:
+    near = list(dict.fromkeys(leader for feature in rare for leader in index.get(feature, ())))[
+        :_MOST_COMPARED
+    ]
     best = max(near, key=lambda leader: (alike(told[form], told[leader]), leader), default=None)
     return best if best is not None and alike(told[form], told[best]) >= ALIKE else None
 

@@ -1,4 +1,6 @@
-"""Asks a model about a kind of request, and decides what of its reply may be believed: nothing but data that is read, cut and tested."""
+"""Asks a model about a kind of request, and decides what of its reply may be believed: nothing but data that
+is read, cut and tested.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _MARKS = frozenset(" .,:;?!\n")
 
 
 class Label(BaseModel):
-    """What a model says about a kind of request. Its lists are read one by one afterwards; a bad entry is no reason to lose the rest."""
+    """What a model says about a kind of request. Its lists are read one by one afterwards; a bad entry is no
+    reason to lose the rest.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -46,7 +50,9 @@ class Label(BaseModel):
 
 
 async def label(model: Model, title: str, examples: Sequence[Episode]) -> Label | None:
-    """A model's view of a kind, by examples that are not held out; None where its reply cannot be used twice."""
+    """A model's view of a kind, by examples that are not held out; None where its reply cannot
+    be used twice.
+    """
     for request in tries(label_messages(examples), Label, role="optimizer", stage="mine", max_tokens=_CAP):
         try:
             said = read(await model.complete(request), Label)
@@ -54,7 +60,8 @@ async def label(model: Model, title: str, examples: Sequence[Episode]) -> Label 
             continue
         except Fault as fault:
             raise ProviderDown(
-                f"The optimizer could not be asked about {title!r}: {fault}. Nothing is lost: run the same command again."
+                f"The optimizer could not be asked about {title!r}: {fault}. Nothing is lost: run the same"
+                " command again."
             ) from fault
         # A model may repeat what it read; what it wrote passes the same redaction.
         return said.model_copy(
@@ -80,12 +87,21 @@ def label_messages(examples: Sequence[Episode]) -> tuple[Message, ...]:
 
 
 def clean_requests(told: Label, examples: Sequence[Episode]) -> dict[str, str]:
-    """Requests that the model wrote without what does not belong to them, by their normal form; only where it left words out."""
+    """Requests that the model wrote without what does not belong to them, by their normal form; only where it
+    left words out.
+    """
     shown = _shown(examples)
     found: dict[str, str] = {}
     for item in told.requests:
-        number, intent = (item.get("number"), item.get("intent")) if isinstance(item, Mapping) else (None, None)
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(shown) or not isinstance(intent, str):
+        number, intent = (
+            (item.get("number"), item.get("intent")) if isinstance(item, Mapping) else (None, None)
+        )
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int)
+            or not 1 <= number <= len(shown)
+            or not isinstance(intent, str)
+        ):
             continue
         episode = shown[number - 1]
         clean = intent.strip()
@@ -95,12 +111,18 @@ def clean_requests(told: Label, examples: Sequence[Episode]) -> dict[str, str]:
 
 
 def says_no_more(clean: str, request: str) -> bool:
-    """Whether a text is a request with words left out and nothing else: none added, moved or changed, and none lost that turns its sense.
+    """Whether a text is a request with words left out and nothing else: none added, moved or changed, and
+    none lost that turns its sense.
 
-    So neither a model's fancy nor an instruction hidden in a transcript can become something that was never asked.
+    So neither a model's fancy nor an instruction hidden in a transcript can become something that was never
+    asked.
     """
     said, kept = _WORD.findall(request.casefold()), _WORD.findall(clean.casefold())
-    if len(clean) < _SHORTEST or 2 * len(kept) < len(said) or not set(clean.casefold()) <= {*request.casefold(), *_MARKS}:
+    if (
+        len(clean) < _SHORTEST
+        or 2 * len(kept) < len(said)
+        or not set(clean.casefold()) <= {*request.casefold(), *_MARKS}
+    ):
         return False
     left = iter(said)
     in_order = all(word in left for word in kept)
@@ -109,7 +131,9 @@ def says_no_more(clean: str, request: str) -> bool:
 
 
 def _shown(examples: Sequence[Episode]) -> list[Episode]:
-    return sorted(examples, key=lambda episode: (not episode.corrections, not episode.accepted, episode.form))[:SAMPLES]
+    return sorted(
+        examples, key=lambda episode: (not episode.corrections, not episode.accepted, episode.form)
+    )[:SAMPLES]
 
 
 def _redacted(check: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Nights started by launchd on macOS: decides what stands in the agent's property list, and that no other agent is touched."""
+"""Nights started by launchd on macOS: decides what stands in the agent's property list, and that no other
+agent is touched.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,15 @@ def parse(data: bytes) -> Schedule:
             environment=tuple(agent.get("EnvironmentVariables", {}).items()),
         )
     except (ValueError, KeyError, TypeError, AttributeError, ExpatError, UsageError) as error:
-        raise UsageError("An agent with our name was not written by us, or was changed since. It is left alone.") from error
+        raise UsageError(
+            "An agent with our name was not written by us, or was changed since. It is left alone."
+        ) from error
 
 
 class Launchd:
-    """The user's agents in `agents` (`~/Library/LaunchAgents`), over `launchctl`, in the session of user number `uid`."""
+    """The user's agents in `agents` (`~/Library/LaunchAgents`), over `launchctl`, in the session of user
+    number `uid`.
+    """
 
     name = "launchd"
 
@@ -59,7 +65,11 @@ class Launchd:
 
     def entries(self) -> tuple[Schedule, ...]:
         """Our entries."""
-        return tuple(self._read(path) for path in sorted(self._agents.glob(f"{_LABEL}*.plist"))) if self._agents.is_dir() else ()
+        return (
+            tuple(self._read(path) for path in sorted(self._agents.glob(f"{_LABEL}*.plist")))
+            if self._agents.is_dir()
+            else ()
+        )
 
     def install(self, schedule: Schedule) -> None:
         """Write the agent and load it; an earlier one with this id is unloaded first."""
@@ -97,7 +107,9 @@ class Launchd:
         try:
             schedule = parse(path.read_bytes())
         except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror or error}. It is left alone.") from error
+            raise UsageError(
+                f"{path} cannot be read: {error.strerror or error}. It is left alone."
+            ) from error
         if self._path(schedule.id) != path:
             raise UsageError(f"{path} holds another agent than its name says. It is left alone.")
         return schedule

@@ -1,4 +1,6 @@
-"""What is written down of a proposal: the pinned text, every change with its evidence, the verdict and the cost."""
+"""What is written down of a proposal: the pinned text, every change with its evidence, the verdict and the
+cost.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ class _Record(BaseModel):
 
 
 class Evidence(_Record):
-    """Where an edit comes from: the edit as it was proposed, its step, and the tasks and sessions that showed the need for it."""
+    """Where an edit comes from: the edit as it was proposed, its step, and the tasks and sessions that showed
+    the need for it.
+    """
 
     edit: dict[str, Any] = {}
     place: str = ""
@@ -38,7 +42,9 @@ class Pair(_Record):
 
 
 class Judgement(_Record):
-    """What the gate said of a target's new text. Not `verified`: an unverified suggestion, whatever the action."""
+    """What the gate said of a target's new text. Not `verified`: an unverified suggestion, whatever the
+    action.
+    """
 
     action: str
     verified: bool
@@ -78,13 +84,16 @@ class Change(_Record):
 
 
 class Target(_Record):
-    """A file that would change. Of a skill the weave is the file; of a memory file it is only what stands in our block."""
+    """A file that would change. Of a skill the weave is the file; of a memory file it is only what stands in
+    our block.
+    """
 
     name: str
     kind: Literal["skill", "memory"]
     path: str
     before: str | None
-    """The text as it was; None where there was no file. This is the pin: any other text is not overwritten."""
+    """The text as it was; None where there was no file. This is the pin: any other text is not overwritten.
+    """
     weave: Weave
     changes: tuple[Change, ...]
     judgement: Judgement
@@ -107,7 +116,9 @@ class Target(_Record):
         return digest(self.data(()))
 
     def diff(self, chosen: Collection[int] | None = None, *, over: Collection[int] = ()) -> str:
-        """A unified diff of what these changes (all, unless told) do to the text that holds the changes `over`."""
+        """A unified diff of what these changes (all, unless told) do to the text that holds the changes
+        `over`.
+        """
         chosen = self.weave.edits if chosen is None else chosen
         old, new = self.text(over), self.text({*over, *chosen})
         return unified(old or "", new or "", "/dev/null" if old is None else self.path, self.path)

@@ -1,4 +1,6 @@
-"""Decides how answers to a mined task are measured: checks or a rubric, each tried on answers whose worth is known before it counts."""
+"""Decides how answers to a mined task are measured: checks or a rubric, each tried on answers whose worth is
+known before it counts.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Measure:
 
 
 async def measure_kind(kind: Sequence[Episode], told: Label | None, judge: Judge | None) -> Measure:
-    """What holds for every request of a kind: demands made in corrections first, else what a model proposed; only what was seen to tell."""
+    """What holds for every request of a kind: demands made in corrections first, else what a model proposed;
+    only what was seen to tell.
+    """
     good = [text for episode in kind for text in episode.accepted][-_TRIED:]
     bad = [text for episode in kind for text in episode.rejected][-_TRIED:]
     said = [rule for episode in kind for text in episode.corrections for rule in demands(text)]
@@ -71,11 +75,13 @@ async def measure(same: Sequence[Episode], of_kind: Measure) -> Measure:
     return Measure(checks=checks) if checks else of_kind
 
 
-async def telling(rules: Sequence[Rule], good: Sequence[str], bad: Sequence[str], *, timeout: float = 2.0) -> tuple[Rule, ...]:
+async def telling(
+    rules: Sequence[Rule], good: Sequence[str], bad: Sequence[str], *, timeout: float = 2.0
+) -> tuple[Rule, ...]:
     """The rules that were seen to tell: each is kept by every good answer and broken by at least one bad one.
 
-    One that everything keeps rewards everything, and one that a good answer breaks would punish what the person wanted. A rule whose own
-    trial fails - a pattern that never ends - tells nothing.
+    One that everything keeps rewards everything, and one that a good answer breaks would punish what the
+    person wanted. A rule whose own trial fails - a pattern that never ends - tells nothing.
     """
     kept: list[Rule] = []
     for rule in rules:
@@ -89,7 +95,8 @@ async def telling(rules: Sequence[Rule], good: Sequence[str], bad: Sequence[str]
 
 
 async def telling_rubric(judge: Judge, rubric: str, kind: Sequence[Episode]) -> str:
-    """The points of a rubric that accepted answers meet, if every rejected one and an empty promise misses at least one; else nothing.
+    """The points of a rubric that accepted answers meet, if every rejected one and an empty promise misses at
+    least one; else nothing.
 
     An answer that nobody could judge tells nothing either; a judge that cannot be asked is an outage.
     """
@@ -102,7 +109,9 @@ async def telling_rubric(judge: Judge, rubric: str, kind: Sequence[Episode]) -> 
         met = await together(*(_met(judge, episode, answer, points) for episode, answer in tried))
     except ScoringError as error:
         if isinstance(error.__cause__, Fault):
-            raise ProviderDown(f"The judge could not be asked: {error.detail}. Nothing is lost: run the same command again.") from error
+            raise ProviderDown(
+                f"The judge could not be asked: {error.detail}. Nothing is lost: run the same command again."
+            ) from error
         return ""
     kept = [place for place in range(len(points)) if all(one[place] for one in met[: len(good)])]
     tells = all(any(not one[place] for place in kept) for one in met[len(good) :])
@@ -122,7 +131,9 @@ async def _keeps(rule: Rule, answer: str, timeout: float) -> bool:
 
 
 def _after_correction(kind: Sequence[Episode]) -> list[str]:
-    """Accepted answers from the first correction on: what was fine before the person changed their mind proves nothing."""
+    """Accepted answers from the first correction on: what was fine before the person changed their mind
+    proves nothing.
+    """
     first = next((place for place, episode in enumerate(kind) if episode.corrections), len(kind))
     return [text for episode in kind[first:] for text in episode.accepted][-_TRIED:]
 

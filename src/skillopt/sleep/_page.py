@@ -1,4 +1,6 @@
-"""How a proposal is shown to a person: decides what stands on its page, and that nothing a transcript said can pass for the page itself."""
+"""How a proposal is shown to a person: decides what stands on its page, and that nothing a transcript said
+can pass for the page itself.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,16 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
 def page(proposal: Proposal) -> str:
-    """The proposal as Markdown: verdict, paired tasks, cost, and each change with its evidence and what it does."""
+    """The proposal as Markdown: verdict, paired tasks, cost, and each change with its evidence and what it
+    does.
+    """
     return "\n".join(_page(proposal)) + "\n"
 
 
 def plain(text: str) -> str:
-    """A text on one line, without control characters and at most a few hundred characters long: safe to print in a terminal."""
+    """A text on one line, without control characters and at most a few hundred characters long: safe to print
+    in a terminal.
+    """
     shown = "".join(" " if _is_control(char) else char for char in text[: 4 * _LONGEST])
     shown = " ".join(shown.split())
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
@@ -39,7 +45,10 @@ def _page(proposal: Proposal) -> Iterator[str]:
         yield ""
         yield from _target(target)
     yield ""
-    yield f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes all of it, `--edit N` one change; `discard` takes none."
+    yield (
+        f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes all of it, `--edit N` one"
+        " change; `discard` takes none."
+    )
 
 
 def _target(target: Target) -> Iterator[str]:
@@ -64,9 +73,15 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
     measured = ""
     if judgement.before is not None or judgement.after is not None:
         scores = f"{_score(judgement.before)} -> {_score(judgement.after)}"
-        measured = f" Held-out {judgement.metric or 'score'} {scores}, policy {_inline(judgement.policy or 'strict')}."
+        measured = (
+            f" Held-out {judgement.metric or 'score'} {scores}, policy"
+            f" {_inline(judgement.policy or 'strict')}."
+        )
     why = _inline(judgement.why)
-    yield f"Verdict: **{_inline(judgement.action)}**. {why}{'' if not why or why.endswith('.') else '.'}{measured}"
+    yield (
+        f"Verdict: **{_inline(judgement.action)}**."
+        f" {why}{'' if not why or why.endswith('.') else '.'}{measured}"
+    )
     if not judgement.verified:
         yield ""
         yield "**Unverified suggestion**: too few held-out tasks to decide anything. Read it as an idea."
@@ -79,7 +94,13 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
         yield "|---|---|---|---|"
         for pair in judgement.pairs:
             both = pair.before is not None and pair.after is not None
-            moved = "" if not both or pair.before == pair.after else "better" if (pair.after or 0) > (pair.before or 0) else "worse"
+            moved = (
+                ""
+                if not both or pair.before == pair.after
+                else "better"
+                if (pair.after or 0) > (pair.before or 0)
+                else "worse"
+            )
             named = f"{pair.title} ({pair.task})" if pair.title else pair.task
             yield f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
 
@@ -93,8 +114,16 @@ def _change(change: Change) -> Iterator[str]:
         rationale = evidence.why or str(evidence.edit.get("rationale", "") or evidence.edit.get("reason", ""))
         seen: Sequence[str] = (
             f"from step {_inline(evidence.place)}" if evidence.place else "",
-            f"seen in {len(evidence.tasks)} tasks ({_inline(', '.join(evidence.tasks[:5]))})" if evidence.tasks else "",
-            f"{len(evidence.sessions)} sessions ({_inline(', '.join(evidence.sessions[:5]))})" if evidence.sessions else "",
+            (
+                f"seen in {len(evidence.tasks)} tasks ({_inline(', '.join(evidence.tasks[:5]))})"
+                if evidence.tasks
+                else ""
+            ),
+            (
+                f"{len(evidence.sessions)} sessions ({_inline(', '.join(evidence.sessions[:5]))})"
+                if evidence.sessions
+                else ""
+            ),
         )
         said = "; ".join(filter(None, seen))
         yield f"- {_inline(rationale) or 'no reason was given'}{f' ({said})' if said else ''}"
@@ -119,5 +148,6 @@ def _inline(text: str) -> str:
 
 
 def _is_control(char: str) -> bool:
-    # Cf are the invisible ones, such as marks that turn the direction of the text; U+2028 and U+2029 are Zl and Zp.
+    # Cf are the invisible ones, such as marks that turn the direction of the text; U+2028 and U+2029 are Zl
+    # and Zp.
     return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")

@@ -1,7 +1,8 @@
-"""Where adoption may write: decides that a target lies below a folder the user named, without a link on the way, under one name only.
+"""Where adoption may write: decides that a target lies below a folder the user named, without a link on the
+way, under one name only.
 
-On POSIX every folder below the root is opened without following links and held while it is used, so a link that is put there meanwhile
-is not followed either.
+On POSIX every folder below the root is opened without following links and held while it is used, so a link
+that is put there meanwhile is not followed either.
 """
 
 from __future__ import annotations
@@ -56,13 +57,16 @@ class Place:
         return _fold(str(self.path))
 
     def look(self) -> Found | None:
-        """The file; None when it is not there. Raises `UsageError` for a link, another name for it, or what is no plain file."""
+        """The file; None when it is not there. Raises `UsageError` for a link, another name for it, or what
+        is no plain file.
+        """
         try:
             with self.folder() as folder:
                 return None if folder is None else folder.look(self.name)
         except OSError as error:
             raise UsageError(
-                f"{self.path} cannot be read: {error.strerror or error}. Check its permissions and those of its folder."
+                f"{self.path} cannot be read: {error.strerror or error}. Check its permissions and those of"
+                " its folder."
             ) from error
 
     def missing(self) -> int:
@@ -78,7 +82,10 @@ class Place:
         try:
             held: Folder | None = Folder(self.root)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise UsageError(f"There is no folder {self.root}, in which {self.path} is to be written. Make it, or name another.") from error
+            raise UsageError(
+                f"There is no folder {self.root}, in which {self.path} is to be written. Make it, or name"
+                " another."
+            ) from error
         try:
             for part in self.parts[: len(self.parts) - 1 - up]:
                 if held is None:
@@ -125,15 +132,18 @@ class Folder:
             if self._descriptor is None:
                 self._refuse_link(name, os.lstat(self._at(name)))
                 return Folder(self.path / name)
-            return Folder(self.path / name, os.open(name, os.O_RDONLY | _DIRECTORY | _NOFOLLOW, dir_fd=self._descriptor))
+            return Folder(
+                self.path / name, os.open(name, os.O_RDONLY | _DIRECTORY | _NOFOLLOW, dir_fd=self._descriptor)
+            )
         except FileNotFoundError:
             return None
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR):
                 raise
             raise UsageError(
-                f"{self.path / name} is a symbolic link or no folder, so what lies behind it may be anywhere. "
-                "Nothing was written; name the folder it leads to as a root of its own if that is where your skills live."
+                f"{self.path / name} is a symbolic link or no folder, so what lies behind it may be anywhere."
+                " Nothing was written; name the folder it leads to as a root of its own if that is where"
+                " your skills live."
             ) from error
 
     def look(self, name: str) -> Found | None:
@@ -156,7 +166,9 @@ class Folder:
             return Found(data=file.read(), mode=stat.S_IMODE(found.st_mode))
 
     def write_new(self, name: str, data: bytes, mode: int | None) -> None:
-        """Write a file that is not there yet, and wait until the disk has it. Without a mode it gets the usual one."""
+        """Write a file that is not there yet, and wait until the disk has it. Without a mode it gets the
+        usual one.
+        """
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
         descriptor = os.open(self._at(name), flags, 0o666 if mode is None else 0o600, dir_fd=self._descriptor)
         with os.fdopen(descriptor, "wb") as file:
@@ -168,7 +180,9 @@ class Folder:
 
     def replace(self, temporary: str, name: str) -> None:
         """Put one file in another's place at once."""
-        os.replace(self._at(temporary), self._at(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        os.replace(
+            self._at(temporary), self._at(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor
+        )
         self.sync()
 
     def remove(self, name: str) -> None:
@@ -204,25 +218,35 @@ class Folder:
         return name if self._descriptor is not None else str(self.path / name)
 
     def _refuse_other_case(self, name: str) -> None:
-        """A name that differs only in case or composition is the same file on some systems and a second one on others."""
+        """A name that differs only in case or composition is the same file on some systems and a second one
+        on others.
+        """
         with os.scandir(self.path if self._descriptor is None else self._descriptor) as listing:
             names = [entry.name for entry in listing]
-        if name not in names and (other := next((one for one in names if _fold(one) == _fold(name)), None)) is not None:
+        if (
+            name not in names
+            and (other := next((one for one in names if _fold(one) == _fold(name)), None)) is not None
+        ):
             raise UsageError(
-                f"{self.path} holds {other!r}, not {name!r}: some systems take the two for one file. Name it as it is written."
+                f"{self.path} holds {other!r}, not {name!r}: some systems take the two for one file. Name it"
+                " as it is written."
             )
 
     def _refuse_link(self, name: str, found: os.stat_result) -> None:
         if stat.S_ISLNK(found.st_mode) or getattr(found, "st_file_attributes", 0) & _REPARSE_POINT:
             raise UsageError(
-                f"{self.path / name} is a symbolic link, so what would change lies elsewhere. Nothing was written; "
-                "let the night work on the file it leads to, or replace the link by that file."
+                f"{self.path / name} is a symbolic link, so what would change lies elsewhere. Nothing was"
+                " written; let the night work on the file it leads to, or replace the link by that file."
             )
 
 
 def confined(path: Path, roots: Sequence[Path]) -> Place:
     """The place of a target below one of the roots the user named. Raises `UsageError` for any other."""
-    if not path.is_absolute() or ".." in path.parts or any(unicodedata.category(char) == "Cc" for char in str(path)):
+    if (
+        not path.is_absolute()
+        or ".." in path.parts
+        or any(unicodedata.category(char) == "Cc" for char in str(path))
+    ):
         raise UsageError(f"{str(path)!r} is no plain absolute path, so nothing is written there.")
     if sys.platform == "win32" and any(":" in part for part in path.parts[1:]):
         raise UsageError(f"{path} names a stream inside a file, so nothing is written there.")
@@ -232,7 +256,10 @@ def confined(path: Path, roots: Sequence[Path]) -> Place:
             if path != base and base in path.parents:
                 return Place(root=resolved, parts=path.relative_to(base).parts)
     named = ", ".join(str(root) for root in roots) or "none"
-    raise UsageError(f"{path} is not below a folder that you named for adoption (named: {named}). Name the folder it is in, or discard it.")
+    raise UsageError(
+        f"{path} is not below a folder that you named for adoption (named: {named}). Name the folder it is"
+        " in, or discard it."
+    )
 
 
 def _fold(name: str) -> str:

@@ -1,4 +1,6 @@
-"""What is to run every night, whatever starts it: one command with all its arguments, a time, a folder and a log."""
+"""What is to run every night, whatever starts it: one command with all its arguments, a time, a folder and a
+log.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from skillopt.errors import ConfigError, Fault, UsageError
 from skillopt.process import Finished
 
 Run: TypeAlias = Callable[[Sequence[str], "bytes | None"], Finished]
-"""Runs a program to its end with this input and returns what it printed; raises `Fault` when it cannot be started."""
+"""Runs a program to its end with this input and returns what it printed; raises `Fault` when it cannot be
+started.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +29,9 @@ class Schedule:
     hour: int
     minute: int
     command: tuple[str, ...]
-    """The program by its whole path, and every argument: the scheduler's own environment knows neither the user's PATH nor a shell."""
+    """The program by its whole path, and every argument: the scheduler's own environment knows neither the
+    user's PATH nor a shell.
+    """
     folder: Path
     log: Path | None = None
     """Where output is added; None leaves it to the command itself."""
@@ -33,18 +39,26 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not (0 <= self.hour <= 23 and 0 <= self.minute <= 59):
-            raise ConfigError(f"{self.hour}:{self.minute:02d} is no time of day: --hour is 0 to 23 and --minute 0 to 59.")
+            raise ConfigError(
+                f"{self.hour}:{self.minute:02d} is no time of day: --hour is 0 to 23 and --minute 0 to 59."
+            )
         if len(self.id) != 12 or not set(self.id) <= set("0123456789abcdef"):
             raise ConfigError(f"{self.id!r} is no id of a schedule.")
         if not self.command or not self.command[0]:
             raise ConfigError("There is no command to schedule.")
         names = [name for name, _ in self.environment]
-        if any(not (name.replace("_", "a").isalnum() and name.isascii() and not name[0].isdigit()) for name in names):
+        if any(
+            not (name.replace("_", "a").isalnum() and name.isascii() and not name[0].isdigit())
+            for name in names
+        ):
             raise ConfigError(f"One of {', '.join(map(repr, names))} is no name of an environment variable.")
         paths = [str(path) for path in (self.folder, self.log) if path is not None]
         for text in (*self.command, *paths, *(value for _, value in self.environment)):
             if any(unicodedata.category(char) in ("Cc", "Cs") or char in "\ufffe\uffff" for char in text):
-                raise ConfigError(f"{text!r} holds a line break or another control character, which no scheduler keeps. Take it out.")
+                raise ConfigError(
+                    f"{text!r} holds a line break or another control character, which no scheduler keeps."
+                    " Take it out."
+                )
 
     @property
     def time(self) -> str:
@@ -90,5 +104,8 @@ def asked(run: Run, argv: Sequence[str], data: bytes | None = None) -> Finished:
         raise UsageError(f"{fault.detail}. Nothing else was changed; choose another scheduler.") from fault
     if done.code != 0:
         said = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())[:300]
-        raise UsageError(f"`{' '.join(argv)}` ended with {done.code}: {said or 'it said nothing'}. Nothing else was changed.")
+        raise UsageError(
+            f"`{' '.join(argv)}` ended with {done.code}: {said or 'it said nothing'}. Nothing else was"
+            " changed."
+        )
     return done

@@ -1,4 +1,6 @@
-"""What is known of all proposals: decides from journal and disk which text a target holds, and what the person decided on each change."""
+"""What is known of all proposals: decides from journal and disk which text a target holds, and what the
+person decided on each change.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ State = Literal["pending", "partly adopted", "adopted", "discarded", "interrupte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStatus:
-    """A target as it is now: the text before the last move, the text after it, somebody else's, or none. `note` has the reason in words.
+    """A target as it is now: the text before the last move, the text after it, somebody else's, or none.
+    `note` has the reason in words.
 
-    Without an interrupted move, *old* is the text the proposal was made for, and *new* the one with everything that was adopted.
+    Without an interrupted move, *old* is the text the proposal was made for, and *new* the one with
+    everything that was adopted.
     """
 
     name: str
@@ -45,7 +49,9 @@ class ProposalStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All proposals, the newest first, and those that are not the user's or cannot be read, with the reason."""
+    """All proposals, the newest first, and those that are not the user's or cannot be read,
+    with the reason.
+    """
 
     proposals: tuple[ProposalStatus, ...]
     refused: Mapping[str, str]
@@ -91,7 +97,9 @@ def status(store: Store, roots: Sequence[Path]) -> Status:
 
 
 def decisions(store: Store, project: str | None) -> tuple[Decision, ...]:
-    """Every decision that stands, from the journals; the oldest first. Proposals that are not the user's decide nothing."""
+    """Every decision that stands, from the journals; the oldest first. Proposals that are not the user's
+    decide nothing.
+    """
     found: list[Decision] = []
     for id in store.ids():
         try:
@@ -127,8 +135,14 @@ def _note(move: Move | None) -> str:
     if move is None:
         return ""
     if move.step == "begun":
-        return f"The last {move.action} was interrupted before it changed anything; the next adopt, undo or discard clears it away."
-    return f"The last {move.action} was interrupted while files were put in place; the next adopt, undo or discard finishes it."
+        return (
+            f"The last {move.action} was interrupted before it changed anything; the next adopt, undo or"
+            " discard clears it away."
+        )
+    return (
+        f"The last {move.action} was interrupted while files were put in place; the next adopt, undo or"
+        " discard finishes it."
+    )
 
 
 def _target(target: Target, standing: Standing, roots: Sequence[Path]) -> TargetStatus:
@@ -138,24 +152,36 @@ def _target(target: Target, standing: Standing, roots: Sequence[Path]) -> Target
     except (UsageError, OSError) as error:
         return TargetStatus(name=target.name, path=path, disk="refused", note=str(error))
     live = digest(None if found is None else found.data)
-    moving = next((file for file in standing.open.files if file.target == target.name), None) if standing.open else None
+    moving = (
+        next((file for file in standing.open.files if file.target == target.name), None)
+        if standing.open
+        else None
+    )
     has_adopted = moving is None and bool(standing.adopted & set(target.weave.edits))
     if moving is not None:
         old, new = moving.old, moving.new
     else:
         old, new = target.pin, digest(target.data(standing.adopted)) if has_adopted else target.pin
     if live == old and not (live is None and has_adopted):
-        return TargetStatus(name=target.name, path=path, disk="old", note="" if live is not None else "It is not there yet.")
+        return TargetStatus(
+            name=target.name, path=path, disk="old", note="" if live is not None else "It is not there yet."
+        )
     if live == new:
         return TargetStatus(name=target.name, path=path, disk="new")
     if live is None:
-        return TargetStatus(name=target.name, path=path, disk="missing", note="The file is not there any more.")
+        return TargetStatus(
+            name=target.name, path=path, disk="missing", note="The file is not there any more."
+        )
     note = "The file was edited since; adopt and undo would not overwrite it."
     return TargetStatus(name=target.name, path=path, disk="other", note=note)
 
 
 def _decisions(proposal: Proposal, standing: Standing) -> Iterator[Decision]:
-    words: Mapping[str, Literal["adopted", "undone", "discarded"]] = {"adopt": "adopted", "undo": "undone", "discard": "discarded"}
+    words: Mapping[str, Literal["adopted", "undone", "discarded"]] = {
+        "adopt": "adopted",
+        "undo": "undone",
+        "discard": "discarded",
+    }
     last = {edit: move for move in standing.moves if move.step == "done" for edit in move.taken}
     for target in proposal.targets:
         for change in target.changes:

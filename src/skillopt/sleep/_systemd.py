@@ -1,4 +1,6 @@
-"""Nights started by a systemd user timer: decides what stands in its two units, and that no unit of somebody else's is touched."""
+"""Nights started by a systemd user timer: decides what stands in its two units, and that no unit of somebody
+else's is touched.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,28 @@ def unit(id: str) -> str:
 
 
 def render(schedule: Schedule) -> tuple[str, str]:
-    """The service and the timer. Every word is quoted, and `%`, `$` and `\\` lose their meaning to systemd."""
-    environment = "".join(f"Environment={_word(f'{name}={value}', dollars=False)}\n" for name, value in schedule.environment)
+    """The service and the timer. Every word is quoted, and `%`, `$` and `\\` lose their meaning
+    to systemd.
+    """
+    environment = "".join(
+        f"Environment={_word(f'{name}={value}', dollars=False)}\n" for name, value in schedule.environment
+    )
     # These two take the rest of their line as it is: only `%` has a meaning there.
-    log = "" if schedule.log is None else "".join(f"Standard{side}=append:{_percents(str(schedule.log))}\n" for side in ("Output", "Error"))
+    log = (
+        ""
+        if schedule.log is None
+        else "".join(
+            f"Standard{side}=append:{_percents(str(schedule.log))}\n" for side in ("Output", "Error")
+        )
+    )
     service = (
         f"{_HEAD}[Unit]\nDescription=SkillOpt night shift\n\n[Service]\nType=oneshot\n"
         f"WorkingDirectory={_percents(str(schedule.folder))}\n{environment}{log}"
         f"ExecStart={' '.join(_word(word) for word in schedule.command)}\n"
     )
     timer = (
-        f"{_HEAD}[Unit]\nDescription=SkillOpt night shift at {schedule.time}\n\n[Timer]\nOnCalendar=*-*-* {schedule.time}:00\n"
+        f"{_HEAD}[Unit]\nDescription=SkillOpt night shift at {schedule.time}\n\n[Timer]\nOnCalendar=*-*-*"
+        f" {schedule.time}:00\n"
         # A night that was slept through by the machine itself is caught up with.
         "Persistent=true\n\n[Install]\nWantedBy=timers.target\n"
     )
@@ -41,10 +54,14 @@ def parse(id: str, service: str, timer: str) -> Schedule:
     """The entry that two units of ours hold. Raises `UsageError` for what we did not write."""
     time = _TIME.search(timer)
     if not service.startswith(_HEAD) or not timer.startswith(_HEAD) or time is None:
-        raise UsageError(f"The units {unit(id)} were not written by us, or were changed since. They are left alone.")
+        raise UsageError(
+            f"The units {unit(id)} were not written by us, or were changed since. They are left alone."
+        )
     lines = [line.partition("=") for line in service.split("\n")]
     values = {key: value for key, _, value in lines}
-    environment = [_words(value, dollars=False)[0].partition("=") for key, _, value in lines if key == "Environment"]
+    environment = [
+        _words(value, dollars=False)[0].partition("=") for key, _, value in lines if key == "Environment"
+    ]
     log = values.get("StandardOutput")
     return Schedule(
         id=id,
@@ -77,10 +94,18 @@ class Systemd:
         if service.exists() or timer.exists():
             self._read(schedule.id)
         if not Path(schedule.command[0]).is_absolute():
-            raise UsageError(f"systemd needs the whole path of a program, not {schedule.command[0]!r}. Nothing was scheduled.")
+            raise UsageError(
+                f"systemd needs the whole path of a program, not {schedule.command[0]!r}. Nothing was"
+                " scheduled."
+            )
         for path in (schedule.folder, schedule.log):
-            if path is not None and (str(path) != str(path).strip() or str(path).endswith("\\") or not path.is_absolute()):
-                raise UsageError(f"systemd cannot keep {str(path)!r}: it wants a whole path that ends in no space or backslash.")
+            if path is not None and (
+                str(path) != str(path).strip() or str(path).endswith("\\") or not path.is_absolute()
+            ):
+                raise UsageError(
+                    f"systemd cannot keep {str(path)!r}: it wants a whole path that ends in no space or"
+                    " backslash."
+                )
         texts = render(schedule)
         make_log_folder(schedule)
         for path, text in zip((service, timer), texts, strict=True):
@@ -111,7 +136,9 @@ class Systemd:
         try:
             service, timer = (path.read_bytes().decode("utf-8") for path in self._paths(id))
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"The units {unit(id)} in {self._units} cannot be read ({error}). They are left alone.") from error
+            raise UsageError(
+                f"The units {unit(id)} in {self._units} cannot be read ({error}). They are left alone."
+            ) from error
         return parse(id, service, timer)
 
     def _remove(self, id: str) -> None:

@@ -1,4 +1,6 @@
-"""Nights started by the Windows Task Scheduler: decides what stands in the task's definition, and that no other task is touched."""
+"""Nights started by the Windows Task Scheduler: decides what stands in the task's definition, and that no
+other task is touched.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,14 @@ _PIECE = re.compile(r'(?P<slashes>\\*)(?P<quote>")|(?P<space>[ \t]+)|(?P<char>.)
 
 
 def render(schedule: Schedule) -> str:
-    """The definition of the task. The program is started as it is, without a shell or a script that could be changed."""
+    """The definition of the task. The program is started as it is, without a shell or a script that could be
+    changed.
+    """
     if schedule.log is not None or schedule.environment:
-        raise UsageError("The Task Scheduler can neither redirect output nor set variables; give the command a log option of its own.")
+        raise UsageError(
+            "The Task Scheduler can neither redirect output nor set variables; give the command a log option"
+            " of its own."
+        )
     task = ET.Element("Task", {"version": "1.2", "xmlns": _SPACE})
     _add(_add(task, "RegistrationInfo"), "Author", _AUTHOR)
     trigger = _add(_add(task, "Triggers"), "CalendarTrigger")
@@ -60,7 +67,9 @@ def parse(id: str, definition: str) -> Schedule:
             folder=Path(_text(task, "Actions/Exec/WorkingDirectory")),
         )
     except (ET.ParseError, ValueError, UsageError) as error:
-        raise UsageError(f"The task {_NAME}{id} was not written by us, or was changed since. It is left alone.") from error
+        raise UsageError(
+            f"The task {_NAME}{id} was not written by us, or was changed since. It is left alone."
+        ) from error
 
 
 def split(line: str) -> list[str]:
@@ -86,7 +95,9 @@ def split(line: str) -> list[str]:
 
 
 class TaskScheduler:
-    """The user's tasks, over `schtasks`. Definitions are handed over as files in `folder`, which is the user's state folder."""
+    """The user's tasks, over `schtasks`. Definitions are handed over as files in `folder`, which is the
+    user's state folder.
+    """
 
     name = "task_scheduler"
 
@@ -96,7 +107,9 @@ class TaskScheduler:
 
     def entries(self) -> tuple[Schedule, ...]:
         """Our entries."""
-        listed = asked(self._run, ["schtasks", "/query", "/fo", "csv", "/nh"]).stdout.decode("utf-8", "replace")
+        listed = asked(self._run, ["schtasks", "/query", "/fo", "csv", "/nh"]).stdout.decode(
+            "utf-8", "replace"
+        )
         return tuple(self._read(id) for id in dict.fromkeys(_LISTED.findall(listed)))
 
     def install(self, schedule: Schedule) -> None:
@@ -110,7 +123,9 @@ class TaskScheduler:
         finally:
             file.unlink()
         if self._read(schedule.id) != schedule:
-            raise UsageError(f"The Task Scheduler took the task {_NAME}{schedule.id} and does not show it as it was given.")
+            raise UsageError(
+                f"The Task Scheduler took the task {_NAME}{schedule.id} and does not show it as it was given."
+            )
 
     def uninstall(self, id: str) -> bool:
         """Take the task out."""
@@ -122,7 +137,12 @@ class TaskScheduler:
     def _read(self, id: str) -> Schedule:
         shown = asked(self._run, ["schtasks", "/query", "/tn", f"{_NAME}{id}", "/xml"]).stdout
         is_wide = shown.startswith((b"\xff\xfe", b"<\x00"))
-        return parse(id, shown.decode("utf-16" if shown[:2] == b"\xff\xfe" else "utf-16-le" if is_wide else "utf-8", "replace"))
+        return parse(
+            id,
+            shown.decode(
+                "utf-16" if shown[:2] == b"\xff\xfe" else "utf-16-le" if is_wide else "utf-8", "replace"
+            ),
+        )
 
 
 def _add(parent: ET.Element, name: str, text: str | None = None) -> ET.Element:

@@ -1,8 +1,10 @@
-"""A text with the changes proposed for it, woven into one: decides which changes can be taken apart, and what any choice of them gives.
+"""A text with the changes proposed for it, woven into one: decides which changes can be taken apart, and what
+any choice of them gives.
 
-A training run leaves a chain of texts, one for each edit that was applied. The weave holds every line of the first and of the last of
-them once, each marked with the change that adds it or cuts it. So any choice of changes has exactly one text, no edit has to be applied
-anew, and lines that no edit touched are never written by anybody. Edits that rewrote each other's lines are one change.
+A training run leaves a chain of texts, one for each edit that was applied. The weave holds every line of the
+first and of the last of them once, each marked with the change that adds it or cuts it. So any choice of
+changes has exactly one text, no edit has to be applied anew, and lines that no edit touched are never written
+by anybody. Edits that rewrote each other's lines are one change.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class Thread(BaseModel):
-    """Lines of a weave that belong together: kept by all, added by a change, or cut by one. `edit` is the change's number, 0 for kept."""
+    """Lines of a weave that belong together: kept by all, added by a change, or cut by one. `edit` is the
+    change's number, 0 for kept.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -30,7 +34,9 @@ class Thread(BaseModel):
 
 
 class Weave(BaseModel):
-    """The woven text. All lines in it end; `open_before` and `open_after` say whether the real texts lack their last newline."""
+    """The woven text. All lines in it end; `open_before` and `open_after` say whether the real texts lack
+    their last newline.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,21 +53,28 @@ class Weave(BaseModel):
     def text(self, chosen: Collection[int]) -> str:
         """The text with these changes and without the others."""
         taken = frozenset(chosen)
-        text = "".join(thread.text for thread in self.threads if thread.kind == "keep" or (thread.kind == "add") == (thread.edit in taken))
+        text = "".join(
+            thread.text
+            for thread in self.threads
+            if thread.kind == "keep" or (thread.kind == "add") == (thread.edit in taken)
+        )
         is_open = self.open_after if taken & set(self.edits) else self.open_before
         return text.removesuffix(self.newline) if is_open else text
 
     def part(self, edit: int) -> tuple[str, str]:
         """What one change cuts and what it adds."""
         cut, added = (
-            "".join(thread.text for thread in self.threads if (thread.kind, thread.edit) == (kind, edit)) for kind in ("cut", "add")
+            "".join(thread.text for thread in self.threads if (thread.kind, thread.edit) == (kind, edit))
+            for kind in ("cut", "add")
         )
         return cut, added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Woven:
-    """A weave, and for each change in it the places in the chain of the edits it is made of, and the changes it stands inside of."""
+    """A weave, and for each change in it the places in the chain of the edits it is made of, and the changes
+    it stands inside of.
+    """
 
     weave: Weave
     sources: Mapping[int, tuple[int, ...]]
@@ -69,7 +82,9 @@ class Woven:
 
 
 def weave(texts: Sequence[str], *, newline: str, first: int = 1) -> Woven:
-    """Weave a chain of texts, the first of them the text as it is. Changes are numbered from `first` on, in document order."""
+    """Weave a chain of texts, the first of them the text as it is. Changes are numbered from `first` on, in
+    document order.
+    """
     chains = [_lines(text, newline) for text in texts]
     tokens = [_Token(line) for line in chains[0]]
     joined = _Joined()
@@ -84,8 +99,16 @@ def weave(texts: Sequence[str], *, newline: str, first: int = 1) -> Woven:
         Thread(kind=kind, edit=numbers[owner] if owner else 0, text="".join(token.line for token, _ in group))
         for (kind, owner), group in groupby(owners, key=lambda pair: (pair[0].kind, pair[1]))
     ]
-    sources = {number: tuple(step for step in range(1, len(texts)) if joined.root(step) == owner) for owner, number in numbers.items()}
-    made = Weave(threads=tuple(threads), newline=newline, open_before=_is_open(texts[0]), open_after=_is_open(texts[-1]))
+    sources = {
+        number: tuple(step for step in range(1, len(texts)) if joined.root(step) == owner)
+        for owner, number in numbers.items()
+    }
+    made = Weave(
+        threads=tuple(threads),
+        newline=newline,
+        open_before=_is_open(texts[0]),
+        open_after=_is_open(texts[-1]),
+    )
     return Woven(weave=made, sources=sources, needs=_needs(threads, sources))
 
 
@@ -145,7 +168,9 @@ def _stepped(tokens: Sequence[_Token], lines: Sequence[str], step: int, joined: 
 
 
 def _needs(threads: Iterable[Thread], sources: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
-    """A change that stands inside the text of another one needs it: of the two, the later needs the earlier."""
+    """A change that stands inside the text of another one needs it: of the two, the later needs
+    the earlier.
+    """
     needs: dict[int, set[int]] = {edit: set() for edit in sources}
     for is_kept, run in groupby(threads, key=lambda thread: thread.kind == "keep"):
         added = [] if is_kept else [thread.edit for thread in run if thread.kind == "add"]

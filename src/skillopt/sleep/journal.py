@@ -1,8 +1,10 @@
-"""The journal of a proposal: decides what happened to it, so that a crash at any moment leaves something that can be finished or undone.
+"""The journal of a proposal: decides what happened to it, so that a crash at any moment leaves something that
+can be finished or undone.
 
-One line a step, sealed, on the disk before the next step begins. A *move* is one adopt, undo or discard. It is *begun* before anything is
-written, *committed* when every new text lies ready beside its target, and *done* when all of them are in place. A move that was begun and
-not committed never happened; one that was committed is finished.
+One line a step, sealed, on the disk before the next step begins. A *move* is one adopt, undo or discard. It
+is *begun* before anything is written, *committed* when every new text lies ready beside its target, and
+*done* when all of them are in place. A move that was begun and not committed never happened; one that was
+committed is finished.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ class Entry(BaseModel):
     files: tuple[FileMove, ...] = ()
     undoes: int | None = None
     left_out: tuple[str, ...] = ()
-    """Targets that somebody else changed at the last moment: they were left as they are, and the move does not hold for them."""
+    """Targets that somebody else changed at the last moment: they were left as they are, and the move does
+    not hold for them.
+    """
     note: str = ""
 
 
@@ -83,7 +87,9 @@ class Move:
     @property
     def taken(self) -> frozenset[int]:
         """The changes for which it holds."""
-        return frozenset(self.changes) - {change for file in self.files if file.target in self.left_out for change in file.changes}
+        return frozenset(self.changes) - {
+            change for file in self.files if file.target in self.left_out for change in file.changes
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +108,10 @@ class Standing:
     @property
     def last_adoption(self) -> Move | None:
         """The last adoption that still holds, for undo."""
-        return next((move for move in reversed(self.moves) if move.action == "adopt" and move.taken & self.adopted), None)
+        return next(
+            (move for move in reversed(self.moves) if move.action == "adopt" and move.taken & self.adopted),
+            None,
+        )
 
 
 class Journal:
@@ -114,7 +123,9 @@ class Journal:
         self._key = key
 
     def read(self) -> tuple[Entry, ...]:
-        """All whole lines. A last line that was torn by a crash never happened; any other bad line is refused by name."""
+        """All whole lines. A last line that was torn by a crash never happened; any other bad line is refused
+        by name.
+        """
         return self._read()[0]
 
     def standing(self) -> Standing:
@@ -126,13 +137,15 @@ class Journal:
         entries, whole = self._read()
         # Lines are numbered by what is sealed, so that none can be taken out of the middle, doubled or moved.
         line = json.dumps(
-            self._key.sealed({"line": len(entries), "entry": entry.model_dump(mode="json")}, self._purpose), ensure_ascii=False
+            self._key.sealed({"line": len(entries), "entry": entry.model_dump(mode="json")}, self._purpose),
+            ensure_ascii=False,
         )
         try:
             self._write(line.encode() + b"\n", whole)
         except OSError as error:
             raise UsageError(
-                f"{self.path} cannot be written: {error.strerror or error}. Free some space, then run the command again."
+                f"{self.path} cannot be written: {error.strerror or error}. Free some space, then run the"
+                " command again."
             ) from error
 
     def _write(self, line: bytes, whole: int) -> None:
@@ -172,8 +185,8 @@ class Journal:
         except (ValueError, KeyError, RecursionError, ValidationError):
             pass  # said below, with the line
         raise UsageError(
-            f"Line {number + 1} of {self.path} was not written by us, or was altered since. Nothing of this proposal is used any more; "
-            "its backups lie beside the journal."
+            f"Line {number + 1} of {self.path} was not written by us, or was altered since. Nothing of this"
+            " proposal is used any more; its backups lie beside the journal."
         )
 
 
@@ -193,7 +206,9 @@ def standing(entries: Sequence[Entry]) -> Standing:
                 step="begun",
             )
         else:
-            moves[entry.move] = replace(moves[entry.move], step=entry.step, left_out=entry.left_out, note=entry.note)
+            moves[entry.move] = replace(
+                moves[entry.move], step=entry.step, left_out=entry.left_out, note=entry.note
+            )
     adopted: frozenset[int] = frozenset()
     discarded: frozenset[int] = frozenset()
     for move in moves.values():

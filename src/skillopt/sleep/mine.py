@@ -1,8 +1,10 @@
-"""Finds the tasks that come back in a person's sessions, and decides which can be asked again, how they are measured and where they go.
+"""Finds the tasks that come back in a person's sessions, and decides which can be asked again, how they are
+measured and where they go.
 
-A *kind* is a group of requests that are alike; it recurs when it comes from several sessions. Each different request of a kind is a task.
-A task is replayed only when it needs nothing but its text and there is a way to measure an answer that was seen to tell good from bad;
-what recurs and cannot be replayed becomes a suggestion for the person to read.
+A *kind* is a group of requests that are alike; it recurs when it comes from several sessions. Each different
+request of a kind is a task. A task is replayed only when it needs nothing but its text and there is a way to
+measure an answer that was seen to tell good from bad; what recurs and cannot be replayed becomes a suggestion
+for the person to read.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class MineSettings:
     """Fewer val tasks than this decide nothing: the result is an unverified suggestion."""
 
     def __post_init__(self) -> None:
-        if not (self.val_fraction >= 0 and self.test_fraction >= 0 and self.val_fraction + self.test_fraction < 1):
+        if not (
+            self.val_fraction >= 0 and self.test_fraction >= 0 and self.val_fraction + self.test_fraction < 1
+        ):
             raise ValueError("val_fraction and test_fraction are not negative and together less than 1")
 
 
@@ -111,19 +115,26 @@ class Mined:
 
 
 async def mine(
-    sessions: Iterable[Session], *, model: Model | None = None, judge: Judge | None = None, settings: MineSettings | None = None
+    sessions: Iterable[Session],
+    *,
+    model: Model | None = None,
+    judge: Judge | None = None,
+    settings: MineSettings | None = None,
 ) -> Mined:
     """Tasks and suggestions out of sessions; the same sessions in any order give the same.
 
-    Requests of different projects never meet. Without a model nothing is asked and every check comes from the person's own words; with
-    one, each recurring kind that could be replayed and measured is asked about once (by examples of the train split only), and what it
-    writes is read strictly and tested. A rubric counts only where there is a `judge` to try it.
+    Requests of different projects never meet. Without a model nothing is asked and every check comes from the
+    person's own words; with one, each recurring kind that could be replayed and measured is asked about once
+    (by examples of the train split only), and what it writes is read strictly and tested. A rubric counts
+    only where there is a `judge` to try it.
     """
     settings = settings or MineSettings()
     left_out: Counter[str] = Counter()
     groups = _recurring(sessions, settings, left_out)
     labels, notes = await _labels(groups, model, settings)
-    measured = await together(*(_mined(group, told, settings, judge) for group, told in zip(groups, labels, strict=True)))
+    measured = await together(
+        *(_mined(group, told, settings, judge) for group, told in zip(groups, labels, strict=True))
+    )
     found: list[MinedTask] = []
     suggestions: list[Suggestion] = []
     for tasks, suggestion in measured:
@@ -148,14 +159,18 @@ async def mine(
 
 
 def split_of(form: str, settings: MineSettings) -> Split:
-    """The split of a request by its normal form alone: the same tonight and any other night, so val never becomes training."""
+    """The split of a request by its normal form alone: the same tonight and any other night, so val never
+    becomes training.
+    """
     share = int.from_bytes(hashlib.sha256(f"{settings.seed}\0{form}".encode()).digest()[:8], "big") / 2**64
     if share < settings.val_fraction:
         return "val"
     return "test" if share < settings.val_fraction + settings.test_fraction else "train"
 
 
-def _recurring(sessions: Iterable[Session], settings: MineSettings, left_out: Counter[str]) -> list[list[Episode]]:
+def _recurring(
+    sessions: Iterable[Session], settings: MineSettings, left_out: Counter[str]
+) -> list[list[Episode]]:
     """The episodes of every kind that recurs, by project, each group from old to new."""
     by_project: dict[str, list[Episode]] = defaultdict(list)
     for session in sorted(sessions, key=lambda session: (session.started, session.source, session.id)):
@@ -174,7 +189,9 @@ def _recurring(sessions: Iterable[Session], settings: MineSettings, left_out: Co
                 groups.append(_with_repeats(group))
             else:
                 left_out["asked in too few sessions"] += len(group)
-    return sorted(groups, key=lambda group: (group[0].session.project, min(episode.form for episode in group)))
+    return sorted(
+        groups, key=lambda group: (group[0].session.project, min(episode.form for episode in group))
+    )
 
 
 def _with_repeats(group: Sequence[Episode]) -> list[Episode]:
@@ -187,7 +204,9 @@ def _with_repeats(group: Sequence[Episode]) -> list[Episode]:
             and timedelta(0) <= later.session.started - episode.session.ended <= _SOON
             for later in group[place + 1 :]
         )
-        marked.append(replace(episode, outcome="repeated") if again and episode.outcome == "unknown" else episode)
+        marked.append(
+            replace(episode, outcome="repeated") if again and episode.outcome == "unknown" else episode
+        )
     return marked
 
 
@@ -195,12 +214,15 @@ def _train(group: Sequence[Episode], settings: MineSettings) -> list[Episode]:
     return [episode for episode in group if split_of(episode.form, settings) == "train"]
 
 
-async def _labels(groups: Sequence[list[Episode]], model: Model | None, settings: MineSettings) -> tuple[list[Label | None], list[str]]:
+async def _labels(
+    groups: Sequence[list[Episode]], model: Model | None, settings: MineSettings
+) -> tuple[list[Label | None], list[str]]:
     """What a model says of each kind, None where it was not asked or not understood; and that in words."""
     labels: list[Label | None] = [None] * len(groups)
     if model is None:
         return labels, []
-    # What needs the repository every time cannot be replayed, and what nobody reacted to cannot be measured: neither is worth a call.
+    # What needs the repository every time cannot be replayed, and what nobody reacted to cannot be measured:
+    # neither is worth a call.
     worth = [
         place
         for place, group in enumerate(groups)
@@ -223,7 +245,10 @@ async def _labels(groups: Sequence[list[Episode]], model: Model | None, settings
     await together(*(ask(place) for place in worth[:_MOST_ASKED]))
     if len(worth) > _MOST_ASKED:
         lost[f"a model is asked about {_MOST_ASKED} kinds at most"] += len(worth) - _MOST_ASKED
-    return labels, [f"{count} of {len(worth)} kinds were mined by your own words alone: {why}." for why, count in sorted(lost.items())]
+    return labels, [
+        f"{count} of {len(worth)} kinds were mined by your own words alone: {why}."
+        for why, count in sorted(lost.items())
+    ]
 
 
 async def _mined(
@@ -271,7 +296,9 @@ async def _measured_kind(group: Sequence[Episode], told: Label | None, judge: Ju
         return await measure_kind(group, told, None)
 
 
-def _task(form: str, same: Sequence[Episode], title: str, how: Measure, split: Split, clean: str | None) -> MinedTask:
+def _task(
+    form: str, same: Sequence[Episode], title: str, how: Measure, split: Split, clean: str | None
+) -> MinedTask:
     newest = same[-1]
     project = newest.session.project
     return MinedTask(
@@ -295,16 +322,25 @@ def standing_of(tasks: Sequence[MinedTask], suggestions: int, min_val: int) -> t
     if not count["train"] or not count["val"]:
         what = f"{len(tasks)} tasks can be replayed" if tasks else "No task can be replayed"
         more = f"; {suggestions} suggestions are for you to read" if suggestions else ""
-        return "suggestions", f"{what}, and training needs some to learn from and others to decide with{more}."
+        return (
+            "suggestions",
+            f"{what}, and training needs some to learn from and others to decide with{more}.",
+        )
     if count["val"] < min_val:
-        return "unverified", (
-            f"Unverified suggestion: tasks to decide with are {count['val']}, fewer than {min_val}; a gain on them may be chance."
+        return (
+            "unverified",
+            (
+                f"Unverified suggestion: tasks to decide with are {count['val']}, fewer than {min_val}; a"
+                " gain on them may be chance."
+            ),
         )
     return "ready", f"{count['train']} tasks to learn from and {count['val']} to decide with."
 
 
 def _title(group: Sequence[Episode]) -> str:
-    """What the requests of a kind begin with. Never more: a title is shown with train tasks, and must not tell a held-out one."""
+    """What the requests of a kind begin with. Never more: a title is shown with train tasks, and must not
+    tell a held-out one.
+    """
     begins = Counter(opening(episode.form) or episode.form.split()[0] for episode in group)
     return max(sorted(begins), key=lambda words: begins[words])
 

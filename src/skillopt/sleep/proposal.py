@@ -1,7 +1,9 @@
-"""A proposal: decides what a night may ask a person to adopt, and which of the proposals that lie on the disk are the user's own.
+"""A proposal: decides what a night may ask a person to adopt, and which of the proposals that lie on the disk
+are the user's own.
 
-It is staged in the user's state folder, never in the repository, and sealed with the user's key. One file holds all that adoption reads:
-the pinned text, every change with its evidence, the verdict and the cost; the pages beside it are for people and never read back.
+It is staged in the user's state folder, never in the repository, and sealed with the user's key. One file
+holds all that adoption reads: the pinned text, every change with its evidence, the verdict and the cost; the
+pages beside it are for people and never read back.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One edit that was applied: the text after it (of a memory file what then stands in our block), and its evidence."""
+    """One edit that was applied: the text after it (of a memory file what then stands in our block), and its
+    evidence.
+    """
 
     text: str
     evidence: Evidence
@@ -61,7 +65,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A target as a night hands it in. `before` is the whole file as the night read it; the steps lead from there to the proposed text."""
+    """A target as a night hands it in. `before` is the whole file as the night read it; the steps lead from
+    there to the proposed text.
+    """
 
     name: str
     kind: Literal["skill", "memory"]
@@ -93,35 +99,49 @@ class Store:
         """The ids of all proposals, the newest first; what else lies there is not ours."""
         if not self.home.is_dir():
             return []
-        return sorted((path.name for path in self.home.iterdir() if _ID.fullmatch(path.name) and path.is_dir()), reverse=True)
+        return sorted(
+            (path.name for path in self.home.iterdir() if _ID.fullmatch(path.name) and path.is_dir()),
+            reverse=True,
+        )
 
     def key(self) -> Key:
         """The user's key. Raises `UsageError` where there is none: then nothing here is the user's."""
         if (found := read_key(self.key_file)) is None:
-            raise UsageError(f"There is no key {self.key_file}, so no proposal in {self.home} can be yours. Nothing of them is used.")
+            raise UsageError(
+                f"There is no key {self.key_file}, so no proposal in {self.home} can be yours. Nothing of"
+                " them is used."
+            )
         return found
 
     def load(self, id: str) -> Proposal:
-        """Read a proposal. Raises `UsageError` for one that is not there, was altered, or was not made with the user's key."""
+        """Read a proposal. Raises `UsageError` for one that is not there, was altered, or was not made with
+        the user's key.
+        """
         folder = self.folder(id)
         key = self.key()
         try:
             record = json.loads((folder / MANIFEST).read_bytes())
         except FileNotFoundError as error:
-            raise UsageError(f"There is no proposal {id} in {self.home}. `skillopt sleep status` lists them.") from error
+            raise UsageError(
+                f"There is no proposal {id} in {self.home}. `skillopt sleep status` lists them."
+            ) from error
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"{folder / MANIFEST} cannot be read ({error}). Nothing of it is used; delete {folder}.") from error
+            raise UsageError(
+                f"{folder / MANIFEST} cannot be read ({error}). Nothing of it is used; delete {folder}."
+            ) from error
         body = key.opened(record, purpose(id))
         if body is None:
             raise UsageError(
-                f"{folder / MANIFEST} was not written by a night of yours, or was altered since: it is not sealed with your key. "
-                f"Nothing of it is used. Delete {folder}; the next night makes a proposal of its own."
+                f"{folder / MANIFEST} was not written by a night of yours, or was altered since: it is not"
+                f" sealed with your key. Nothing of it is used. Delete {folder}; the next night makes a"
+                " proposal of its own."
             )
         try:
             return Proposal.model_validate(body)
         except ValidationError as error:
             raise UsageError(
-                f"{folder / MANIFEST} was written by another version of SkillOpt ({error.error_count()} fields differ)."
+                f"{folder / MANIFEST} was written by another version of SkillOpt ({error.error_count()}"
+                " fields differ)."
             ) from error
 
     def stage(
@@ -138,7 +158,8 @@ class Store:
     ) -> Proposal:
         """Write a proposal, whole or not at all, and return it. Nothing outside the state folder changes.
 
-        Raises `UsageError` for a target outside the roots, and `SkillError` for a text that may not be proposed.
+        Raises `UsageError` for a target outside the roots, and `SkillError` for a text that may not be
+        proposed.
         """
         self.refuse_inside(roots)
         moment = now.astimezone(timezone.utc)
@@ -173,28 +194,35 @@ class Store:
         return proposal
 
     def refuse_inside(self, roots: Sequence[Path]) -> None:
-        """Raise `UsageError` when the proposals or the key lie below a root: a repository that brings both could plant its own."""
+        """Raise `UsageError` when the proposals or the key lie below a root: a repository that brings both
+        could plant its own.
+        """
         for ours in (self.state, self.key_file):
             for root in roots:
                 inner, outer = Path(os.path.realpath(ours)), Path(os.path.realpath(root))
                 if inner == outer or outer in inner.parents:
                     raise UsageError(
-                        f"{ours} lies in {root}, a folder that adoption may write to. Keep proposals and key outside of it, "
-                        "or name the folders of your skills instead of one that holds everything."
+                        f"{ours} lies in {root}, a folder that adoption may write to. Keep proposals and key"
+                        " outside of it, or name the folders of your skills instead of one that holds"
+                        " everything."
                     )
 
 
 def live_text(path: Path, roots: Sequence[Path]) -> str | None:
     """The text of a target as it is now, for a night to start from; None where there is no file.
 
-    Raises `UsageError` for a place that adoption would refuse, so that no night is paid for it, and `SkillError` for what is not UTF-8.
+    Raises `UsageError` for a place that adoption would refuse, so that no night is paid for it, and
+    `SkillError` for what is not UTF-8.
     """
     _refuse_name(path, "memory" if is_memory_file(path) else "skill")
     found = confined(path, roots).look()
     try:
         return None if found is None else found.data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SkillError(f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as UTF-8.") from error
+        raise SkillError(
+            f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as"
+            " UTF-8."
+        ) from error
 
 
 def refuse_unfit(draft: Draft, roots: Sequence[Path]) -> None:
@@ -208,18 +236,24 @@ def purpose(id: str, what: str = "proposal") -> str:
 
 
 def checked(target: Target, chosen: Collection[int]) -> bytes | None:
-    """The bytes a target would get. Raises `SkillError` for a text that would change what is not ours to change, or break a rule."""
+    """The bytes a target would get. Raises `SkillError` for a text that would change what is not ours to
+    change, or break a rule.
+    """
     text = target.text(chosen)
     if text is None or text == target.before:
         return target.data(())
     before, path = target.before or "", Path(target.path)
     if target.kind == "memory":
         if (block(text) or "") != target.weave.text(chosen).strip("\n"):
-            raise SkillError(f"{path}: what is proposed for our block could not be found in it again. Nothing is written.")
+            raise SkillError(
+                f"{path}: what is proposed for our block could not be found in it again. Nothing is written."
+            )
         return text.encode()
     folder = path.parent.name if path.name == SKILL_FILE else None
     if before and Document(before).frontmatter != Document(text).frontmatter:
-        raise SkillError(f"{path}: the new text would change the frontmatter, which is yours. Nothing is written.")
+        raise SkillError(
+            f"{path}: the new text would change the frontmatter, which is yours. Nothing is written."
+        )
     found = new_violations(before, text, folder) if before else violations(text, folder)
     if broken := [one.message for one in found if one.severity == "error"]:
         raise SkillError(f"{path}: agents may refuse the new text: {' '.join(broken)} Nothing is written.")
@@ -235,7 +269,10 @@ def _targets(drafts: Sequence[Draft], roots: Sequence[Path]) -> tuple[Target, ..
         place = confined(draft.path, roots)
         place.look()
         if place.folded in places or draft.name in {target.name for target in targets}:
-            raise UsageError(f"{draft.name} ({draft.path}) is in the proposal twice, or under a name that some systems take for the same.")
+            raise UsageError(
+                f"{draft.name} ({draft.path}) is in the proposal twice, or under a name that some systems"
+                " take for the same."
+            )
         places.add(place.folded)
         _refuse_name(draft.path, draft.kind)
         targets.append(_target(draft, place.path, 1 + sum(len(target.changes) for target in targets)))
@@ -244,7 +281,9 @@ def _targets(drafts: Sequence[Draft], roots: Sequence[Path]) -> tuple[Target, ..
 
 def _refuse_name(path: Path, kind: Literal["skill", "memory"]) -> None:
     if not (is_memory_file(path) if kind == "memory" else path.suffix == ".md"):
-        raise UsageError(f"{path} is not the name of a {kind} file, so nothing is proposed for it. A skill is a .md file.")
+        raise UsageError(
+            f"{path} is not the name of a {kind} file, so nothing is proposed for it. A skill is a .md file."
+        )
 
 
 def _target(draft: Draft, path: Path, first: int) -> Target:

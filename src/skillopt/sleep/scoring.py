@@ -1,4 +1,6 @@
-"""Scores an answer to a mined task with the scorers of all tasks: by its checks, by its rubric with a judge, or by both."""
+"""Scores an answer to a mined task with the scorers of all tasks: by its checks, by its rubric with a judge,
+or by both.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _BULLET = re.compile(r"^[\s>*•+-]*(?:\d{1,2}[.)]\s+)?")
 
 
 class MinedScorer:
-    """The scorer of mined tasks. A task's reference is `{"checks": [...], "rubric": "..."}` with at least one of the two."""
+    """The scorer of mined tasks. A task's reference is `{"checks": [...], "rubric": "..."}` with at least one
+    of the two.
+    """
 
     name = "mined"
     graded = False
@@ -49,7 +53,9 @@ class MinedScorer:
         return await self._scored(None, task, trajectory)
 
     async def score_with(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
-        """Hard when every check holds and every point of the rubric is met; soft is the share of both together."""
+        """Hard when every check holds and every point of the rubric is met; soft is the share of both
+        together.
+        """
         return await self._scored(judge, task, trajectory)
 
     async def _scored(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:

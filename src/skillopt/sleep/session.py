@@ -1,4 +1,6 @@
-"""What a session with a coding agent is to us, whatever program wrote it down, and which of them are our own calls."""
+"""What a session with a coding agent is to us, whatever program wrote it down, and which of them are our own
+calls.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from typing import Literal
 Speaker = Literal["user", "assistant", "tool"]
 
 RUN_ID_VARIABLE = "SKILLOPT_RUN_ID"
-"""The environment variable that tells a program started by a night which run started it; a transcript does not show it."""
+"""The environment variable that tells a program started by a night which run started it; a transcript does
+not show it.
+"""
 _OUR_FOLDER = re.compile(r"skillopt-agent-[A-Za-z0-9_]{4,}")
 _OUR_LINE = re.compile(r"^\[skillopt run ([A-Za-z0-9._-]{4,80})\]$", re.MULTILINE)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
@@ -21,7 +25,9 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """A tool the agent called. `about` is what it was called on - a path, a command, a skill - redacted and cut short."""
+    """A tool the agent called. `about` is what it was called on - a path, a command, a skill - redacted and
+    cut short.
+    """
 
     name: str
     about: str = ""
@@ -42,9 +48,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One conversation of a person with an agent: only what the person wrote, what the agent answered, and which tools it used.
+    """One conversation of a person with an agent: only what the person wrote, what the agent answered, and
+    which tools it used.
 
-    System and meta records, injected context, sub-agents and summaries of compactions are not in it. All times are UTC.
+    System and meta records, injected context, sub-agents and summaries of compactions are not in it. All
+    times are UTC.
     """
 
     source: str
@@ -69,7 +77,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harvest:
-    """What was found in the transcripts. `read` sessions = kept + those dropped; bad records are counted apart."""
+    """What was found in the transcripts. `read` sessions = kept + those dropped; bad records are counted
+    apart.
+    """
 
     sessions: tuple[Session, ...]
     """The kept ones, oldest end first."""
@@ -106,7 +116,8 @@ def run_line(run_id: str) -> str:
 
 
 def is_our_call(project: str, prompts: Iterable[str]) -> bool:
-    """Whether a session is one of our own calls: it ran in a folder that we made for it, or a prompt carries the line of a run.
+    """Whether a session is one of our own calls: it ran in a folder that we made for it, or a prompt carries
+    the line of a run.
 
     Both are exact. Wording is never a sign: a person may well talk about skills, and our prompts change.
     """
@@ -116,7 +127,9 @@ def is_our_call(project: str, prompts: Iterable[str]) -> bool:
 
 
 def is_within(folder: str, project: PurePath | str) -> bool:
-    """Whether a folder is the project's or below it. A parent is another project, and an unknown folder belongs to none."""
+    """Whether a folder is the project's or below it. A parent is another project, and an unknown folder
+    belongs to none.
+    """
     if not folder.strip() or not str(project).strip():
         return False
     inner, outer = _pure(folder), _pure(str(project))

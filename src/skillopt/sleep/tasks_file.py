@@ -1,4 +1,5 @@
-"""The file of tasks that a person reads before a night uses them: decides what it may hold, and that nothing unread is ever sent.
+"""The file of tasks that a person reads before a night uses them: decides what it may hold, and that nothing
+unread is ever sent.
 
 {"format": "skillopt_sleep.tasks.v1", "project": "/home/ann/shop", "reviewed": false, "tasks": [
   {"id": "m-1", "intent": "Write a brief on ...", "reference_kind": "rule", "split": "val",
@@ -30,13 +31,26 @@ from skillopt.tasks.task import Split
 
 MOST_BYTES = 50_000_000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
-_SPLITS: Mapping[str, Split] = {"train": "train", "replay": "train", "val": "val", "holdout": "val", "test": "test"}
-_OUTCOMES: Mapping[str, Outcome] = {"success": "accepted", "fail": "corrected", "mixed": "repeated", "unknown": "unknown"}
+_SPLITS: Mapping[str, Split] = {
+    "train": "train",
+    "replay": "train",
+    "val": "val",
+    "holdout": "val",
+    "test": "test",
+}
+_OUTCOMES: Mapping[str, Outcome] = {
+    "success": "accepted",
+    "fail": "corrected",
+    "mixed": "repeated",
+    "unknown": "unknown",
+}
 _WORDS: Mapping[Outcome, str] = {ours: public for public, ours in _OUTCOMES.items()}
 
 
 class _Task(BaseModel):
-    """A task as the file has it. Keys beyond these say nothing to a night and are passed over, as the public format wants it."""
+    """A task as the file has it. Keys beyond these say nothing to a night and are passed over, as the public
+    format wants it.
+    """
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -68,7 +82,9 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksFile:
-    """Tasks out of a file. `digest` names its content; `target_skill_path` is what the file asks for and nobody vouches for."""
+    """Tasks out of a file. `digest` names its content; `target_skill_path` is what the file asks for and
+    nobody vouches for.
+    """
 
     path: Path
     tasks: tuple[MinedTask, ...]
@@ -79,7 +95,8 @@ class TasksFile:
 
 
 def read_tasks(path: Path, *, project: str, settings: MineSettings) -> TasksFile:
-    """Read a file of tasks for a project. Splits are those of the file; where it has no val or test task, they are made by the requests.
+    """Read a file of tasks for a project. Splits are those of the file; where it has no val or test task,
+    they are made by the requests.
 
     Raises `TaskError` with everything that is wrong at once: an unknown check is never one that passes.
     """
@@ -87,7 +104,9 @@ def read_tasks(path: Path, *, project: str, settings: MineSettings) -> TasksFile
     try:
         file = _File.model_validate({"tasks": data} if isinstance(data, list) else data)
     except ValidationError as error:
-        raise TaskError(f"{path} is no file of tasks: {_first(error)}. `skillopt sleep harvest --output FILE` writes one.") from error
+        raise TaskError(
+            f"{path} is no file of tasks: {_first(error)}. `skillopt sleep harvest --output FILE` writes one."
+        ) from error
     tasks: list[MinedTask] = []
     problems: list[str] = []
     for place, item in enumerate(file.tasks, start=1):
@@ -96,7 +115,11 @@ def read_tasks(path: Path, *, project: str, settings: MineSettings) -> TasksFile
         except ValueError as error:
             named = item.get("id", place) if isinstance(item, Mapping) else place
             problems.append(f"task {named}: {error}")
-    problems += [f"task {id}: {count} tasks have this id" for id, count in Counter(task.id for task in tasks).items() if count > 1]
+    problems += [
+        f"task {id}: {count} tasks have this id"
+        for id, count in Counter(task.id for task in tasks).items()
+        if count > 1
+    ]
     if not problems:
         tasks = _with_splits(tasks, settings)
         problems += _in_two_splits(tasks)
@@ -112,10 +135,16 @@ def read_tasks(path: Path, *, project: str, settings: MineSettings) -> TasksFile
     )
 
 
-def write_tasks(path: Path, tasks: Iterable[MinedTask], *, project: str, sources: str, sessions: int, target: str = "") -> None:
-    """Write mined tasks for a person to read; for them alone, and not reviewed yet. What is in them was redacted when it was read."""
+def write_tasks(
+    path: Path, tasks: Iterable[MinedTask], *, project: str, sources: str, sessions: int, target: str = ""
+) -> None:
+    """Write mined tasks for a person to read; for them alone, and not reviewed yet. What is in them was
+    redacted when it was read.
+    """
     rows = [_row(task) for task in tasks]
-    file = _File(project=project, transcript_source=sources, n_sessions=sessions, target_skill_path=target, tasks=rows)
+    file = _File(
+        project=project, transcript_source=sources, n_sessions=sessions, target_skill_path=target, tasks=rows
+    )
     text = json.dumps(file.model_dump(), indent=2, ensure_ascii=False)
     write_bytes(path, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
 
@@ -123,12 +152,17 @@ def write_tasks(path: Path, tasks: Iterable[MinedTask], *, project: str, sources
 def _json(path: Path) -> Any:
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise TaskError(f"{path} is larger than {MOST_BYTES:,} bytes, which no file of tasks is. Name another.")
+            raise TaskError(
+                f"{path} is larger than {MOST_BYTES:,} bytes, which no file of tasks is. Name another."
+            )
         return json.loads(path.read_bytes())
     except OSError as error:
         raise TaskError(f"{path} cannot be read: {error.strerror or error}. Name a file of tasks.") from error
     except (ValueError, RecursionError) as error:
-        raise TaskError(f"{path} is no JSON: {str(error)[:200]}. `skillopt sleep harvest --output FILE` writes a file of tasks.") from error
+        raise TaskError(
+            f"{path} is no JSON: {str(error)[:200]}. `skillopt sleep harvest --output FILE` writes a file of"
+            " tasks."
+        ) from error
 
 
 def _task(item: Any, project: str) -> MinedTask:
@@ -140,7 +174,9 @@ def _task(item: Any, project: str) -> MinedTask:
     if not _ID.fullmatch(read.id):
         raise ValueError("its id is no plain name of letters, digits and .:_-")
     if read.system.strip():
-        raise ValueError("it brings a system prompt of its own (system), and a night has one for all tasks; remove it")
+        raise ValueError(
+            "it brings a system prompt of its own (system), and a night has one for all tasks; remove it"
+        )
     if read.split and read.split not in _SPLITS:
         raise ValueError(f"no split is named {read.split!r}; known: {', '.join(_SPLITS)}")
     checks, rubric = _measure(read)
@@ -168,12 +204,18 @@ def _measure(read: _Task) -> tuple[tuple[Rule, ...], str]:
         rubric = "\n".join(f"- {point}" for point in criteria_of(read.reference))
     elif read.reference_kind == "exact" and read.reference.strip():
         # Read again, as whatever else a file brings: of bounded size.
-        checks, problems = read_rules([*(rule.as_json() for rule in checks), _exactly(read.reference).as_json()])
+        checks, problems = read_rules(
+            [*(rule.as_json() for rule in checks), _exactly(read.reference).as_json()]
+        )
         if problems:
-            raise ValueError(f"its exact reference is too long or one check too many ({'; '.join(problems)}); name the words that count")
+            raise ValueError(
+                f"its exact reference is too long or one check too many ({'; '.join(problems)}); name the"
+                " words that count"
+            )
     if not checks and not rubric:
         raise ValueError(
-            "there is nothing to measure an answer by; give it judge.checks (reference_kind rule), or a rubric or exact text as reference"
+            "there is nothing to measure an answer by; give it judge.checks (reference_kind rule), or a"
+            " rubric or exact text as reference"
         )
     return checks, rubric
 
@@ -226,4 +268,7 @@ def _row(task: MinedTask) -> dict[str, Any]:
 
 
 def _first(error: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors(include_url=False)[:3])
+    return "; ".join(
+        f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}"
+        for one in error.errors(include_url=False)[:3]
+    )

@@ -1,6 +1,8 @@
-"""The schedule of nights: decides which scheduler of the system starts them, and what is known of the last one.
+"""The schedule of nights: decides which scheduler of the system starts them, and what is known of the last
+one.
 
-What was scheduled is what runs: an entry holds the whole command with every flag, is read back after it was written, and is compared.
+What was scheduled is what runs: an entry holds the whole command with every flag, is read back after it was
+written, and is compared.
 """
 
 from __future__ import annotations
@@ -19,7 +21,19 @@ from skillopt.sleep._schedule import Run, Schedule, Timer, schedule_id
 from skillopt.sleep._systemd import Systemd
 from skillopt.sleep._task_scheduler import TaskScheduler
 
-__all__ = ["KINDS", "LogTail", "Run", "Schedule", "Timer", "available", "log_tail", "schedule_id", "system", "timer_for", "unschedule"]
+__all__ = [
+    "KINDS",
+    "LogTail",
+    "Run",
+    "Schedule",
+    "Timer",
+    "available",
+    "log_tail",
+    "schedule_id",
+    "system",
+    "timer_for",
+    "unschedule",
+]
 
 _KEPT = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "USER", "LOGNAME")
 """What `systemctl --user` and `crontab` need to find the user's own."""
@@ -35,7 +49,9 @@ class LogTail:
 
 
 def system(environ: Mapping[str, str], *, timeout: float = 60.0) -> Run:
-    """Runs programs of the system, such as crontab, with what they need of the environment to find the user's own. Not inside a loop."""
+    """Runs programs of the system, such as crontab, with what they need of the environment to find the user's
+    own. Not inside a loop.
+    """
     env = minimal_env({name: environ[name] for name in _KEPT if name in environ})
 
     def run(argv: Sequence[str], data: bytes | None) -> Finished:
@@ -45,7 +61,9 @@ def system(environ: Mapping[str, str], *, timeout: float = 60.0) -> Run:
 
 
 def available(run: Run, platform: str) -> tuple[str, ...]:
-    """The schedulers that work here, the best first: one that catches up with a night the machine slept through."""
+    """The schedulers that work here, the best first: one that catches up with a night the machine slept
+    through.
+    """
     if platform == "darwin":
         return ("launchd",)
     if platform == "win32":
@@ -54,8 +72,12 @@ def available(run: Run, platform: str) -> tuple[str, ...]:
     return tuple(kind for kind, argv in asks.items() if _answers(run, argv, any_code=kind == "cron"))
 
 
-def timer_for(kind: str, run: Run, *, home: Path, state: Path, uid: int = 0, units: Path | None = None) -> Timer:
-    """A scheduler by name. `units` is where systemd reads the user's units, where that is not below the home folder's `.config`."""
+def timer_for(
+    kind: str, run: Run, *, home: Path, state: Path, uid: int = 0, units: Path | None = None
+) -> Timer:
+    """A scheduler by name. `units` is where systemd reads the user's units, where that is not below the home
+    folder's `.config`.
+    """
     if kind == "systemd":
         return Systemd(run, units or home / ".config" / "systemd" / "user")
     if kind == "cron":
@@ -87,7 +109,10 @@ def log_tail(schedule: Schedule, lines: int = 20) -> LogTail | None:
         return None
     except OSError as error:
         raise UsageError(f"The log {schedule.log} cannot be read: {error.strerror or error}.") from error
-    shown = ("".join(char if char.isprintable() or char == "\t" else " " for char in line) for line in text.split("\n"))
+    shown = (
+        "".join(char if char.isprintable() or char == "\t" else " " for char in line)
+        for line in text.split("\n")
+    )
     return LogTail(written=written, lines=tuple(line.rstrip() for line in shown if line.strip())[-lines:])
 
 

@@ -1,4 +1,6 @@
-"""Scored rollouts shared between runs: what one run measured, another with the same skill, task and target need not pay again."""
+"""Scored rollouts shared between runs: what one run measured, another with the same skill, task and target
+need not pay again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 
 class SharedRollouts:
-    """A run's own rollouts first, then those of the shared file. Only scored rollouts are shared, never an invalid one."""
+    """A run's own rollouts first, then those of the shared file. Only scored rollouts are shared, never an
+    invalid one.
+    """
 
     def __init__(self, own: Database, path: Path) -> None:
         self._own = own
@@ -40,7 +44,9 @@ class SharedRollouts:
         self._own.keep(rollout, attempt, trajectory)
 
     def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
-        """The run's own score, else one that another run gave the very same trajectory: judging may have cost money."""
+        """The run's own score, else one that another run gave the very same trajectory: judging may have cost
+        money.
+        """
         own, done = self._own.score(rollout, attempt, scorer), self._own.finished(rollout)
         if own is not None or done is None or done[0] != attempt:
             return own
@@ -64,5 +70,9 @@ class SharedRollouts:
 
 
 def _of(scorer: str, trajectory: Trajectory) -> str:
-    """A scorer's name for one trajectory: two runs at work at once may each have their own of the same attempt."""
-    return f"{scorer} {hashlib.sha256(json.dumps(asdict(trajectory), sort_keys=True).encode()).hexdigest()[:16]}"
+    """A scorer's name for one trajectory: two runs at work at once may each have their own of the same
+    attempt.
+    """
+    return (
+        f"{scorer} {hashlib.sha256(json.dumps(asdict(trajectory), sort_keys=True).encode()).hexdigest()[:16]}"
+    )

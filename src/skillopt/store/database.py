@@ -1,6 +1,7 @@
 """Keeps what was paid for in one SQLite file per run: replies, rollouts, scores, spending.
 
-WAL with synchronous NORMAL: what a call returned from survives `kill -9`; a power cut may lose the last moments.
+WAL with synchronous NORMAL: what a call returned from survives `kill -9`; a power cut may lose the last
+moments.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from skillopt.tasks.rollout import Invalid, Score, Trajectory
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS replies (
-  key TEXT PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL, draw INTEGER NOT NULL, reply TEXT NOT NULL);
+  key TEXT PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL,
+  draw INTEGER NOT NULL, reply TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS trajectories (
   rollout TEXT NOT NULL, attempt INTEGER NOT NULL, trajectory TEXT NOT NULL, PRIMARY KEY (rollout, attempt));
 CREATE TABLE IF NOT EXISTS invalid (
-  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
-  PRIMARY KEY (rollout, attempt, stage));
+  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL,
+  detail TEXT NOT NULL, PRIMARY KEY (rollout, attempt, stage));
 CREATE TABLE IF NOT EXISTS scores (
-  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, scorer TEXT NOT NULL, score TEXT NOT NULL, PRIMARY KEY (rollout, attempt, scorer));
+  rollout TEXT NOT NULL, attempt INTEGER NOT NULL, scorer TEXT NOT NULL, score TEXT NOT NULL,
+  PRIMARY KEY (rollout, attempt, scorer));
 CREATE TABLE IF NOT EXISTS spending (
   id INTEGER PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL, state TEXT NOT NULL,
   calls INTEGER NOT NULL, tokens INTEGER NOT NULL, reserved INTEGER NOT NULL, usd TEXT, usage TEXT);
@@ -50,7 +53,8 @@ class Database:
             self._db.executescript(_SCHEMA)
         except sqlite3.Error as error:
             raise RunConflict(
-                f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use another folder."
+                f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use"
+                " another folder."
             ) from error
 
     @classmethod
@@ -79,8 +83,8 @@ class Database:
 
     def _failed(self, error: sqlite3.Error) -> Stopped:
         return Stopped(
-            f"{self._path} cannot be used: {error}. Everything written before is kept. Free some space or mend the disk, "
-            "then run the same command again."
+            f"{self._path} cannot be used: {error}. Everything written before is kept. Free some space or"
+            " mend the disk, then run the same command again."
         )
 
     # Records
@@ -96,26 +100,58 @@ class Database:
     # Journal
 
     def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
-        row = (role, stage, place, "open", reserved.calls, reserved.tokens, reserved.tokens, _fraction(reserved.usd))
+        row = (
+            role,
+            stage,
+            place,
+            "open",
+            reserved.calls,
+            reserved.tokens,
+            reserved.tokens,
+            _fraction(reserved.usd),
+        )
         columns = "role, stage, place, state, calls, tokens, reserved, usd"
         cursor = self._do(f"INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return int(cursor.lastrowid or 0)
 
     def close(self, entry: int, state: Settlement, charged: Amount, usage: Usage | None) -> None:
-        row = (state, charged.calls, charged.tokens, _fraction(charged.usd), None if usage is None else _dump(asdict(usage)), entry)
+        row = (
+            state,
+            charged.calls,
+            charged.tokens,
+            _fraction(charged.usd),
+            None if usage is None else _dump(asdict(usage)),
+            entry,
+        )
         self._do("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
 
     def entries(self) -> Iterable[Entry]:
-        rows = self._do("SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending ORDER BY id")
+        rows = self._do(
+            "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending ORDER"
+            " BY id"
+        )
         for number, role, stage, place, state, calls, tokens, reserved, usd, usage in rows:
             charged = Amount(calls=calls, tokens=tokens, usd=None if usd is None else Fraction(usd))
             used = None if usage is None else Usage(**json.loads(usage))
-            yield Entry(id=number, role=role, stage=stage, place=place, state=state, charged=charged, reserved=reserved, usage=used)
+            yield Entry(
+                id=number,
+                role=role,
+                stage=stage,
+                place=place,
+                state=state,
+                charged=charged,
+                reserved=reserved,
+                usage=used,
+            )
 
     def begin_session(self) -> None:
-        """Note which attempts a process that died has left open: nobody waits for them any more, though they stay charged."""
+        """Note which attempts a process that died has left open: nobody waits for them any more, though they
+        stay charged.
+        """
         last = self._do("SELECT MAX(id) FROM spending WHERE state = 'open'").fetchone()[0]
-        if last is not None and self.noted(SESSION) != str(last):  # a run that is only opened again is not written to
+        if last is not None and self.noted(SESSION) != str(
+            last
+        ):  # a run that is only opened again is not written to
             self.note(SESSION, str(last))
 
     # Rollouts
@@ -132,7 +168,10 @@ class Database:
         return 0 if row[0] is None else int(row[0]) + 1
 
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
-        self._do("INSERT OR REPLACE INTO trajectories VALUES (?, ?, ?)", (rollout, attempt, _dump(asdict(trajectory))))
+        self._do(
+            "INSERT OR REPLACE INTO trajectories VALUES (?, ?, ?)",
+            (rollout, attempt, _dump(asdict(trajectory))),
+        )
 
     def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
         query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? AND scorer = ?"
@@ -140,7 +179,10 @@ class Database:
         return None if row is None else Score(**json.loads(row[0]))
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
-        self._do("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", (rollout, attempt, scorer, _dump(asdict(score))))
+        self._do(
+            "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)",
+            (rollout, attempt, scorer, _dump(asdict(score))),
+        )
 
     def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
         """A stage closed with these rows invalid: from now on these attempts are over."""
@@ -150,7 +192,10 @@ class Database:
 
     def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None:
         """Attempt, kind and detail of a row that was invalid when this very stage closed."""
-        query = "SELECT attempt, kind, detail FROM invalid WHERE rollout = ? AND stage = ? ORDER BY attempt DESC LIMIT 1"
+        query = (
+            "SELECT attempt, kind, detail FROM invalid WHERE rollout = ? AND stage = ? ORDER BY attempt DESC"
+            " LIMIT 1"
+        )
         row: tuple[int, Kind, str] | None = self._do(query, (rollout, stage)).fetchone()
         return row
 
@@ -198,7 +243,9 @@ def _reply(data: dict[str, Any]) -> Reply:
 
 def _message(data: dict[str, Any]) -> Message:
     calls = tuple(ToolCall(**call) for call in data["tool_calls"])
-    return Message(role=data["role"], content=data["content"], tool_calls=calls, tool_call_id=data["tool_call_id"])
+    return Message(
+        role=data["role"], content=data["content"], tool_calls=calls, tool_call_id=data["tool_call_id"]
+    )
 
 
 def _trajectory(data: dict[str, Any]) -> Trajectory:

@@ -32,7 +32,13 @@ _TEST_FOLDERS = {"seed": "test_eval_baseline", "best": "test_eval", "final": "te
 class Exports:
     """An event sink that keeps the folder's public layout up to date at each checkpoint."""
 
-    def __init__(self, folder: Path, *, scrubber: Scrubber, trajectory: Callable[[str], Trajectory | None] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        scrubber: Scrubber,
+        trajectory: Callable[[str], Trajectory | None] | None = None,
+    ) -> None:
         self._folder = folder
         self._scrubber = scrubber
         self._writes = True
@@ -42,7 +48,9 @@ class Exports:
         self._history: list[Event] = []
 
     def replay(self, history: Sequence[Event]) -> None:
-        """Take in what was decided before; only the last checkpoint's files are written again, in case a crash left them unwritten."""
+        """Take in what was decided before; only the last checkpoint's files are written again, in case a
+        crash left them unwritten.
+        """
         last = max((at for at, event in enumerate(history) if isinstance(event, Checkpoint)), default=-1)
         for at, event in enumerate(history):
             self._writes = at >= last
@@ -77,8 +85,14 @@ class Exports:
         records = step_records(self._history)
         self._json("history.json", records)
         if any("lr_decision" in record for record in records):
-            told = [{"step": record["step"], **record["lr_decision"]} for record in records if "lr_decision" in record]
-            self._text("lr_history.jsonl", "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in told))
+            told = [
+                {"step": record["step"], **record["lr_decision"]}
+                for record in records
+                if "lr_decision" in record
+            ]
+            self._text(
+                "lr_history.jsonl", "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in told)
+            )
         self._json("runtime_state.json", _runtime(state))
 
     def _step(self, record: Mapping[str, Any]) -> None:
@@ -96,7 +110,12 @@ class Exports:
             elif isinstance(event, Selected):
                 self._json(
                     f"{home}/ranked_edits.json",
-                    {"edits": event.edits, "limit": event.limit, "ranked": event.ranked, "ranking_details": event.ranking},
+                    {
+                        "edits": event.edits,
+                        "limit": event.limit,
+                        "ranked": event.ranked,
+                        "ranking_details": event.ranking,
+                    },
                 )
                 if event.decision is not None:
                     self._json(f"{home}/lr_decision.json", event.decision)
@@ -108,7 +127,9 @@ class Exports:
                 if event.notes is not None:
                     self._json(f"{at}/appendix_notes.json", event.notes)
             elif isinstance(event, Judged):
-                self._json(f"{at}/verdict.json", event.model_dump(mode="json", exclude={"time", "id", "type"}))
+                self._json(
+                    f"{at}/verdict.json", event.model_dump(mode="json", exclude={"time", "id", "type"})
+                )
         self._json(f"{home}/trajectory_digest.json", _digest(record, self._open))
         self._json(f"{home}/step_record.json", record)
 
@@ -124,7 +145,9 @@ class Exports:
                 before, _, part = event.place.rpartition("/")
                 folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(part, "selection_eval")
                 more = before.rpartition("/")[2]
-                self._rows(f"{home}/{folder}" + (f"/topup/{more}" if more.startswith("more-") else ""), event.rows)
+                self._rows(
+                    f"{home}/{folder}" + (f"/topup/{more}" if more.startswith("more-") else ""), event.rows
+                )
 
     def _rows(self, name: str, rows: Sequence[RowFact], kinds: Mapping[str, str] | None = None) -> None:
         # Seconds differ between equal runs; the log has them, these files are the same in both.
@@ -146,7 +169,9 @@ class Exports:
                 found = None if row.rollout is None else self._trajectory(row.rollout)
                 if found is not None:
                     turns = [{"role": message.role, "content": message.content} for message in found.messages]
-                    self._json(f"{name}/predictions/{_safe(self._scrubber.scrub(row.task))}/conversation.json", turns)
+                    self._json(
+                        f"{name}/predictions/{_safe(self._scrubber.scrub(row.task))}/conversation.json", turns
+                    )
 
     def _text(self, name: str, text: str) -> None:
         if self._writes:
@@ -167,13 +192,27 @@ def _by_kind(rows: Sequence[RowFact], kinds: Mapping[str, str]) -> dict[str, Any
     found: dict[str, list[float]] = {}
     for row in rows:
         found.setdefault(kinds.get(row.task, ""), []).append(row.hard or 0.0)
-    return {kind: {"total": len(scores), "hard": sum(scores) / len(scores)} for kind, scores in sorted(found.items())}
+    return {
+        kind: {"total": len(scores), "hard": sum(scores) / len(scores)}
+        for kind, scores in sorted(found.items())
+    }
 
 
 def _digest(record: Mapping[str, Any], events: Sequence[Event]) -> dict[str, Any]:
     """What the step saw go wrong: the analysts' patterns, each with the tasks its analyst was shown."""
-    failures = [patch for event in events if isinstance(event, Reflected) for patch in event.patches if patch.kind == "failure"]
-    patterns = [{**pattern, "task_ids": patch.tasks} for patch in failures for pattern in patch.summary if isinstance(pattern, Mapping)]
+    failures = [
+        patch
+        for event in events
+        if isinstance(event, Reflected)
+        for patch in event.patches
+        if patch.kind == "failure"
+    ]
+    patterns = [
+        {**pattern, "task_ids": patch.tasks}
+        for patch in failures
+        for pattern in patch.summary
+        if isinstance(pattern, Mapping)
+    ]
     n = record["rollout_n"]
     return {
         "step": record["step"],

@@ -1,6 +1,8 @@
-"""Looks at a run's test split that others took: what `eval` measured on it is noted in the run's folder, so that reports can count it.
+"""Looks at a run's test split that others took: what `eval` measured on it is noted in the run's folder, so
+that reports can count it.
 
-The notes lie beside the log and not in it: the log tells what the run itself decided, the same in every run of one identity.
+The notes lie beside the log and not in it: the log tells what the run itself decided, the same in every run
+of one identity.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ def read_looks(folder: Path) -> list[Look]:
     try:
         return [Look.model_validate_json(line) for line in lines if line.strip()]
     except ValueError as error:
-        raise RunConflict(f"{path} holds a line that is no look of this program; put it back as it was written.") from error
+        raise RunConflict(
+            f"{path} holds a line that is no look of this program; put it back as it was written."
+        ) from error
 
 
 def note_look(folder: Path, look: Look) -> bool:

@@ -1,6 +1,7 @@
 """A run folder: whose it is, the log of what was decided, and the lock that keeps two processes apart.
 
-Re-running the same command opens the same folder and goes on. The log is append-only; a torn last line, left by a crash, is cut off.
+Re-running the same command opens the same folder and goes on. The log is append-only; a torn last line, left
+by a crash, is cut off.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ DATABASE = "run.db"
 class Run:
     """One open run folder. `emit` is the sink every part of the engine reports to."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], *, scrubber: Scrubber, sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self, folder: Path, identity: Mapping[str, Any], *, scrubber: Scrubber, sinks: Sequence[Sink] = ()
+    ) -> None:
         self.folder = folder
         self.history: list[Event] = []
-        """Decided facts so far, in order, also of steps that were opened again later; `step_records` leaves those out."""
+        """Decided facts so far, in order, also of steps that were opened again later; `step_records` leaves
+        those out.
+        """
         self._scrubber = scrubber
         self._sinks = list(sinks)
         self._seen: set[str] = set()
@@ -78,8 +83,8 @@ class Run:
             self._log.flush()
         except OSError as error:
             raise Stopped(
-                f"{self.folder / EVENTS} cannot be written: {error.strerror or error}. Everything written before is kept. "
-                "Free some space, then run the same command again."
+                f"{self.folder / EVENTS} cannot be written: {error.strerror or error}. Everything written"
+                " before is kept. Free some space, then run the same command again."
             ) from error
 
     def _tell(self, sink: Sink, event: Event) -> None:
@@ -88,8 +93,9 @@ class Run:
         except Stopped:
             raise
         except Exception:
-            # A fact that a sink cannot take is a reason to stop. News of a call under way is not: the reply behind it is about to be
-            # stored, and a closed terminal must not cost it. That watcher hears no more.
+            # A fact that a sink cannot take is a reason to stop. News of a call under way is not: the reply
+            # behind it is about to be stored, and a closed terminal must not cost it. That watcher hears no
+            # more.
             if event.id is not None:
                 raise
             self._sinks.remove(sink)
@@ -121,7 +127,10 @@ class Run:
     def _check_log(self) -> None:
         started = [event for event in self.history if isinstance(event, RunStarted)]
         if started and started[0].identity != self.identity:
-            raise RunConflict(f"{self.folder / EVENTS} is the log of another run than {DATABASE} beside it. Put the right one back.")
+            raise RunConflict(
+                f"{self.folder / EVENTS} is the log of another run than {DATABASE} beside it. Put the right"
+                " one back."
+            )
 
     def _claim(self, identity: Mapping[str, Any]) -> None:
         mine = json.dumps(self._scrubber.scrub_json(identity), sort_keys=True, ensure_ascii=False)
@@ -143,7 +152,15 @@ def _digest(text: str) -> str:
 
 def _sweep(folder: Path) -> None:
     """Remove what killed writes left in our own part of the folder; another run may live below it."""
-    for place in ("", "skills", "steps", "slow_update", "meta_skill", "selection_eval_baseline", "test_eval*"):
+    for place in (
+        "",
+        "skills",
+        "steps",
+        "slow_update",
+        "meta_skill",
+        "selection_eval_baseline",
+        "test_eval*",
+    ):
         for leftover in folder.glob(f"{place}/**/.*.tmp" if place else ".*.tmp"):
             leftover.unlink(missing_ok=True)
 
@@ -164,7 +181,8 @@ def read_events(path: Path, *, mend: bool = False) -> list[Event]:
                 events.append(parse_event(line))
             except ValueError as error:
                 raise RunConflict(
-                    f"{path}, line {number}, is not an event of this program; nothing was changed. Put the log back as it was written."
+                    f"{path}, line {number}, is not an event of this program; nothing was changed. Put the"
+                    " log back as it was written."
                 ) from error
     return events
 
@@ -183,7 +201,11 @@ def step_records(history: Sequence[Event]) -> list[dict[str, Any]]:
 def difference(old: Any, new: Any, path: str = "") -> list[str]:
     """The leaves in which two identities differ, one line each."""
     if isinstance(old, dict) and isinstance(new, dict):
-        return [line for key in sorted({*old, *new}) for line in difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)]
+        return [
+            line
+            for key in sorted({*old, *new})
+            for line in difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+        ]
     return [] if old == new else [f"  {path}: {_short(old)} there, {_short(new)} now"]
 
 
@@ -200,10 +222,17 @@ def _prepare(folder: Path) -> None:
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
-        raise UsageError(f"The run folder {folder} cannot be written: {error.strerror or error}. Name another with --out_root.") from error
+        raise UsageError(
+            f"The run folder {folder} cannot be written: {error.strerror or error}. Name another with"
+            " --out_root."
+        ) from error
     if EVENTS in names and DATABASE not in names:
         raise RunConflict(
-            f"{folder} holds the log of a run, but its {DATABASE} is gone. Put it back, or name another folder with --out_root."
+            f"{folder} holds the log of a run, but its {DATABASE} is gone. Put it back, or name another"
+            " folder with --out_root."
         )
     if names - {".lock", ".probe"} and DATABASE not in names:
-        raise RunConflict(f"{folder} is not empty and is not a run of SkillOpt; nothing was changed. Name another folder with --out_root.")
+        raise RunConflict(
+            f"{folder} is not empty and is not a run of SkillOpt; nothing was changed. Name another folder"
+            " with --out_root."
+        )

@@ -1,4 +1,6 @@
-"""Reads what a run's log and database gained since they were last looked at: no lock, nothing written, nothing read twice."""
+"""Reads what a run's log and database gained since they were last looked at: no lock, nothing written,
+nothing read twice.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,23 @@ _SPENDING = """SELECT id, role, stage, place, state, calls, tokens, usd, usage I
 
 
 class LogTail:
-    """The events of a log that were not read before. What is torn at its end is left until the rest of the line is there."""
+    """The events of a log that were not read before. What is torn at its end is left until the rest of the
+    line is there.
+    """
 
     def __init__(self, path: Path, only: Collection[str] = ()) -> None:
-        """`only` names the types of events that are wanted; others are passed over unread. Without it all are."""
+        """`only` names the types of events that are wanted; others are passed over unread. Without it all
+        are.
+        """
         self._path = path
         self._only = [f'"type":"{name}"'.encode() for name in only]
         self._at = 0
         self._lines = 0
 
     def read(self) -> list[Event] | None:
-        """New events in order; None when the log is shorter than what was read, so that a reader has to begin anew."""
+        """New events in order; None when the log is shorter than what was read, so that a reader has to begin
+        anew.
+        """
         try:
             with self._path.open("rb") as log:
                 log.seek(0, 2)
@@ -42,7 +50,9 @@ class LogTail:
         except FileNotFoundError:
             return [] if not self._at else None
         except OSError as error:
-            raise RunConflict(f"{self._path} cannot be read: {error.strerror}. Look at whose it is and where it lies.") from error
+            raise RunConflict(
+                f"{self._path} cannot be read: {error.strerror}. Look at whose it is and where it lies."
+            ) from error
         whole = data[: data.rfind(b"\n") + 1]
         lines = whole.split(b"\n")[:-1]
         events = list(self._parsed(lines))
@@ -56,7 +66,9 @@ class LogTail:
                 try:
                     yield parse_event(line)
                 except ValueError as error:
-                    raise RunConflict(f"{self._path}, line {number}, is not an event of this program. Put the log back.") from error
+                    raise RunConflict(
+                        f"{self._path}, line {number}, is not an event of this program. Put the log back."
+                    ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +109,9 @@ class DatabaseTail:
         self._last_score = 0
 
     def read(self, still_open: Collection[int] = ()) -> News | None:
-        """What is new; attempts that were open are read again. None where the file cannot be read just now."""
+        """What is new; attempts that were open are read again. None where the file cannot be
+        read just now.
+        """
         if not self._path.is_file():
             return None
         try:
@@ -107,16 +121,27 @@ class DatabaseTail:
             return None  # its run is just making it, or closing it: the next look finds it
 
     def _news(self, database: sqlite3.Connection, still_open: Collection[int]) -> News:
-        database.execute("BEGIN")  # one moment for all of it: a score is never seen without the attempt before it
+        database.execute(
+            "BEGIN"
+        )  # one moment for all of it: a score is never seen without the attempt before it
         booked = [Booked(*row) for row in database.execute(f"{_SPENDING} id > ? ORDER BY id", (self._last,))]
         known = sorted(one for one in still_open if one <= self._last)
         for at in range(0, len(known), _CHUNK):
             some = known[at : at + _CHUNK]
             marks = ", ".join("?" * len(some))
-            booked += [Booked(*row) for row in database.execute(f"{_SPENDING} id IN ({marks}) AND state != 'open'", some)]
-        query = "SELECT rowid, rollout, json_extract(score, '$.hard') FROM scores WHERE rowid > ? ORDER BY rowid"
+            booked += [
+                Booked(*row)
+                for row in database.execute(f"{_SPENDING} id IN ({marks}) AND state != 'open'", some)
+            ]
+        query = (
+            "SELECT rowid, rollout, json_extract(score, '$.hard') FROM scores WHERE rowid > ? ORDER BY rowid"
+        )
         scored = database.execute(query, (self._last_score,)).fetchall()
-        notes = dict(database.execute("SELECT name, value FROM meta WHERE name IN ('seconds', ?)", (SESSION,)).fetchall())
+        notes = dict(
+            database.execute(
+                "SELECT name, value FROM meta WHERE name IN ('seconds', ?)", (SESSION,)
+            ).fetchall()
+        )
         self._last = max([self._last, *(one.id for one in booked)])
         self._last_score = scored[-1][0] if scored else self._last_score
         return News(

@@ -15,12 +15,23 @@ from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 
 OPTIMIZER_STAGES = (
-    *("analyst_failure", "analyst_success", "merge", "ranking", "repair", "rewrite", "lr_autonomous", "appendix_consolidate"),
+    *(
+        "analyst_failure",
+        "analyst_success",
+        "merge",
+        "ranking",
+        "repair",
+        "rewrite",
+        "lr_autonomous",
+        "appendix_consolidate",
+    ),
     *("slow_update", "meta_skill"),
 )
 """The optimizer's stages whose prompt a benchmark may bring along."""
 AGENT_PROMPT = "rollout_agent"
-"""The prompt that takes the place of `rollout` for an agent with tools of its own, where `rollout` speaks of the environment's."""
+"""The prompt that takes the place of `rollout` for an agent with tools of its own, where `rollout` speaks of
+the environment's.
+"""
 
 
 class Environment(Protocol):
@@ -28,10 +39,13 @@ class Environment(Protocol):
 
     tools: Sequence[Tool]
     max_turns: int
-    """Replies of the model that a rollout may take; a rollout that needs more ends with the failure `turns`."""
+    """Replies of the model that a rollout may take; a rollout that needs more ends with the failure `turns`.
+    """
 
     async def step(self, name: str, arguments: Mapping[str, object]) -> str:
-        """Do what the tool call says and return what the target observes. A wrong call is an observation, not an error."""
+        """Do what the tool call says and return what the target observes. A wrong call is an observation, not
+        an error.
+        """
         ...
 
     async def close(self) -> None:
@@ -41,10 +55,14 @@ class Environment(Protocol):
 
 @runtime_checkable
 class Conversation(Environment, Protocol):
-    """An environment that can also be worked in by plain text, without tool calls: the harness `chat` drives it so."""
+    """An environment that can also be worked in by plain text, without tool calls: the harness `chat` drives
+    it so.
+    """
 
     async def hear(self, reply: str) -> str | None:
-        """Do what the reply says and return what the target observes; None when the reply stands and nothing more is to be said."""
+        """Do what the reply says and return what the target observes; None when the reply stands and nothing
+        more is to be said.
+        """
         ...
 
 
@@ -55,12 +73,16 @@ class Episode(Environment, Protocol):
     done: bool
     """True once nothing more can happen: the harness ends the rollout without asking the model again."""
     failure: str | None
-    """How the target failed when it is done, in the words of `Trajectory.failure`; None where the score tells."""
+    """How the target failed when it is done, in the words of `Trajectory.failure`; None where the score
+    tells.
+    """
 
 
 @runtime_checkable
 class Reading(Environment, Protocol):
-    """An environment whose tools only read documents: an agent with tools of its own is given the documents themselves, read-only."""
+    """An environment whose tools only read documents: an agent with tools of its own is given the documents
+    themselves, read-only.
+    """
 
     documents: Sequence[Path]
     """Files with different names, and nothing that the target may not see."""
@@ -72,14 +94,16 @@ class Benchmark(Protocol):
 
     name: str
     prompts: Mapping[str, str]
-    """Stage to text. `rollout` is the system prompt with `{skill}` in it, `rollout_agent` perhaps another one for agents with tools of
-    their own; optimizer stages override the generic prompt of that name."""
+    """Stage to text. `rollout` is the system prompt with `{skill}` in it, `rollout_agent` perhaps another one
+    for agents with tools of their own; optimizer stages override the generic prompt of that name.
+    """
     seed_skill: str
     """The skill a run starts from when the user names none."""
     scorer_version: str
     """Changes whenever the same answer could get another score."""
     graded: bool | None
-    """True when the scorer gives partial credit and has no pass mark of its own: the gate then reads soft unless told otherwise.
+    """True when the scorer gives partial credit and has no pass mark of its own: the gate then reads soft
+    unless told otherwise.
 
     None when that is not known before the first scores are in.
     """
@@ -93,13 +117,17 @@ class Benchmark(Protocol):
         ...
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Score a finished trajectory. Raise `ScoringError` when the scorer itself failed: that is never a zero."""
+        """Score a finished trajectory. Raise `ScoringError` when the scorer itself failed: that is never a
+        zero.
+        """
         ...
 
 
 @runtime_checkable
 class UsesExecutor(Protocol):
-    """A benchmark whose environments do work that does not belong into the event loop: it is given an executor before it is opened."""
+    """A benchmark whose environments do work that does not belong into the event loop: it is given an
+    executor before it is opened.
+    """
 
     executor: Executor
 
@@ -118,7 +146,8 @@ class BenchmarkPlugin(Protocol):
     Settings: type[BaseModel]
     """The `env.*` keys this benchmark reads, typed and documented per field; any other key is an error."""
     defaults: Mapping[str, Any]
-    """Dotted configuration keys this benchmark sets when the user did not, e.g. `{"evaluation.repeats": 1}`."""
+    """Dotted configuration keys this benchmark sets when the user did not, e.g. `{"evaluation.repeats": 1}`.
+    """
 
     def __call__(self, settings: Any) -> Benchmark: ...
 

@@ -11,7 +11,9 @@ from skillopt.tasks.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protected:
-    """Texts of one task that would let a skill pass without being better. Criteria that a skill may state are none of them."""
+    """Texts of one task that would let a skill pass without being better. Criteria that a skill may state are
+    none of them.
+    """
 
     references: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
@@ -27,7 +29,11 @@ class Protects(Protocol):
 
 def protected_by(scorer: object, task: Task) -> Protected:
     """What is protected of a task: as its scorer or benchmark says, else every text of its reference."""
-    return scorer.protected(task) if isinstance(scorer, Protects) else Protected(references=tuple(_texts(task.reference)))
+    return (
+        scorer.protected(task)
+        if isinstance(scorer, Protects)
+        else Protected(references=tuple(_texts(task.reference)))
+    )
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -28,7 +28,8 @@ class Score:
 class Trajectory:
     """What the target did: the whole conversation, its final answer, and how it failed by itself, if it did.
 
-    `failure` names the target's own fault: refusal, empty, length, turns. Such a rollout is scored, with hard 0.
+    `failure` names the target's own fault: refusal, empty, length, turns. Such a rollout is scored, with hard
+    0.
     """
 
     messages: tuple[Message, ...]
@@ -41,7 +42,9 @@ class Trajectory:
     loaded: tuple[str, ...] = ()
     """Files of the skill that provably came before the model; recorded by harnesses that install a skill."""
     seconds: float | None = None
-    """How long its model calls took together, without waiting for their turn; of an agent program how long it ran. None is unknown."""
+    """How long its model calls took together, without waiting for their turn; of an agent program how long it
+    ran. None is unknown.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,5 +87,7 @@ def means(outcomes: Iterable[Rollout]) -> Means:
     scores = [outcome.score for outcome in outcomes if isinstance(outcome, Scored)]
     n = len(scores)
     return Means(
-        hard=sum(score.hard for score in scores) / n if n else None, soft=sum(score.soft for score in scores) / n if n else None, n=n
+        hard=sum(score.hard for score in scores) / n if n else None,
+        soft=sum(score.soft for score in scores) / n if n else None,
+        n=n,
     )

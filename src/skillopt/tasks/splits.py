@@ -27,9 +27,10 @@ _SHOWN = 20
 class Splits:
     """Three disjoint lists of tasks, checked when made.
 
-    Disjoint is meant by content: the same question under two ids is one task, and in two splits it would leak. Inside *one* split equal
-    content is allowed - public data has such rows, and they do no harm there - but ids are unique everywhere. Train and val must hold
-    something; test may be empty, then nothing is claimed about it.
+    Disjoint is meant by content: the same question under two ids is one task, and in two splits it would
+    leak. Inside *one* split equal content is allowed - public data has such rows, and they do no harm there -
+    but ids are unique everywhere. Train and val must hold something; test may be empty, then nothing is
+    claimed about it.
     """
 
     train: tuple[Task, ...]
@@ -41,7 +42,10 @@ class Splits:
         _check_ids(task for split in SPLITS for task in self.of(split))
         for name, tasks, purpose in (("train", self.train, "learn from"), ("val", self.val, "decide with")):
             if not tasks:
-                raise TaskError(f"The {name} split is empty: there is nothing to {purpose}. Add tasks, or change env.split_ratio.")
+                raise TaskError(
+                    f"The {name} split is empty: there is nothing to {purpose}. Add tasks, or change"
+                    " env.split_ratio."
+                )
 
     def of(self, split: Split) -> tuple[Task, ...]:
         """The tasks of one split, in their fixed order."""
@@ -69,7 +73,8 @@ def parse_ratio(ratio: str) -> tuple[Fraction, Fraction, Fraction]:
         weights = ()
     if len(weights) != 3 or min(weights) < 0 or not (weights[0] and weights[1]):
         raise ConfigError(
-            f"env.split_ratio {ratio!r} is not three weights train:val:test such as 2:1:7 (only the last may be 0). Write three numbers."
+            f"env.split_ratio {ratio!r} is not three weights train:val:test such as 2:1:7 (only the last may"
+            " be 0). Write three numbers."
         )
     return weights[0], weights[1], weights[2]
 
@@ -77,8 +82,8 @@ def parse_ratio(ratio: str) -> tuple[Fraction, Fraction, Fraction]:
 def ratio_split(tasks: Sequence[Task], ratio: str, seed: int) -> Splits:
     """Split by weight after a `Random(seed)` shuffle.
 
-    Counts come by largest remainder, ties to the bigger weight. Tasks with equal content stay together, so a repeated row can move a
-    boundary by the number of its copies but never land on both sides.
+    Counts come by largest remainder, ties to the bigger weight. Tasks with equal content stay together, so a
+    repeated row can move a boundary by the number of its copies but never land on both sides.
     """
     _check_ids(tasks)
     groups: dict[str, list[Task]] = {}
@@ -114,7 +119,8 @@ def _check_ids(tasks: Iterable[Task]) -> None:
         seen.add(task.id)
     if twice:
         raise TaskError(
-            f"{_count(len(twice), 'task id is', 'task ids are')} used more than once: {_listed(twice)}. Give every task its own id."
+            f"{_count(len(twice), 'task id is', 'task ids are')} used more than once: {_listed(twice)}. Give"
+            " every task its own id."
         )
 
 

@@ -28,7 +28,9 @@ class Task:
     files: tuple[Path, ...] = ()
     """Files the target may read; their bytes are part of the task's content."""
     surroundings: str = ""
-    """Digest of what the target meets in the task's environment, where prompt and files do not tell: the same words in another room."""
+    """Digest of what the target meets in the task's environment, where prompt and files do not tell: the same
+    words in another room.
+    """
     data: Mapping[str, Any] = field(default_factory=dict)
     """Further fields a benchmark needs to score or to set up its environment."""
 
@@ -37,7 +39,9 @@ class Task:
         """Hash of everything the target sees: the same question under another id is the same task."""
         sha = hashlib.sha256(" ".join(self.prompt.split()).encode())
         for image in self.images:
-            sha.update(b"\0image\0" + image.data.encode() + (f"\0{image.detail}".encode() if image.detail else b""))
+            sha.update(
+                b"\0image\0" + image.data.encode() + (f"\0{image.detail}".encode() if image.detail else b"")
+            )
         for path in self.files:
             sha.update(b"\0file\0" + path.name.encode() + b"\0" + path.read_bytes())
         if self.surroundings:

@@ -1,4 +1,6 @@
-"""Fills prompt templates: known `{name}` placeholders and nothing else, so braces in data, JSON or LaTeX stay as they are."""
+"""Fills prompt templates: known `{name}` placeholders and nothing else, so braces in data, JSON or LaTeX stay
+as they are.
+"""
 
 from __future__ import annotations
 
@@ -14,5 +16,7 @@ def placeholders(template: str) -> list[str]:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with every `{name}` of `values` replaced, in one pass: what a value contains is never filled again."""
+    """The template with every `{name}` of `values` replaced, in one pass: what a value contains is never
+    filled again.
+    """
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)

@@ -1,4 +1,6 @@
-"""Public doubles: models that cost nothing, and a real HTTP provider on loopback that can be told to misbehave."""
+"""Public doubles: models that cost nothing, and a real HTTP provider on loopback that can be told to
+misbehave.
+"""
 
 from skillopt.models._world_rules import WorldRules
 from skillopt.models.world import World

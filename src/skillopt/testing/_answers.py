@@ -42,7 +42,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the model says. Tokens that are not given are counted: a token is four bytes, and the caller's cap holds.
+    """What the model says. Tokens that are not given are counted: a token is four bytes, and the caller's cap
+    holds.
 
     With tool calls the finish is `tool_calls` unless it says otherwise.
     """
@@ -66,10 +67,18 @@ def counted(answer: Answer, call: Call) -> Answer:
     finish: Finish = "tool_calls" if answer.tool_calls and answer.finish == "stop" else answer.finish
     spent = answer.output_tokens
     if spent is None:
-        spent = math.ceil((len(content) + sum(len(called.arguments.encode(errors="surrogatepass")) for called in answer.tool_calls)) / 4)
+        spent = math.ceil(
+            (
+                len(content)
+                + sum(len(called.arguments.encode(errors="surrogatepass")) for called in answer.tool_calls)
+            )
+            / 4
+        )
     if limit is not None and spent > limit:
         text, finish, spent = content[: limit * 4].decode(errors="ignore"), "length", limit
     read = answer.input_tokens
     if read is None:
-        read = math.ceil(sum(len(part.encode(errors="surrogatepass")) for part in texts(call.api, call.body)) / 4)
+        read = math.ceil(
+            sum(len(part.encode(errors="surrogatepass")) for part in texts(call.api, call.body)) / 4
+        )
     return replace(answer, text=text, finish=finish, input_tokens=read, output_tokens=spent)

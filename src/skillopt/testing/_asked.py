@@ -1,4 +1,6 @@
-"""What a request body asks, whichever API it is for and however many fields it has: texts, tools, tool results, cap."""
+"""What a request body asks, whichever API it is for and however many fields it has: texts, tools, tool
+results, cap.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def cap(api: Api, body: Mapping[str, Any]) -> int | None:
 
 
 def texts(api: Api, body: Mapping[str, Any]) -> list[str]:
-    """Every text the model would read of the conversation, in order: what the caller's input tokens are counted on."""
+    """Every text the model would read of the conversation, in order: what the caller's input tokens are
+    counted on.
+    """
     found: list[str] = []
     if api == "messages":
         _collect(body.get("system"), found)
@@ -41,7 +45,10 @@ def texts(api: Api, body: Mapping[str, Any]) -> list[str]:
 def turns(api: Api, body: Mapping[str, Any]) -> list[tuple[Speaker, str]]:
     """Who says what, in order, the system first: the conversation as text alone."""
     before = body.get({"messages": "system", "responses": "instructions"}.get(api, ""))
-    said = [(item.get("role", "tool"), _joined(item.get("content", item.get("output")))) for item in _turns(api, body)]
+    said = [
+        (item.get("role", "tool"), _joined(item.get("content", item.get("output"))))
+        for item in _turns(api, body)
+    ]
     return said if before is None else [("system", _joined(before)), *said]
 
 
@@ -54,7 +61,11 @@ def results(api: Api, body: Mapping[str, Any]) -> tuple[str, ...]:
         elif api == "responses" and str(item.get("type")).endswith("_output"):
             found.append(_joined(item.get("output")))
         elif api == "messages" and isinstance(item.get("content"), list):
-            found += [_joined(block.get("content")) for block in item["content"] if block.get("type") == "tool_result"]
+            found += [
+                _joined(block.get("content"))
+                for block in item["content"]
+                if block.get("type") == "tool_result"
+            ]
     return tuple(found)
 
 

@@ -1,4 +1,6 @@
-"""Model doubles that need no network: a scripted one, one made of a function, and the simulated world behind the loopback provider."""
+"""Model doubles that need no network: a scripted one, one made of a function, and the simulated world behind
+the loopback provider.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from skillopt.testing._asked import turns
 
 
 class FunctionModel:
-    """A model that answers with what a function makes of the request: a text, or a whole `Reply`; it may raise `ModelError`."""
+    """A model that answers with what a function makes of the request: a text, or a whole `Reply`; it may
+    raise `ModelError`.
+    """
 
     endpoint = "function"
 
@@ -28,14 +32,20 @@ class FunctionModel:
         if isinstance(said, Reply):
             return said
         size = sum(len(message.content) for message in request.messages)
-        return Reply(text=said, finish="stop", usage=Usage(input_tokens=size // 4 + 1, output_tokens=len(said) // 4 + 1))
+        return Reply(
+            text=said,
+            finish="stop",
+            usage=Usage(input_tokens=size // 4 + 1, output_tokens=len(said) // 4 + 1),
+        )
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
 class ScriptedModel(FunctionModel):
-    """A model that gives prepared answers in the order it is asked; one question too many is an error of the test."""
+    """A model that gives prepared answers in the order it is asked; one question too many is an error of the
+    test.
+    """
 
     def __init__(self, answers: Iterable[str | Reply], name: str = "scripted") -> None:
         self._answers = iter(answers)
@@ -43,7 +53,9 @@ class ScriptedModel(FunctionModel):
 
 
 def world_answers(rules: WorldRules | None = None) -> Callable[[Call], str]:
-    """The simulated world as the answers of a `LoopbackProvider`: the place header says who is asked, and for which stage."""
+    """The simulated world as the answers of a `LoopbackProvider`: the place header says who is asked, and for
+    which stage.
+    """
     world = World(rules or WorldRules())
 
     def answer(call: Call) -> str:
@@ -51,6 +63,10 @@ def world_answers(rules: WorldRules | None = None) -> Callable[[Call], str]:
         role: Role = "target" if place.startswith("rollout/") else "optimizer"
         stage = "rollout" if role == "target" else place.rsplit("/", 3)[1]
         said = [Message(role=speaker, content=text) for speaker, text in turns(call.api, call.body)]
-        return world.answer(Request(messages=tuple(said), max_tokens=1, role=role, stage=stage, place=place, draw=call.draw or 0))
+        return world.answer(
+            Request(
+                messages=tuple(said), max_tokens=1, role=role, stage=stage, place=place, draw=call.draw or 0
+            )
+        )
 
     return answer

@@ -1,4 +1,6 @@
-"""The HTTP side of the loopback provider: paths, headers, probes of agent CLIs, and how content is sent or lost."""
+"""The HTTP side of the loopback provider: paths, headers, probes of agent CLIs, and how content is sent or
+lost.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,17 @@ def api_of(path: str) -> Api | None:
 
 
 def probed(request: web.BaseRequest, raw: bytes) -> web.Response | None:
-    """The answer to what an agent CLI asks besides the model: whether anybody is there, which models, how many tokens."""
+    """The answer to what an agent CLI asks besides the model: whether anybody is there, which models, how
+    many tokens.
+    """
     if request.method == "HEAD":
         return web.Response()
     if request.method == "GET":
         return web.json_response({"object": "list", "data": []})
     if request.path == _COUNT_TOKENS:
-        return web.json_response({"input_tokens": sum(len(part) for part in texts("messages", json.loads(raw))) // 4})
+        return web.json_response(
+            {"input_tokens": sum(len(part) for part in texts("messages", json.loads(raw))) // 4}
+        )
     return None
 
 
@@ -56,13 +62,19 @@ def reset(request: web.BaseRequest) -> None:
     """Reset the connection."""
     if request.transport is not None:
         # Linger 0 makes the kernel send RST instead of a clean end.
-        request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        request.transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
         request.transport.abort()
 
 
-async def send(request: web.BaseRequest, content: bytes, streams: bool, part: int | None = None) -> web.StreamResponse:
+async def send(
+    request: web.BaseRequest, content: bytes, streams: bool, part: int | None = None
+) -> web.StreamResponse:
     """Write the content, or its first `part` bytes and then close the connection."""
-    response = web.StreamResponse(headers={"content-type": "text/event-stream" if streams else "application/json"})
+    response = web.StreamResponse(
+        headers={"content-type": "text/event-stream" if streams else "application/json"}
+    )
     if not streams:
         response.content_length = len(content)
     await response.prepare(request)

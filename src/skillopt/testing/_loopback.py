@@ -1,25 +1,31 @@
-"""A real HTTP provider on this machine for tests: answers as a function of the call, counts like a provider, misbehaves when told to.
+"""A real HTTP provider on this machine for tests: answers as a function of the call, counts like a provider,
+misbehaves when told to.
 
-As the model of our own providers it is strict: a field it does not know is refused by name, and nothing is streamed.
+As the model of our own providers it is strict: a field it does not know is refused by name, and nothing is
+streamed.
 
     async with LoopbackProvider(lambda call: "4") as provider:
         model = compatible.PLUGIN(ModelSpec(provider="compatible", name="m", base_url=provider.base_url))
 
-As the model of an agent CLI it is `lenient`: unknown fields pass, `stream: true` is answered with server-sent events, and the probes that
-CLIs send (`HEAD /`, `GET`, `count_tokens`) are answered and not logged. The function scripts tool calls by what it sees in the call:
+As the model of an agent CLI it is `lenient`: unknown fields pass, `stream: true` is answered with server-sent
+events, and the probes that CLIs send (`HEAD /`, `GET`, `count_tokens`) are answered and not logged. The
+function scripts tool calls by what it sees in the call:
 
     def answer(call: Call) -> str | Answer:
         if not call.results:                                       # texts of the tool results so far
-            return Answer(tool_calls=(ToolCall(id="t1", name="Bash", arguments='{"command": "cat task.md"}'),))
+            return Answer(tool_calls=(ToolCall(id="t1", name="Bash", arguments='{"command": "cat
+            task.md"}'),))
         return f"The file says {call.results[-1]}"
 
     with LoopbackProvider.in_thread(answer, lenient=True) as provider:
         claude   ANTHROPIC_BASE_URL=provider.url                   POST /v1/messages, after HEAD /
         codex    model_providers.s.base_url=provider.base_url      POST /v1/responses
-        copilot  COPILOT_PROVIDER_BASE_URL=provider.base_url       POST /v1/chat/completions (opencode, qwen: likewise)
+        copilot  COPILOT_PROVIDER_BASE_URL=provider.base_url       POST /v1/chat/completions (opencode, qwen:
+        likewise)
 
-`call.tools` names the tools on offer, `call.text` is everything the model would read, `call.body` the request itself, `provider.log` what
-arrived in which order. A call of a tool that the request declares as free text (`type: custom`) is written as such, its arguments the text.
+`call.tools` names the tools on offer, `call.text` is everything the model would read, `call.body` the request
+itself, `provider.log` what arrived in which order. A call of a tool that the request declares as free text
+(`type: custom`) is written as such, its arguments the text.
 """
 
 from __future__ import annotations
@@ -52,7 +58,9 @@ from skillopt.testing._strict import check, check_roughly
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """One request. Tokens are what a provider bills: none for a refused call, all for an answer that was lost on the way."""
+    """One request. Tokens are what a provider bills: none for a refused call, all for an answer that was lost
+    on the way.
+    """
 
     index: int
     api: str
@@ -75,13 +83,17 @@ Behaving: TypeAlias = Callable[[Call], "Misbehaviour | None"]
 
 
 class LoopbackProvider:
-    """Speaks Chat Completions, Responses and Messages on 127.0.0.1, the first also at Azure's and Gemini's paths.
+    """Speaks Chat Completions, Responses and Messages on 127.0.0.1, the first also at Azure's and Gemini's
+    paths.
 
-    In the running loop: `async with LoopbackProvider(answer) as provider`; in a thread of its own, for subprocesses and plain code:
-    `with LoopbackProvider.in_thread(answer) as provider`. A body that a strict API would refuse is answered with 400 and the field's name.
-    An error inside `answer`, `behave` or `latency` is answered with 500 and raised where the provider is closed.
-    `extensions` names fields beyond Chat Completions that this server knows, as a vendor's would (`chat_template_kwargs`, `thinking`).
-    What is over the `quota` is refused with 429 and the seconds to wait.
+    In the running loop: `async with LoopbackProvider(answer) as provider`; in a thread of its own, for
+    subprocesses and plain code:
+    `with LoopbackProvider.in_thread(answer) as provider`. A body that a strict API would refuse is answered
+    with 400 and the field's name. An error inside `answer`, `behave` or `latency` is answered with 500 and
+    raised where the provider is closed.
+    `extensions` names fields beyond Chat Completions that this server knows, as a vendor's would
+    (`chat_template_kwargs`, `thinking`). What is over the `quota` is refused with 429 and the seconds to
+    wait.
     """
 
     def __init__(
@@ -226,12 +238,21 @@ class LoopbackProvider:
                 with self._log_file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(noted)) + "\n")
 
-    def _refuse(self, entry: Logged, status: int, body: Any, retry_after: float | str | None = None) -> web.Response:
+    def _refuse(
+        self, entry: Logged, status: int, body: Any, retry_after: float | str | None = None
+    ) -> web.Response:
         self._note(entry, status=status)
         headers = {} if retry_after is None else {"retry-after": str(retry_after)}
         if not isinstance(body, Mapping):
-            body = {"error": {"message": body or f"simulated status {status}", "type": "simulated", "code": None}}
-        return web.Response(status=status, body=json.dumps(dict(body)).encode(), content_type="application/json", headers=headers)
+            body = {
+                "error": {"message": body or f"simulated status {status}", "type": "simulated", "code": None}
+            }
+        return web.Response(
+            status=status,
+            body=json.dumps(dict(body)).encode(),
+            content_type="application/json",
+            headers=headers,
+        )
 
     async def _respond(self, request: web.BaseRequest, raw: bytes, entry: Logged) -> web.StreamResponse:
         api = api_of(request.path)
@@ -250,7 +271,11 @@ class LoopbackProvider:
             return self._refuse(entry, wrong.code, wrong.body, wrong.retry_after)
         said = self._answer(call)
         answer = counted(Answer(text=said) if isinstance(said, str) else said, call)
-        over = None if self._meter is None else self._meter.admit((answer.input_tokens or 0) + (answer.output_tokens or 0))
+        over = (
+            None
+            if self._meter is None
+            else self._meter.admit((answer.input_tokens or 0) + (answer.output_tokens or 0))
+        )
         if over is not None:
             return self._refuse(entry, 429, over[0], f"{over[1]:.3f}")
         # Billed from here on, whatever becomes of the answer on its way.
@@ -297,7 +322,9 @@ class LoopbackProvider:
 
 
 def seeded_latency(seed: int, low: float, high: float) -> Callable[[Call], float]:
-    """A latency between `low` and `high` seconds that depends on the seed and on the call's place and draw only."""
+    """A latency between `low` and `high` seconds that depends on the seed and on the call's place and draw
+    only.
+    """
 
     def latency(call: Call) -> float:
         return random.Random(f"{seed}/{call.place}/{call.draw}").uniform(low, high)

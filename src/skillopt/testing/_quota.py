@@ -1,4 +1,6 @@
-"""What a simulated provider allows: so many requests a second and tokens a minute, with the refusals and words of a real one."""
+"""What a simulated provider allows: so many requests a second and tokens a minute, with the refusals and
+words of a real one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """Two buckets that fill steadily, as the large providers have them: one holds a second of requests, one a minute of tokens.
+    """Two buckets that fill steadily, as the large providers have them: one holds a second of requests, one a
+    minute of tokens.
 
     A call takes its input and output tokens when it is admitted; a refused one takes nothing.
     """
@@ -20,14 +23,20 @@ class Quota:
 
     def least_seconds(self, calls: int, tokens: int) -> float:
         """No client can have this much admitted in less time."""
-        return max(bucket.seconds(amount) for bucket, amount in zip(self.buckets(), (calls, tokens), strict=True))
+        return max(
+            bucket.seconds(amount) for bucket, amount in zip(self.buckets(), (calls, tokens), strict=True)
+        )
 
     def buckets(self) -> tuple[Bucket, Bucket]:
         """Both, full: requests and tokens."""
         requests, tokens = self.requests_per_second, self.tokens_per_minute
         return (
             Bucket(what=f"requests per second (RPS): Limit {requests}", rate=requests, size=requests),
-            Bucket(what=f"tokens per min (TPM): Limit {tokens}", rate=None if tokens is None else tokens / 60, size=tokens),
+            Bucket(
+                what=f"tokens per min (TPM): Limit {tokens}",
+                rate=None if tokens is None else tokens / 60,
+                size=tokens,
+            ),
         )
 
 
@@ -55,7 +64,9 @@ class Meter:
         self._lock = threading.Lock()
 
     def admit(self, tokens: int) -> tuple[str, float] | None:
-        """Take a call with so many tokens; or say which limit refuses it, and after how many seconds it would pass."""
+        """Take a call with so many tokens; or say which limit refuses it, and after how many seconds it would
+        pass.
+        """
         with self._lock:
             now = self._clock()
             passed, self._at = now - self._at, now

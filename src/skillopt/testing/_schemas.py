@@ -30,7 +30,9 @@ def check_schema_format(form: Mapping[str, Any], extra: set[str], at: str) -> No
 
 
 def check_reply_schema(schema: Any, at: str, *, strict: bool) -> None:
-    """The schema of a reply is an object; a strict one closes every object and, as OpenAI wants it, requires every property."""
+    """The schema of a reply is an object; a strict one closes every object and, as OpenAI wants it, requires
+    every property.
+    """
     if mapping(schema, at).get("type") != "object":
         raise BadRequest(f"{at}: schema must be a JSON Schema of 'type: \"object\"'")
     if strict:

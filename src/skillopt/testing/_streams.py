@@ -19,7 +19,9 @@ _EMPTY: Mapping[str, dict[str, Any]] = {
 
 def streamed(api: Api, body: Mapping[str, Any], asked: Mapping[str, Any]) -> bytes:
     """A rendered body as the bytes of its event stream; `asked` is the request."""
-    make: Callable[..., Iterator[Event]] = {"chat": _chat, "messages": _messages, "responses": _responses}[api]
+    make: Callable[..., Iterator[Event]] = {"chat": _chat, "messages": _messages, "responses": _responses}[
+        api
+    ]
     return b"".join(_frame(name, data) for name, data in make(body, asked))
 
 
@@ -40,8 +42,16 @@ def _chat(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[Event]:
     if message["content"]:
         yield chunk({"content": message["content"]})
     for index, call in enumerate(message.get("tool_calls") or ()):
-        yield chunk({"tool_calls": [{"index": index, **call, "function": {"name": call["function"]["name"], "arguments": ""}}]})
-        yield chunk({"tool_calls": [{"index": index, "function": {"arguments": call["function"]["arguments"]}}]})
+        yield chunk(
+            {
+                "tool_calls": [
+                    {"index": index, **call, "function": {"name": call["function"]["name"], "arguments": ""}}
+                ]
+            }
+        )
+        yield chunk(
+            {"tool_calls": [{"index": index, "function": {"arguments": call["function"]["arguments"]}}]}
+        )
     yield chunk({}, choice["finish_reason"])
     if (asked.get("stream_options") or {}).get("include_usage") and "usage" in body:
         yield None, {**head, "choices": [], "usage": body["usage"]}
@@ -63,7 +73,10 @@ def _messages(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[Eve
         yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
         yield "content_block_stop", {"type": "content_block_stop", "index": index}
     ended = {"stop_reason": body["stop_reason"], "stop_sequence": None}
-    yield "message_delta", {"type": "message_delta", "delta": ended, "usage": {"output_tokens": usage["output_tokens"]}}
+    yield (
+        "message_delta",
+        {"type": "message_delta", "delta": ended, "usage": {"output_tokens": usage["output_tokens"]}},
+    )
     yield "message_stop", {"type": "message_stop"}
 
 
@@ -79,7 +92,10 @@ def _response_events(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
     for index, item in enumerate(body["output"]):
         at = {"output_index": index}
         inside = {**at, "item_id": item["id"]}
-        yield "response.output_item.added", {**at, "item": {**item, **_EMPTY.get(item["type"], {}), "status": "in_progress"}}
+        yield (
+            "response.output_item.added",
+            {**at, "item": {**item, **_EMPTY.get(item["type"], {}), "status": "in_progress"}},
+        )
         if item["type"] == "message":
             yield from _part_events(inside, item["content"][0])
         elif item["type"] == "function_call":

@@ -1,4 +1,6 @@
-"""What the loopback provider takes for a correct request body; everything else is refused with the field named, as a strict API would."""
+"""What the loopback provider takes for a correct request body; everything else is refused with the field
+named, as a strict API would.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def check(api: Api, body: Any, extensions: Collection[str] = ()) -> None:
-    """Raise `BadRequest`, naming the field, unless the body is correct. `extensions` are the vendor's own fields this server knows."""
+    """Raise `BadRequest`, naming the field, unless the body is correct. `extensions` are the vendor's own
+    fields this server knows.
+    """
     body = mapping(body, "body")
     if api == "chat":
         _check_chat(body, extensions)
@@ -37,12 +41,24 @@ def _check_chat(body: dict[str, Any], extensions: Collection[str]) -> None:
     for name in extensions:
         if name in body:
             _EXTENSIONS[name](body)
-    known = {"model", "messages", *CAPS["chat"], "temperature", "top_p", "seed", "reasoning_effort", "tools", "response_format"}
+    known = {
+        "model",
+        "messages",
+        *CAPS["chat"],
+        "temperature",
+        "top_p",
+        "seed",
+        "reasoning_effort",
+        "tools",
+        "response_format",
+    }
     only(body, known | set(extensions), "body")
     text(body, "model", "body")
     given = [field for field in CAPS["chat"] if field in body]
     if len(given) != 1:
-        raise BadRequest(f"exactly one of max_tokens and max_completion_tokens is required, got {given or 'none'}")
+        raise BadRequest(
+            f"exactly one of max_tokens and max_completion_tokens is required, got {given or 'none'}"
+        )
     whole(body, given[0], 1)
     number(body, "temperature", 0, 2)
     number(body, "top_p", 0, 1)
@@ -59,7 +75,12 @@ def _check_chat(body: dict[str, Any], extensions: Collection[str]) -> None:
         check_tool(tool.get("function"), "parameters", f"{at}.function")
     asked: set[str] = set()
     for index, message in enumerate(filled(body.get("messages"), "messages")):
-        _check_message(mapping(message, f"messages[{index}]"), asked, f"messages[{index}]", set(extensions) & {"extra_content"})
+        _check_message(
+            mapping(message, f"messages[{index}]"),
+            asked,
+            f"messages[{index}]",
+            set(extensions) & {"extra_content"},
+        )
     if asked:
         raise BadRequest(f"messages: no tool message answers the calls {sorted(asked)}")
 
@@ -70,10 +91,15 @@ def _check_format(body: Mapping[str, Any]) -> None:
     if form["type"] == "json_object":
         only(form, {"type"}, "response_format")
         if not mentions_json("chat", body):
-            raise BadRequest("'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'")
+            raise BadRequest(
+                "'messages' must contain the word 'json' in some form, to use 'response_format' of type"
+                " 'json_object'"
+            )
         return
     only(form, {"type", "json_schema"}, "response_format")
-    check_schema_format(mapping(form.get("json_schema"), "response_format.json_schema"), set(), "response_format.json_schema")
+    check_schema_format(
+        mapping(form.get("json_schema"), "response_format.json_schema"), set(), "response_format.json_schema"
+    )
 
 
 def _check_message(message: dict[str, Any], asked: set[str], at: str, in_calls: set[str]) -> None:
@@ -87,7 +113,9 @@ def _check_message(message: dict[str, Any], asked: set[str], at: str, in_calls: 
         asked.discard(message["tool_call_id"])
     elif asked:
         raise BadRequest(f"{at}: the calls {sorted(asked)} must be answered first")
-    for index, call in enumerate(filled(message["tool_calls"], f"{at}.tool_calls") if "tool_calls" in message else ()):
+    for index, call in enumerate(
+        filled(message["tool_calls"], f"{at}.tool_calls") if "tool_calls" in message else ()
+    ):
         where = f"{at}.tool_calls[{index}]"
         only(mapping(call, where), {"id", "type", "function", *in_calls}, where)
         one_of(call.get("type"), ("function",), f"{where}.type")
@@ -101,7 +129,9 @@ def _check_message(message: dict[str, Any], asked: set[str], at: str, in_calls: 
     if isinstance(content, list) and role == "user":
         for index, part in enumerate(filled(content, f"{at}.content")):
             _check_part(mapping(part, f"{at}.content[{index}]"), f"{at}.content[{index}]")
-    elif not isinstance(content, str) and not (content is None and role == "assistant" and "tool_calls" in message):
+    elif not isinstance(content, str) and not (
+        content is None and role == "assistant" and "tool_calls" in message
+    ):
         raise BadRequest(f"{at}.content must be a text")
 
 
@@ -132,5 +162,7 @@ _EXTENSIONS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "chat_template_kwargs": _check_template,
     "thinking": _check_thinking,
     "reasoning_split": lambda body: flag(body, "reasoning_split", "body"),
-    "extra_content": lambda body: only(body, set(body) - {"extra_content"}, "body"),  # a field of tool calls, not of the body
+    "extra_content": lambda body: only(
+        body, set(body) - {"extra_content"}, "body"
+    ),  # a field of tool calls, not of the body
 }

@@ -9,7 +9,18 @@ from skillopt.testing._schemas import check_closed_objects, check_tool
 
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _BREAKPOINTS = 4
-_KNOWN = {"model", "max_tokens", "messages", "system", "temperature", "top_p", "output_config", "tools", "thinking", "cache_control"}
+_KNOWN = {
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "temperature",
+    "top_p",
+    "output_config",
+    "tools",
+    "thinking",
+    "cache_control",
+}
 
 
 def check_messages(body: dict[str, Any]) -> None:
@@ -40,7 +51,9 @@ def check_messages(body: dict[str, Any]) -> None:
         raise BadRequest(f"messages: no tool_result answers the calls {sorted(asked)}")
     marks = str(body).count("'cache_control': {")
     if marks > _BREAKPOINTS:
-        raise BadRequest(f"a maximum of {_BREAKPOINTS} blocks with cache_control may be provided, found {marks}")
+        raise BadRequest(
+            f"a maximum of {_BREAKPOINTS} blocks with cache_control may be provided, found {marks}"
+        )
 
 
 def _check_system(body: dict[str, Any]) -> None:
@@ -93,7 +106,9 @@ def _check_thinking(body: dict[str, Any]) -> None:
 
 def _check_turn(message: dict[str, Any], asked: set[str], at: str) -> set[str]:
     content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else filled(content, f"{at}.content")
+    blocks = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else filled(content, f"{at}.content")
+    )
     calls: set[str] = set()
     answered: set[str] = set()
     for index, block in enumerate(blocks):
@@ -104,7 +119,11 @@ def _check_turn(message: dict[str, Any], asked: set[str], at: str) -> set[str]:
             _check_text(block, where)
         elif block["type"] == "image":
             only(block, {"type", "source", "cache_control"}, where)
-            only(mapping(block.get("source"), f"{where}.source"), {"type", "media_type", "data"}, f"{where}.source")
+            only(
+                mapping(block.get("source"), f"{where}.source"),
+                {"type", "media_type", "data"},
+                f"{where}.source",
+            )
         elif block["type"] == "tool_use":
             only(block, {"type", "id", "name", "input"}, where)
             mapping(block.get("input"), f"{where}.input")

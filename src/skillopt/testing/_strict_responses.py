@@ -8,7 +8,17 @@ from skillopt.testing._fields import BadRequest, filled, flag, mapping, number, 
 from skillopt.testing._schemas import check_schema_format, check_tool, mentions_json
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_KNOWN = {"model", "input", "max_output_tokens", "temperature", "top_p", "reasoning", "text", "tools", "store"}
+_KNOWN = {
+    "model",
+    "input",
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "reasoning",
+    "text",
+    "tools",
+    "store",
+}
 _PARTS = {"user": ("input_text", "input_image"), "assistant": ("output_text",)}
 
 
@@ -45,7 +55,9 @@ def _check_format(body: dict[str, Any]) -> None:
     if form["type"] == "json_schema":
         check_schema_format(form, {"type"}, "text.format")
     elif not mentions_json("responses", body):
-        raise BadRequest("'input' must contain the word 'json' in some form, to use 'text.format' of type 'json_object'")
+        raise BadRequest(
+            "'input' must contain the word 'json' in some form, to use 'text.format' of type 'json_object'"
+        )
 
 
 def _check_item(item: dict[str, Any], asked: set[str], at: str) -> None:

@@ -1,4 +1,6 @@
-"""Delivers a run's facts to one tracker: in a thread of its own, each fact once over all sessions, and never at the cost of the run."""
+"""Delivers a run's facts to one tracker: in a thread of its own, each fact once over all sessions, and never
+at the cost of the run.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ PATIENCE_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the last session left: where it sent, how many facts the tracker took, and what it called the run."""
+    """What the last session left: where it sent, how many facts the tracker took, and what it
+    called the run.
+    """
 
     where: str
     told: int = 0
@@ -39,7 +43,9 @@ class Kept:
 
 
 class Delivery:
-    """An event sink in front of one tracker. Use `start` with the facts so far, then call it with every event, then `close`."""
+    """An event sink in front of one tracker. Use `start` with the facts so far, then call it with every
+    event, then `close`.
+    """
 
     def __init__(self, name: str, kind: Kind, opening: Opening, *, warn: Callable[[Notice], None]) -> None:
         """`warn` shows the one warning a failing tracker is worth."""
@@ -60,7 +66,8 @@ class Delivery:
         for event in history[self._told :]:
             self._waiting.put(event)
         try:
-            # Here and not in its thread: imports of two threads at once have broken in Python 3.11 (a SystemError from `ast`).
+            # Here and not in its thread: imports of two threads at once have broken in Python 3.11 (a
+            # SystemError from `ast`).
             if self._kind.module:
                 importlib.import_module(self._kind.module)
         except Exception as error:  # noqa: BLE001 - a stranger's library: whatever its import raises, the run goes on
@@ -75,27 +82,40 @@ class Delivery:
             self._waiting.put(event)
 
     def close(self) -> None:
-        """Wait a while for what is still to be sent. A slow tracker is left behind, and told the rest in the next session."""
+        """Wait a while for what is still to be sent. A slow tracker is left behind, and told the rest in the
+        next session.
+        """
         self._waiting.put(None)
         if self._thread.ident is not None:
             self._thread.join(PATIENCE_SECONDS)
         if self._thread.is_alive() and not self._failed:
-            self._failed = f"it did not take everything within {PATIENCE_SECONDS:.0f} seconds; the next session of the run sends the rest"
+            self._failed = (
+                f"it did not take everything within {PATIENCE_SECONDS:.0f} seconds; the next session of the"
+                " run sends the rest"
+            )
         if self._failed:
             self._complain()
 
     def _complain(self) -> None:
         if not self._has_warned:
             self._has_warned = True  # first: the warning is an event, which comes back here
-            self._warn(Notice(text=f"Tracker {self._name}: {self._failed}. The run goes on without it.", level="warning"))
+            self._warn(
+                Notice(
+                    text=f"Tracker {self._name}: {self._failed}. The run goes on without it.", level="warning"
+                )
+            )
 
     def _work(self) -> None:
         earlier = self._kept.reference
-        advice = "" if earlier is None else f" (to begin anew there, remove {self._notes})"  # what it called the run may be gone
+        advice = (
+            "" if earlier is None else f" (to begin anew there, remove {self._notes})"
+        )  # what it called the run may be gone
         try:
             tracker = self._kind.open(replace(self._opening, earlier=earlier))
             advice = ""
-            self._remember(tracker)  # at once: a process that is killed before the first fact must not leave a second run behind
+            self._remember(
+                tracker
+            )  # at once: a process that is killed before the first fact must not leave a second run behind
             while (event := self._waiting.get()) is not None:
                 tracker.tell(event)
                 if event.id is not None:

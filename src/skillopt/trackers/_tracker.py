@@ -35,8 +35,9 @@ class Opening:
 class Tracker(Protocol):
     """Follows one run in a thread of its own.
 
-    It may raise whatever its library raises: the run goes on without it and says so once. It is told every decided fact exactly once over
-    all sessions (one at most twice where a process was killed in between), in order, and the news of calls only if its kind wants them.
+    It may raise whatever its library raises: the run goes on without it and says so once. It is told every
+    decided fact exactly once over all sessions (one at most twice where a process was killed in between), in
+    order, and the news of calls only if its kind wants them.
     """
 
     @property

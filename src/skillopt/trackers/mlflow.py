@@ -14,7 +14,9 @@ _LONGEST_PARAM = 500
 
 
 class MLflow:
-    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow_uri`, else MLflow's own variables."""
+    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow_uri`, else
+    MLflow's own variables.
+    """
 
     def __init__(self, opening: Opening) -> None:
         from mlflow.entities import Param
@@ -29,10 +31,20 @@ class MLflow:
             self._client.update_run(self.reference, status="RUNNING")
             return
         experiment = self._client.get_experiment_by_name(opening.project)
-        number = experiment.experiment_id if experiment is not None else self._client.create_experiment(opening.project)
-        run = self._client.create_run(number, run_name=opening.name, tags={"skillopt.identity": opening.identity})
+        number = (
+            experiment.experiment_id
+            if experiment is not None
+            else self._client.create_experiment(opening.project)
+        )
+        run = self._client.create_run(
+            number, run_name=opening.name, tags={"skillopt.identity": opening.identity}
+        )
         self.reference = str(run.info.run_id)
-        params = [Param(key, str(value)[:_LONGEST_PARAM]) for key, value in opening.settings.items() if value is not None]
+        params = [
+            Param(key, str(value)[:_LONGEST_PARAM])
+            for key, value in opening.settings.items()
+            if value is not None
+        ]
         for start in range(0, len(params), _PARAMS_AT_ONCE):
             self._client.log_batch(self.reference, params=params[start : start + _PARAMS_AT_ONCE])
 

@@ -1,6 +1,8 @@
-"""OpenTelemetry: a trace of each session, with a span for every step and, below it, one for every call to a model.
+"""OpenTelemetry: a trace of each session, with a span for every step and, below it, one for every call to a
+model.
 
-Spans of calls use the GenAI semantic conventions (`gen_ai.*`), so that any viewer of traces knows models, tokens and durations.
+Spans of calls use the GenAI semantic conventions (`gen_ai.*`), so that any viewer of traces knows models,
+tokens and durations.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _TIMEOUT_SECONDS = 10
 
 
 class OpenTelemetry:
-    """Sends spans by OTLP over HTTP to `tracking.otel_endpoint`, else to where OpenTelemetry's own variables say."""
+    """Sends spans by OTLP over HTTP to `tracking.otel_endpoint`, else to where OpenTelemetry's own variables
+    say.
+    """
 
     reference = None
 
@@ -25,9 +29,12 @@ class OpenTelemetry:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
 
-        endpoint = None if opening.uri is None else opening.uri.rstrip("/").removesuffix("/v1/traces") + "/v1/traces"
+        endpoint = (
+            None if opening.uri is None else opening.uri.rstrip("/").removesuffix("/v1/traces") + "/v1/traces"
+        )
         self._exporter: Any = OTLPSpanExporter(endpoint=endpoint, timeout=_TIMEOUT_SECONDS)
-        # No processor: theirs log what could not be sent and go on, and a person would never learn that nothing arrives.
+        # No processor: theirs log what could not be sent and go on, and a person would never learn that
+        # nothing arrives.
         provider = TracerProvider(resource=Resource.create({"service.name": opening.project}))
         self._tracer: Any = provider.get_tracer("skillopt")
         self._ended: list[Any] = []
@@ -39,12 +46,16 @@ class OpenTelemetry:
     def tell(self, event: Event) -> None:
         now = _nanoseconds(event.time)
         if self._session is None:
-            self._session = self._tracer.start_span("skillopt session", start_time=now, attributes=self._attributes)
+            self._session = self._tracer.start_span(
+                "skillopt session", start_time=now, attributes=self._attributes
+            )
         self._last = max(self._last, now)
         if isinstance(event, Called):
             self._called(event, now)
         elif isinstance(event, Judged):
-            self._open_step(now).add_event("verdict", {"place": event.place, "action": event.action, "why": event.why}, timestamp=now)
+            self._open_step(now).add_event(
+                "verdict", {"place": event.place, "action": event.action, "why": event.why}, timestamp=now
+            )
         elif isinstance(event, Checkpoint):
             self._close_step(event, now)
             self._send()
@@ -91,7 +102,9 @@ class OpenTelemetry:
 
     def _open_step(self, now: int) -> Any:
         if self._step is None:
-            self._step = self._tracer.start_span("skillopt step", context=_inside(self._session), start_time=now)
+            self._step = self._tracer.start_span(
+                "skillopt step", context=_inside(self._session), start_time=now
+            )
         return self._step
 
     def _close_step(self, event: Checkpoint, now: int) -> None:
@@ -126,4 +139,9 @@ def _nanoseconds(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp() * 1e9)
 
 
-PLUGIN = Kind(open=OpenTelemetry, module="opentelemetry.exporter.otlp.proto.http.trace_exporter", extra="otel", wants_calls=True)
+PLUGIN = Kind(
+    open=OpenTelemetry,
+    module="opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    extra="otel",
+    wants_calls=True,
+)

@@ -19,7 +19,8 @@ class TensorBoard:
 
         self._figures = Figures()
         self._texts = opening.texts
-        # Files are named by the second; two short sessions would share one, and the second would overwrite the first.
+        # Files are named by the second; two short sessions would share one, and the second would overwrite
+        # the first.
         session = len(list(opening.folder.iterdir())) if opening.folder.is_dir() else 0
         self._writer: Any = SummaryWriter(str(opening.folder), filename_suffix=f".{session}")
 

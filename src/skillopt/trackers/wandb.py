@@ -20,7 +20,9 @@ _QUIET: dict[str, Any] = {
 
 
 class WandB:
-    """Logs figures by step. `tracking.wandb_mode: offline` keeps everything below the run folder, for `wandb sync`."""
+    """Logs figures by step. `tracking.wandb_mode: offline` keeps everything below the run folder, for `wandb
+    sync`.
+    """
 
     def __init__(self, opening: Opening) -> None:
         import wandb
@@ -29,7 +31,9 @@ class WandB:
         self._texts = opening.texts
         self.reference = opening.earlier or opening.identity[:16]
         opening.folder.mkdir(parents=True, exist_ok=True)
-        if opening.mode == "offline":  # a run's own mode keeps its figures here, but not what W&B reports about its use
+        if (
+            opening.mode == "offline"
+        ):  # a run's own mode keeps its figures here, but not what W&B reports about its use
             wandb.setup(wandb.Settings(mode="offline"))
         self._run: Any = wandb.init(
             project=opening.project,

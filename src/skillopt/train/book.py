@@ -1,4 +1,6 @@
-"""Keeps the books of one step: how long each stage took, what became of every edit, and the public record of it all."""
+"""Keeps the books of one step: how long each stage took, what became of every edit, and the public record of
+it all.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class StepBook:
         return _event(update, self.place, self._outcomes)
 
     def halved(self, half: Update, place: str, bundle: Verdict) -> Updated:
-        """Half of a candidate that was rejected, on its own; what became of every proposal was said with the whole."""
+        """Half of a candidate that was rejected, on its own; what became of every proposal was said with the
+        whole.
+        """
         self._rejected = bundle
         return _event(half, place, ())
 
@@ -73,7 +77,9 @@ class StepBook:
     def close(
         self, state: State, reflection: Reflection, verdict: Verdict, gate: Gate, optimizer: Optimizer
     ) -> tuple[State, dict[str, Any]]:
-        """The state after the verdict, and the step's record. A step that was lost has no candidate: its proposals end over the limit."""
+        """The state after the verdict, and the step's record. A step that was lost has no candidate: its
+        proposals end over the limit.
+        """
         batch, update = self._batch, self._update
         if update is None:
             proposed = [edit for one in reflection.minibatches for edit in one.edits]
@@ -83,7 +89,9 @@ class StepBook:
             action: str = verdict.action
         else:
             candidate, origin = update.document, f"step_{batch.step:04d}"
-            after, action = state.adopt(candidate, verdict, step=batch.step, origin=origin, forced=not gate.is_on)
+            after, action = state.adopt(
+                candidate, verdict, step=batch.step, origin=origin, forced=not gate.is_on
+            )
         word = self._word(action)
         for entry in self._memories(word, verdict, reflection):
             after = after.remember(entry)
@@ -135,17 +143,38 @@ class StepBook:
         return [last if self._rejected is None else self._rejected, *(verdict for _, verdict in self._halves)]
 
     def _memories(self, word: str, verdict: Verdict, reflection: Reflection) -> list[dict[str, Any]]:
-        """What later analysts are told of this step; of a bundle that was saved in part, also which part was not."""
-        if word not in ("accept", "accept_new_best", "force_accept", "reject") or self._update is None or self._bundle is None:
+        """What later analysts are told of this step; of a bundle that was saved in part, also which part was
+        not.
+        """
+        if (
+            word not in ("accept", "accept_new_best", "force_accept", "reject")
+            or self._update is None
+            or self._bundle is None
+        ):
             return []
         said = {"reject": "rejected", "force_accept": "taken without a gate"}.get(word, "accepted")
         about = {"step": self._batch.step, "patterns": reflection.patterns()[:5]}
-        entries = [{**about, "action": said, "why": verdict.why, "edits": _essentials(self._update.applied, self._hide)}]
+        entries = [
+            {
+                **about,
+                "action": said,
+                "why": verdict.why,
+                "edits": _essentials(self._update.applied, self._hide),
+            }
+        ]
         if self._update is not self._bundle:
             kept = {edit.id for edit in self._update.applied}
             rest = [edit for edit in self._bundle.applied if edit.id not in kept]
             why = "together with the edits that were then accepted alone, it was not better"
-            entries.insert(0, {"step": self._batch.step, "action": "rejected", "why": why, "edits": _essentials(rest, self._hide)})
+            entries.insert(
+                0,
+                {
+                    "step": self._batch.step,
+                    "action": "rejected",
+                    "why": why,
+                    "edits": _essentials(rest, self._hide),
+                },
+            )
         return entries
 
     def _about(self, batch: Batch, optimizer: Optimizer) -> dict[str, Any]:
@@ -162,7 +191,9 @@ class StepBook:
 
     def _about_edits(self, candidate: Document) -> dict[str, Any]:
         states = Counter(outcome.state for outcome in self._outcomes)
-        kept = () if self._update is None else self._update.applied  # of a bundle that was saved in part, that part
+        kept = (
+            () if self._update is None else self._update.applied
+        )  # of a bundle that was saved in part, that part
         total, applied, errors = len(self._outcomes), len(kept), states["invalid"]
         selection = self._selection
         rewrite = None if self._update is None else self._update.rewrite
@@ -173,9 +204,18 @@ class StepBook:
             "candidate_hash": candidate.digest[:16],
             "candidate_skill_len": len(candidate.rendered),
             "edit_states": dict(sorted(states.items())),
-            "edit_apply_summary": {"total": total, "applied": applied, "skipped": total - applied - errors, "errors": errors},
+            "edit_apply_summary": {
+                "total": total,
+                "applied": applied,
+                "skipped": total - applied - errors,
+                "errors": errors,
+            },
         }
-        return about if rewrite is None else {**about, "rewrite_change_summary": rewrite.get("change_summary", [])}
+        return (
+            about
+            if rewrite is None
+            else {**about, "rewrite_change_summary": rewrite.get("change_summary", [])}
+        )
 
     def _about_notes(self, reflection: Reflection) -> dict[str, Any]:
         appendix = None if self._update is None else self._update.appendix
@@ -193,14 +233,22 @@ class StepBook:
         if not self._halves:
             return {}
         halves = [
-            {"edits": [edit.id for edit in half.applied], "action": verdict.action, "why": verdict.why, "rows": len(verdict.rows)}
+            {
+                "edits": [edit.id for edit in half.applied],
+                "action": verdict.action,
+                "why": verdict.why,
+                "rows": len(verdict.rows),
+            }
             for half, verdict in self._halves
         ]
         return {"salvage": {"halves": halves, "rows": sum(one["rows"] for one in halves)}}
 
 
 def _event(update: Update, place: str, outcomes: tuple[Outcome, ...]) -> Updated:
-    ended = [{"id": one.edit.id, "state": one.state, "reason": one.reason, "edit": one.edit.as_json()} for one in outcomes]
+    ended = [
+        {"id": one.edit.id, "state": one.state, "reason": one.reason, "edit": one.edit.as_json()}
+        for one in outcomes
+    ]
     return Updated(
         id=f"{place}/update",
         place=place,
@@ -213,9 +261,14 @@ def _event(update: Update, place: str, outcomes: tuple[Outcome, ...]) -> Updated
 
 
 def _essentials(proposals: Sequence[Proposal], hide: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it says has changed."""
+    """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
+    says has changed.
+    """
     keys = ("op", "target", "content", "type", "title", "instruction", "change_summary")
-    return [{key: _hidden(said[key], hide) for key in keys if key in said} for said in (proposal.as_json() for proposal in proposals)]
+    return [
+        {key: _hidden(said[key], hide) for key in keys if key in said}
+        for said in (proposal.as_json() for proposal in proposals)
+    ]
 
 
 def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
@@ -228,7 +281,11 @@ def _about_rollouts(reflection: Reflection) -> dict[str, Any]:
     mean = means(reflection.rollouts)
     failure, success = len(reflection.edits("failure")), len(reflection.edits("success"))
     contrasted = sum(len(one.contrasted) for one in reflection.minibatches)
-    own_failures = [row.trajectory.failure for row in reflection.rollouts if isinstance(row, Scored) and row.trajectory.failure]
+    own_failures = [
+        row.trajectory.failure
+        for row in reflection.rollouts
+        if isinstance(row, Scored) and row.trajectory.failure
+    ]
     return {
         "rollout_hard": mean.hard,
         "rollout_soft": mean.soft,

@@ -1,4 +1,6 @@
-"""The sealed test: when it may be measured, what is set aside to pay for it, and the one claim it supports."""
+"""The sealed test: when it may be measured, what is set aside to pay for it, and the one claim
+it supports.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Yardstick(Protocol):
 
 
 class Exam:
-    """Measures seed and best (and, with the gate off, the last skill) on the test split, at the end or in idle slots."""
+    """Measures seed and best (and, with the gate off, the last skill) on the test split, at the end or in
+    idle slots.
+    """
 
     def __init__(
         self,
@@ -65,7 +69,9 @@ class Exam:
         skills: int = 2,
         allowance: Allowance | None = None,
     ) -> None:
-        """`allowance` is what a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one by one."""
+        """`allowance` is what a rollout may use where it is paid as a whole, inside an agent; None where its
+        calls are paid one by one.
+        """
         self.rows = tuple(rows)
         self._evaluator = evaluator
         self._ledger = ledger
@@ -78,7 +84,8 @@ class Exam:
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
 
     def estimate(self, baseline: Sequence[Rollout]) -> dict[str, Any]:
-        """What the tests will need: their rows at the baseline's mean cost, 30 % on top, plus one full reservation.
+        """What the tests will need: their rows at the baseline's mean cost, 30 % on top, plus one full
+        reservation.
 
         Where the provider reports no usage, what the baseline was charged stands in for it.
         """
@@ -90,7 +97,9 @@ class Exam:
         tokens = Fraction(sum(one.total for one in known), len(known))
         mean = self._dollars(known, len(used))
         # Draws with equal answers are judged once, so what judging cost is told per answer and not per row.
-        judged = self._judged(len({(row.task_id, row.trajectory.answer) for row in baseline if isinstance(row, Scored)}))
+        judged = self._judged(
+            len({(row.task_id, row.trajectory.answer) for row in baseline if isinstance(row, Scored)})
+        )
         planned = Amount(
             calls=math.ceil(self._planned * calls * MARGIN),
             tokens=math.ceil(self._planned * tokens * MARGIN),
@@ -110,11 +119,18 @@ class Exam:
             most = max(known, key=lambda one: one.total)
             usd = mean if self._price is None else cost(most, self._price)
             return reservation(self._allowance, Amount(calls=calls, tokens=most.total, usd=usd), self._price)
-        worst = Usage(input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)), output_tokens=self._max_tokens)
-        return Amount(calls=1, tokens=worst.total, usd=None if self._price is None else cost(worst, self._price))
+        worst = Usage(
+            input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)),
+            output_tokens=self._max_tokens,
+        )
+        return Amount(
+            calls=1, tokens=worst.total, usd=None if self._price is None else cost(worst, self._price)
+        )
 
     def _dollars(self, known: Sequence[Usage], rollouts: int) -> Fraction | None:
-        """What a rollout of the baseline cost on average; None where neither a price nor an agent's own figure tells."""
+        """What a rollout of the baseline cost on average; None where neither a price nor an agent's own
+        figure tells.
+        """
         if self._price is not None:
             return sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
         if self._allowance is None:
@@ -123,8 +139,12 @@ class Exam:
         return paid / rollouts if paid else self._allowance.usd
 
     def _judged(self, answers: int) -> Amount:
-        """What judging the tests will cost, by what judging the baseline's answers did; nothing where no judge scores."""
-        return self._ledger.totals.get(("judge", STAGE), Amount()).times(Fraction(self._planned, answers) * MARGIN)
+        """What judging the tests will cost, by what judging the baseline's answers did; nothing where no
+        judge scores.
+        """
+        return self._ledger.totals.get(("judge", STAGE), Amount()).times(
+            Fraction(self._planned, answers) * MARGIN
+        )
 
     def _charged(self, rollouts: int) -> Usage:
         paid = self._ledger.totals.get(("target", STAGE), Amount())
@@ -132,14 +152,17 @@ class Exam:
         return Usage(input_tokens=max(0, mean - self._max_tokens), output_tokens=min(mean, self._max_tokens))
 
     def provide(self, set_aside: Mapping[str, Any], seed: Document) -> None:
-        """Reserve the test's share of the budget, or refuse the test before training if it would take more than half.
+        """Reserve the test's share of the budget, or refuse the test before training if it would take more
+        than half.
 
         Rows of the seed that are measured already need no share.
         """
         if not self.rows or not set_aside or not self._ledger.budget.is_limited:
             return
         usd = set_aside["usd"]
-        amount = Amount(calls=set_aside["calls"], tokens=set_aside["tokens"], usd=None if usd is None else Fraction(usd))
+        amount = Amount(
+            calls=set_aside["calls"], tokens=set_aside["tokens"], usd=None if usd is None else Fraction(usd)
+        )
         seconds = float(set_aside.get("seconds", 0.0))  # absent in folders of an earlier version
         in_time = self._ledger.budget.seconds is None or 2 * seconds <= self._ledger.budget.seconds
         if self._ledger.budget.holds(amount + amount) and in_time:
@@ -150,18 +173,23 @@ class Exam:
             return
         dollars = "" if amount.usd is None else f", ${float(2 * amount.usd):.2f}"
         self.refused = (
-            f"the test would take more than half of the budget ({self._ledger.budget.describe()}); "
-            f"it needs a budget of {2 * amount.calls:,} calls, {2 * amount.tokens:,} tokens{dollars}, {2 * seconds / 60:.4g} minutes"
+            f"the test would take more than half of the budget ({self._ledger.budget.describe()}); it needs a"
+            f" budget of {2 * amount.calls:,} calls, {2 * amount.tokens:,} tokens{dollars},"
+            f" {2 * seconds / 60:.4g} minutes"
         )
         self._evaluator.emit(Notice(text=f"Test will not be measured: {self.refused}.", level="warning"))
 
     def start_early(self, seed: Document) -> None:
         """The seed's test fills idle slots; nobody sees a row of it before the end."""
         if not self.refused and self._early is None:
-            self._early = self._evaluator.start(seed.rendered, self.rows, stage=TEST_STAGE, place="test/seed", background=True)
+            self._early = self._evaluator.start(
+                seed.rendered, self.rows, stage=TEST_STAGE, place="test/seed", background=True
+            )
 
     async def measure(self, skills: Mapping[str, Document], position: str, *, look: int) -> Report:
-        """Open the seal: all skills side by side on all test rows. `position` says where in the run, `look` how often it was opened."""
+        """Open the seal: all skills side by side on all test rows. `position` says where in the run, `look`
+        how often it was opened.
+        """
         if self.refused:
             return Report(measured=False, why=self.refused)
         await self.withdraw()
@@ -169,7 +197,10 @@ class Exam:
         names: dict[str, str] = {}
         for name, skill in skills.items():
             names.setdefault(skill.rendered, name)  # equal skills are measured once
-        running = [self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=f"{position}/{name}") for text, name in names.items()]
+        running = [
+            self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=f"{position}/{name}")
+            for text, name in names.items()
+        ]
         results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
         outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
         self._evaluator.emit(
@@ -192,14 +223,20 @@ class Exam:
 
     def _report(self, outcomes: Mapping[str, Sequence[Rollout]], look: int) -> Report:
         """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
-        lost = sorted({row.task_id for name in ("seed", "best") for row in outcomes[name] if isinstance(row, Invalid)})
+        lost = sorted(
+            {row.task_id for name in ("seed", "best") for row in outcomes[name] if isinstance(row, Invalid)}
+        )
         if Fraction(len(lost), len(self.rows)) > MOST_LOST:
             why = f"{len(lost)} of {len(self.rows)} test tasks could not be measured: {', '.join(lost)}"
             return Report(measured=False, why=why, look=look, left_out=tuple(lost))
-        kept = {name: [row for row in rows if row.task_id not in set(lost)] for name, rows in outcomes.items()}
+        kept = {
+            name: [row for row in rows if row.task_id not in set(lost)] for name, rows in outcomes.items()
+        }
         values = {
             name: {
-                row.task_id: float(value(row.score, self._gate.metric, self._gate.weight)) for row in kept[name] if isinstance(row, Scored)
+                row.task_id: float(value(row.score, self._gate.metric, self._gate.weight))
+                for row in kept[name]
+                if isinstance(row, Scored)
             }
             for name in ("seed", "best")
         }
@@ -214,12 +251,15 @@ class Exam:
 
 
 def claim(report: Report, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
-    """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that passed no gate."""
+    """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that
+    passed no gate.
+    """
     if not report.measured or report.comparison is None:
         sentence = f"Test was not measured: {report.why}."
     elif not changed:
         sentence = (
-            f"No better skill was found: the best skill is the seed, {report.comparison.before:.3f} on {report.comparison.n} test tasks."
+            f"No better skill was found: the best skill is the seed, {report.comparison.before:.3f} on"
+            f" {report.comparison.n} test tasks."
         )
     else:
         c = report.comparison
@@ -228,8 +268,9 @@ def claim(report: Report, *, changed: bool, simulated: bool, verified: bool, ung
         low, high = c.interval
         sure = "" if c.p < 0.05 or c.delta == 0 else " This difference can be chance."
         sentence = (
-            f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to {c.after:.3f}, "
-            f"{c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g}, {c.test}).{sure}"
+            f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to"
+            f" {c.after:.3f}, {c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g},"
+            f" {c.test}).{sure}"
         )
     if ungated:
         sentence += f" {ungated}"

@@ -16,7 +16,9 @@ from skillopt.together import together
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookBack:
-    """What came before this run, where it goes on from earlier ones: the end of its first epoch then has something to look back to."""
+    """What came before this run, where it goes on from earlier ones: the end of its first epoch then has
+    something to look back to.
+    """
 
     older: Document
     """The skill as it was then."""
@@ -35,20 +37,26 @@ class Hindsight:
         self._policy = policy
         self._wanted = wanted
 
-    async def look_back(self, older: Document, newer: Document, samples: Iterable[Sequence[Task]], place: str) -> list[Pair]:
+    async def look_back(
+        self, older: Document, newer: Document, samples: Iterable[Sequence[Task]], place: str
+    ) -> list[Pair]:
         """The first sample with both skills, side by side; most rows were measured before and cost nothing.
 
         Where only changed outcomes are wanted, further samples are looked at until there are enough of them.
         """
         kept: list[Pair] = []
         for number, tasks in enumerate(samples):
-            pairs = await self._compare(older, newer, tasks, place if number == 0 else f"{place}/more-{number}")
+            pairs = await self._compare(
+                older, newer, tasks, place if number == 0 else f"{place}/more-{number}"
+            )
             kept += kept_pairs(pairs, self._policy)
             if self._policy != "changed" or len(kept) >= self._wanted:
                 break
         return kept[: self._wanted]
 
-    async def _compare(self, older: Document, newer: Document, tasks: Sequence[Task], place: str) -> list[Pair]:
+    async def _compare(
+        self, older: Document, newer: Document, tasks: Sequence[Task], place: str
+    ) -> list[Pair]:
         arms = [
             self._evaluator.start(skill.rendered, rows_of(tasks), stage="rollout", place=f"{place}/{name}")
             for name, skill in (("older", older), ("newer", newer))
@@ -61,7 +69,9 @@ class Hindsight:
 
 async def nothing_to_say() -> Advice:
     """Stands where a voice would, when nothing is left to compare."""
-    return Advice(text="", why="no task is left to compare the two skills on (optimizer.longitudinal_pair_policy)")
+    return Advice(
+        text="", why="no task is left to compare the two skills on (optimizer.longitudinal_pair_policy)"
+    )
 
 
 def skipped(older: Document | None, is_wanted: bool) -> dict[str, Any]:

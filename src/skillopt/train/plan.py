@@ -1,4 +1,6 @@
-"""Decides which tasks are seen when: seeded epochs, batches and samples, the same in every run of one identity."""
+"""Decides which tasks are seen when: seeded epochs, batches and samples, the same in every run of one
+identity.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from skillopt.train.schedule import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The tasks of one step. `place` names the step in every record; a step taken up again after a stop has a later take."""
+    """The tasks of one step. `place` names the step in every record; a step taken up again after a stop has a
+    later take.
+    """
 
     epoch: int
     step: int
@@ -41,7 +45,9 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The public seeded plan: shuffle by `seed + epoch * 1000`, consecutive slices, batch seed one above per slice."""
+    """The public seeded plan: shuffle by `seed + epoch * 1000`, consecutive slices, batch seed one above per
+    slice.
+    """
 
     train: Sequence[Task]
     epochs: int
@@ -84,7 +90,9 @@ class Plan:
                 step=step,
                 step_in_epoch=index + 1,
                 seed=self.seed + epoch * 1000 + index + 1,
-                rows=tuple(rows_of(order[index * self.batch_size : (index + 1) * self.batch_size], self.draws)),
+                rows=tuple(
+                    rows_of(order[index * self.batch_size : (index + 1) * self.batch_size], self.draws)
+                ),
                 limit=self.schedule(step, self.total_steps, self.largest_limit, self.smallest_limit),
                 place=f"e{epoch}/s{step}" + (f".{take}" if take else ""),
             )
@@ -96,7 +104,9 @@ class Plan:
         return f"e{epoch}/end" + (f".{take}" if take else "")
 
     def slow_samples_of(self, epoch: int) -> Iterator[list[Task]]:
-        """The training tasks on which the slow update compares two skills, sample by sample: all of them in one seeded order."""
+        """The training tasks on which the slow update compares two skills, sample by sample: all of them in
+        one seeded order.
+        """
         order = list(self.past if self.past and epoch == 1 else self.train)
         random.Random(self.seed + epoch * 2000).shuffle(order)
         for at in range(0, len(order), self.slow_samples):

@@ -16,7 +16,9 @@ MEMORY = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Replaced, never changed. Scores are the gate's metric; None is a skill without a complete measurement."""
+    """Replaced, never changed. Scores are the gate's metric; None is a skill without a complete
+    measurement.
+    """
 
     seed: Document
     skill: Document
@@ -47,9 +49,13 @@ class State:
     @classmethod
     def begin(cls, skill: Document, score: float, **about: Any) -> State:
         """The state of a run whose seed was just measured."""
-        return cls(seed=skill, skill=skill, best=skill, score=score, best_score=score, baseline_score=score, **about)
+        return cls(
+            seed=skill, skill=skill, best=skill, score=score, best_score=score, baseline_score=score, **about
+        )
 
-    def adopt(self, candidate: Document, verdict: Verdict, *, step: int, origin: str, forced: bool = False) -> tuple[State, str]:
+    def adopt(
+        self, candidate: Document, verdict: Verdict, *, step: int, origin: str, forced: bool = False
+    ) -> tuple[State, str]:
         """The state after a verdict, and the public word for it."""
         score = None if verdict.candidate is None else verdict.candidate.score
         if verdict.action == "unchanged" or verdict.refused or not (forced or verdict.action == "accept"):
@@ -71,7 +77,13 @@ class State:
         data: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
-            data[one.name] = value.text if isinstance(value, Document) else list(value) if isinstance(value, tuple) else value
+            data[one.name] = (
+                value.text
+                if isinstance(value, Document)
+                else list(value)
+                if isinstance(value, tuple)
+                else value
+            )
         data["takes"] = {str(step): take for step, take in self.takes.items()}
         return data
 

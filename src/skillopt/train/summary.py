@@ -17,7 +17,9 @@ def epoch_stats(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Accepts, rejects and skips per epoch."""
     stats: dict[int, dict[str, Any]] = {}
     for record in history:
-        row = stats.setdefault(record["epoch"], {"epoch": record["epoch"], "steps": 0, "accepts": 0, "rejects": 0, "skips": 0})
+        row = stats.setdefault(
+            record["epoch"], {"epoch": record["epoch"], "steps": 0, "accepts": 0, "rejects": 0, "skips": 0}
+        )
         row["steps"] += 1
         row[_group(record["action"])] += 1
         row["best_score_at_epoch_end"] = record["best_score"]
@@ -42,9 +44,13 @@ def summary(
     spending: Mapping[str, Any],
     seconds: float,
 ) -> dict[str, Any]:
-    """`summary.json`. Scores that were not measured are null; `final` is the current skill, where it was measured in full."""
+    """`summary.json`. Scores that were not measured are null; `final` is the current skill, where it was
+    measured in full.
+    """
     groups = Counter(_group(record["action"]) for record in history)
-    test = {name: Means(hard=None, soft=None, n=0) for name in ("seed", "best", "final")} | dict(report.scores)
+    test = {name: Means(hard=None, soft=None, n=0) for name in ("seed", "best", "final")} | dict(
+        report.scores
+    )
     return {
         "version": 1,
         "config": dict(config),

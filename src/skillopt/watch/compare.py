@@ -1,4 +1,6 @@
-"""Decides how several runs read side by side: the same figures of each, the settings in which they differ, and what makes them unequal."""
+"""Decides how several runs read side by side: the same figures of each, the settings in which they differ,
+and what makes them unequal.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _OWN = frozenset({"env.out_root", "output.predictions"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Runs side by side. `settings` holds only those keys in which they differ, one value a run; None where a run has no such key."""
+    """Runs side by side. `settings` holds only those keys in which they differ, one value a run; None where a
+    run has no such key.
+    """
 
     folders: tuple[Path, ...]
     facts: tuple[Facts, ...]
@@ -31,7 +35,10 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
-        runs = [{"folder": str(folder), **_figures(one)} for folder, one in zip(self.folders, self.facts, strict=True)]
+        runs = [
+            {"folder": str(folder), **_figures(one)}
+            for folder, one in zip(self.folders, self.facts, strict=True)
+        ]
         return {
             "runs": runs,
             "settings_that_differ": {key: list(values) for key, values in self.settings.items()},
@@ -42,7 +49,10 @@ class Compared:
 def compare(runs: Sequence[tuple[Path, Facts]]) -> Compared:
     """Put runs side by side; they may be finished, stopped or at work."""
     if len(runs) < 2:
-        raise UsageError(f"A comparison needs two runs, and {len(runs)} is named. 'skillopt runs FOLDER' lists what is there.")
+        raise UsageError(
+            f"A comparison needs two runs, and {len(runs)} is named. 'skillopt runs FOLDER' lists what is"
+            " there."
+        )
     facts = tuple(one for _, one in runs)
     return Compared(
         folders=tuple(folder for folder, _ in runs),
@@ -82,24 +92,33 @@ def _figures(facts: Facts) -> dict[str, Any]:
         "policy": _policy(facts),
         "metric": facts.metric,
         "val": {"seed": facts.baseline, "best": facts.best},
-        "test": None
-        if found is None
-        else {
-            "seed": found.before,
-            "best": found.after,
-            "delta": found.delta,
-            "interval": list(found.interval),
-            "p": found.p,
-            "n": found.n,
-        },
+        "test": (
+            None
+            if found is None
+            else {
+                "seed": found.before,
+                "best": found.after,
+                "delta": found.delta,
+                "interval": list(found.interval),
+                "p": found.p,
+                "n": found.n,
+            }
+        ),
         "looks": facts.looks,
         "accepted": outcomes["accepted"] + outcomes["taken without a gate"],
         "rejected": outcomes["rejected"],
-        "others": len(facts.steps) - sum(outcomes[word] for word in ("accepted", "taken without a gate", "rejected")),
+        "others": (
+            len(facts.steps)
+            - sum(outcomes[word] for word in ("accepted", "taken without a gate", "rejected"))
+        ),
         "calls": paid.calls,
         "tokens": paid.tokens,
         "usd": paid.usd,
-        "skill_characters": {"seed": len(facts.seed_skill), "best": len(facts.best_skill)} if facts.baseline is not None else None,
+        "skill_characters": (
+            {"seed": len(facts.seed_skill), "best": len(facts.best_skill)}
+            if facts.baseline is not None
+            else None
+        ),
         "claim": facts.claim or None,
     }
 
@@ -117,7 +136,9 @@ def in_words(facts: Facts) -> dict[str, str]:
         "val best": score(facts.best) + (f" ({change})" if change else ""),
         "test seed": score(test["seed"] if test else None),
         "test best": score(test["best"] if test else None) + (f" ({test['delta']:+.3f})" if test else ""),
-        "95 % interval": f"{test['interval'][0]:+.3f} to {test['interval'][1]:+.3f}, n = {test['n']}" if test else "",
+        "95 % interval": (
+            f"{test['interval'][0]:+.3f} to {test['interval'][1]:+.3f}, n = {test['n']}" if test else ""
+        ),
         "looks at test": str(figures["looks"]),
         "accepted, rejected": f"{figures['accepted']}, {figures['rejected']}",
         "best skill": f"{skill['best']:,} characters (seed {skill['seed']:,})" if skill else NOT_MEASURED,
@@ -153,7 +174,10 @@ def _remarks(facts: Sequence[Facts], tasks: Sequence[Mapping[str, str]]) -> Iter
     """What keeps figures that stand side by side from being compared."""
     for split in ("val", "test"):
         if len({one.get(split) for one in tasks}) > 1:
-            yield f"The {split} tasks are not the same in all of these runs: their {split} scores cannot be compared."
+            yield (
+                f"The {split} tasks are not the same in all of these runs: their {split} scores cannot be"
+                " compared."
+            )
     if len({one.metric for one in facts}) > 1:
         yield f"The scores are not of one metric: {', '.join(one.metric for one in facts)}."
     if sum(one.test.comparison is not None for one in facts) > 1:

@@ -1,4 +1,6 @@
-"""Decides which curves a run draws: train, val and test over its steps, each point with the interval that its rows allow."""
+"""Decides which curves a run draws: train, val and test over its steps, each point with the interval that its
+rows allow.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A candidate at its step: its score, or the bound that was enough to reject it; both None where nothing was measured."""
+    """A candidate at its step: its score, or the bound that was enough to reject it; both None where nothing
+    was measured.
+    """
 
     at: float
     name: str
@@ -65,7 +69,11 @@ def curves(facts: Facts) -> Curves:
     return Curves(
         planned=facts.planned,
         metric=facts.metric,
-        train=[_point(change.at, change.train, change.train_rows) for change in facts.steps if change.train is not None],
+        train=[
+            _point(change.at, change.train, change.train_rows)
+            for change in facts.steps
+            if change.train is not None
+        ],
         val=val,
         test=_test(facts),
         limits=[(change.at, change.limit) for change in facts.steps if change.limit is not None],
@@ -74,7 +82,9 @@ def curves(facts: Facts) -> Curves:
 
 
 def interval(mean: float, n: int) -> tuple[float, float]:
-    """The Wilson score interval of a mean of scores in [0, 1]; for graded scores, which vary less, it is on the safe side."""
+    """The Wilson score interval of a mean of scores in [0, 1]; for graded scores, which vary less, it is on
+    the safe side.
+    """
     if n <= 0:
         return 0.0, 1.0
     square = Z * Z
@@ -89,7 +99,14 @@ def _point(at: float, mean: float, n: int) -> Point:
 
 
 def _tried(change: Change) -> Tried:
-    return Tried(at=change.at, name=change.name, outcome=outcome(change.action), score=change.candidate, bound=change.bound, why=change.why)
+    return Tried(
+        at=change.at,
+        name=change.name,
+        outcome=outcome(change.action),
+        score=change.candidate,
+        bound=change.bound,
+        why=change.why,
+    )
 
 
 def _test(facts: Facts) -> Mapping[str, Point] | None:
@@ -97,5 +114,12 @@ def _test(facts: Facts) -> Mapping[str, Point] | None:
     if found is None:
         return None
     # Of several changes with one score the first was the best.
-    best = next((change.at for change in facts.changes if change.score == facts.best and change.candidate == facts.best), 0.0)
+    best = next(
+        (
+            change.at
+            for change in facts.changes
+            if change.score == facts.best and change.candidate == facts.best
+        ),
+        0.0,
+    )
     return {"seed": _point(0.0, found.before, found.n), "best": _point(best, found.after, found.n)}

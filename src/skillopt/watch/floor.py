@@ -1,7 +1,9 @@
-"""Decides which stage of a run is open and how many of its rows are in, though a log only tells of stages that are closed.
+"""Decides which stage of a run is open and how many of its rows are in, though a log only tells of stages
+that are closed.
 
-The log says what was decided last, the ledger which rollouts were begun since, and the stored scores which of them are in. A row that was
-found in a store instead of being paid is not seen here, so a stage may close before all of its rows were counted.
+The log says what was decided last, the ledger which rollouts were begun since, and the stored scores which of
+them are in. A row that was found in a store instead of being paid is not seen here, so a stage may close
+before all of its rows were counted.
 """
 
 from __future__ import annotations
@@ -11,7 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skillopt.events import Arrived, Checkpoint, Event, RowFact, StageClosed, StageOpened, TestMeasured, Updated
+from skillopt.events import (
+    Arrived,
+    Checkpoint,
+    Event,
+    RowFact,
+    StageClosed,
+    StageOpened,
+    TestMeasured,
+    Updated,
+)
 from skillopt.gate.gate import STAGE
 from skillopt.ledger import TEST_STAGE
 from skillopt.report.fold import Fold
@@ -35,7 +46,9 @@ class _Stage:
 
 
 class Floor:
-    """Told of the log and of the ledger; answers with the live events that a process inside the run would have seen."""
+    """Told of the log and of the ledger; answers with the live events that a process inside the run would
+    have seen.
+    """
 
     def __init__(self) -> None:
         self._begun: dict[str, tuple[str, int]] = {}
@@ -78,7 +91,9 @@ class Floor:
         for key in keys:
             if key in self._scored and key not in self._told:
                 self._told.add(key)
-                hard = None if stage.name == TEST_STAGE else self._scored[key]  # of the sealed test nobody learns more than that it is in
+                hard = (
+                    None if stage.name == TEST_STAGE else self._scored[key]
+                )  # of the sealed test nobody learns more than that it is in
                 events.append(Arrived(stage=stage.name, hard=hard, invalid=None, resumed=False))
         return events
 
@@ -103,7 +118,9 @@ class Floor:
             return None
         counts, train = started.counts, config.get("train", {})
         if not state:
-            repeats = config.get("evaluation", {}).get("repeats") or math.ceil(FIRST_ROWS / max(1, counts.get("val", 1)))
+            repeats = config.get("evaluation", {}).get("repeats") or math.ceil(
+                FIRST_ROWS / max(1, counts.get("val", 1))
+            )
             return self._gate("baseline", counts.get("val", 0) * repeats)
         epochs = max(1, int(train.get("num_epochs", 1)))
         per_epoch = max(1, started.steps // epochs)
@@ -122,15 +139,23 @@ class Floor:
         waited, patience = step - int(state["best_step"]), int(train.get("patience", 0))
         is_gated = config.get("evaluation", {}).get("use_gate") is not False
         # Training is over with its plan, or before it where no further step could help.
-        if (step >= started.steps and ended >= epochs) or (is_gated and state["score"] == 1.0) or (patience and waited >= patience):
+        if (
+            (step >= started.steps and ended >= epochs)
+            or (is_gated and state["score"] == 1.0)
+            or (patience and waited >= patience)
+        ):
             return _Stage(TEST_STAGE, "test/all", 2 * counts.get("test", 0), 0)
-        return self._rollouts(f"e{step // per_epoch + 1}/s{step + 1}", _batch(counts, train, step % per_epoch))
+        return self._rollouts(
+            f"e{step // per_epoch + 1}/s{step + 1}", _batch(counts, train, step % per_epoch)
+        )
 
     def _gate_rows(self, fold: Fold) -> int:
         """Rows of a gate that is read to its end: those of the seed, without the tasks that were left out."""
         if not self._rows and fold.seed is not None:
             left_out = set(fold.state["left_out"])
-            self._rows = sum(max(1, len(cell.rollouts)) for task, cell in fold.seed.cells.items() if task not in left_out)
+            self._rows = sum(
+                max(1, len(cell.rollouts)) for task, cell in fold.seed.cells.items() if task not in left_out
+            )
         return self._rows
 
     def _gate(self, place: str, rows: int) -> _Stage:

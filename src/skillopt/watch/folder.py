@@ -43,13 +43,19 @@ class RunView:
         looks = [event for event in self.events if isinstance(event, TestMeasured)]
         if not looks:
             return {}
-        return {name: _mean([row.hard for row in rows if row.hard is not None]) for name, rows in looks[-1].rows.items()}
+        return {
+            name: _mean([row.hard for row in rows if row.hard is not None])
+            for name, rows in looks[-1].rows.items()
+        }
 
     def config(self) -> dict[str, Any]:
         """The configuration the run was last started with."""
         path = self.folder / "config.json"
         if not path.is_file():
-            raise UsageError(f"{path} is missing; it says how scores were weighed. Run the same training command again to write it.")
+            raise UsageError(
+                f"{path} is missing; it says how scores were weighed. Run the same training command again to"
+                " write it."
+            )
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return data
 
@@ -69,7 +75,8 @@ def open_run(folder: Path) -> RunView:
     """The run in a folder; raises when there is none."""
     if not is_run(folder):
         raise UsageError(
-            f"{folder} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the runs below a folder."
+            f"{folder} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the"
+            " runs below a folder."
         )
     events = read_events(folder / EVENTS)
     started = next((event for event in events if isinstance(event, RunStarted)), None)

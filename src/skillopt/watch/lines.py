@@ -9,7 +9,12 @@ from skillopt.events import Checkpoint, EpochEnded, Event, Notice, StageClosed, 
 from skillopt.report.words import outcome, score
 
 Tone = Literal["plain", "good", "warn", "bad"]
-_TONES: dict[str, Tone] = {"accepted": "good", "rejected": "warn", "taken without a gate": "warn", "inconclusive": "bad"}
+_TONES: dict[str, Tone] = {
+    "accepted": "good",
+    "rejected": "warn",
+    "taken without a gate": "warn",
+    "inconclusive": "bad",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,11 @@ def line_of(event: Event, steps: int) -> Line | None:
     time = event.time
     if isinstance(event, Notice):
         is_warning = event.level == "warning"
-        return Line(time=time, head=f"{'warning' if is_warning else 'note'}: {event.text}", tone="warn" if is_warning else "plain")
+        return Line(
+            time=time,
+            head=f"{'warning' if is_warning else 'note'}: {event.text}",
+            tone="warn" if is_warning else "plain",
+        )
     if isinstance(event, Checkpoint) and event.kind == "baseline":
         return Line(time=time, head=f"seed skill: {score(event.state['baseline_score'])} on val")
     if isinstance(event, Checkpoint) and event.kind == "step":
@@ -41,13 +50,25 @@ def line_of(event: Event, steps: int) -> Line | None:
         word = outcome(record["action"])
         edits = record["edit_apply_summary"]["applied"]
         rest = f", {record['why']} ({edits} {'edit' if edits == 1 else 'edits'})"
-        return Line(time=time, head=f"step {record['step']}/{steps}: ", word=word, rest=rest, tone=_TONES.get(word, "plain"))
+        return Line(
+            time=time,
+            head=f"step {record['step']}/{steps}: ",
+            word=word,
+            rest=rest,
+            tone=_TONES.get(word, "plain"),
+        )
     if isinstance(event, Checkpoint) and event.kind == "reopened":
         return Line(time=time, head=f"step {event.record['from_step']} and what followed it are open again")
     if isinstance(event, EpochEnded) and "why" in event.slow_update:
         word = outcome(event.slow_update["action"])
         head = f"end of epoch {event.epoch}: slow update "
-        return Line(time=time, head=head, word=word, rest=f", {event.slow_update['why']}", tone=_TONES.get(word, "plain"))
+        return Line(
+            time=time,
+            head=head,
+            word=word,
+            rest=f", {event.slow_update['why']}",
+            tone=_TONES.get(word, "plain"),
+        )
     if isinstance(event, TestMeasured):
         return Line(time=time, head=f"sealed test opened (look {event.look})")
     return _lost(event) if isinstance(event, StageClosed) else None
@@ -58,5 +79,7 @@ def _lost(event: StageClosed) -> Line | None:
     if not lost:
         return None
     kinds = ", ".join(sorted({row.invalid or "" for row in lost}))
-    head = f"{event.place} {event.stage}: {len(lost)} of {len(event.rows)} rows could not be measured ({kinds})"
+    head = (
+        f"{event.place} {event.stage}: {len(lost)} of {len(event.rows)} rows could not be measured ({kinds})"
+    )
     return Line(time=event.time, head=head, tone="warn")

@@ -1,4 +1,6 @@
-"""Decides what a list of runs says of each: read in part only, so that many runs, also long ones, are listed at once."""
+"""Decides what a list of runs says of each: read in part only, so that many runs, also long ones, are listed
+at once.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _WANTED = ("run_started", "checkpoint", "test_measured")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One run in a line. Scores are None where nothing was measured; `usd` where a price is unknown; `trouble` says what cannot be read."""
+    """One run in a line. Scores are None where nothing was measured; `usd` where a price is unknown;
+    `trouble` says what cannot be read.
+    """
 
     folder: Path
     benchmark: str = ""
@@ -99,7 +103,9 @@ class _Entry:
             if event.kind == "step":
                 self._actions[event.record["step"]] = event.record["action"]
             elif event.kind == "reopened":
-                self._actions = {step: action for step, action in self._actions.items() if step < event.record["from_step"]}
+                self._actions = {
+                    step: action for step, action in self._actions.items() if step < event.record["from_step"]
+                }
 
     def _listed(self, started: RunStarted, changed: float) -> Listed:
         at_work = holder(self._folder / ".lock") is not None
@@ -131,5 +137,9 @@ class _Entry:
         )
 
     def _hard(self, name: str) -> float | None:
-        values = [row.hard for row in self._test.rows.get(name, ()) if row.hard is not None] if self._test is not None else []
+        values = (
+            [row.hard for row in self._test.rows.get(name, ()) if row.hard is not None]
+            if self._test is not None
+            else []
+        )
         return sum(values) / len(values) if values else None

@@ -1,4 +1,6 @@
-"""Watches a run that any process works on, from its folder alone: what was decided, what is under way, what it has cost so far."""
+"""Watches a run that any process works on, from its folder alone: what was decided, what is under way, what
+it has cost so far.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,12 @@ State = Literal["waiting", "running", "stopped", "finished"]
 
 
 class Watcher:
-    """One run, read as it grows. Nothing is locked and nothing is written; a folder that is not there yet may come later.
+    """One run, read as it grows. Nothing is locked and nothing is written; a folder that is not there yet may
+    come later.
 
-    `read` takes in what is new. It returns decided facts in order, then live events that it makes from the ledger - a stage opened, rows
-    came in, money was spent - so that whatever shows a run from inside can show it from outside. All else is read off the attributes.
+    `read` takes in what is new. It returns decided facts in order, then live events that it makes from the
+    ledger - a stage opened, rows came in, money was spent - so that whatever shows a run from inside can show
+    it from outside. All else is read off the attributes.
     """
 
     def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
@@ -67,7 +71,9 @@ class Watcher:
         self._facts: tuple[tuple[int, int, State], Facts] | None = None
 
     def read(self) -> list[Event]:
-        """Everything new since the last call. A log that was put back to an earlier state is read anew from its beginning."""
+        """Everything new since the last call. A log that was put back to an earlier state is read anew from
+        its beginning.
+        """
         with self._lock, _without_collecting():
             events = self._log.read()
             if events is None:
@@ -95,7 +101,14 @@ class Watcher:
                 summary = _json(self.folder / "summary.json")
                 looks = len(read_looks(self.folder))
                 paid = self.spending.paid()
-                told = facts_of(self.fold, config=self.config or None, summary=summary, paid=paid, status=self.state, looks_by_eval=looks)
+                told = facts_of(
+                    self.fold,
+                    config=self.config or None,
+                    summary=summary,
+                    paid=paid,
+                    status=self.state,
+                    looks_by_eval=looks,
+                )
                 self._facts = (version, told)
             return self._facts[1]
 
@@ -123,7 +136,9 @@ class Watcher:
         if news is None:
             return []
         self._booked_seconds = news.seconds
-        changed = bool(news.booked) or at_work != self.spending.is_at_work or not self._has_told  # nothing spent is known, too
+        changed = (
+            bool(news.booked) or at_work != self.spending.is_at_work or not self._has_told
+        )  # nothing spent is known, too
         self._has_told = True
         self.spending.is_at_work = at_work
         self.spending.take(news.booked, news.session)
@@ -131,7 +146,11 @@ class Watcher:
         events = self._floor.live(self.fold, self.config) if at_work else []
         if changed:
             paid = self.spending.settled()
-            events.append(SpendingEvent(calls=paid.calls, tokens=paid.tokens, usd=paid.usd, in_flight=self.spending.in_flight))
+            events.append(
+                SpendingEvent(
+                    calls=paid.calls, tokens=paid.tokens, usd=paid.usd, in_flight=self.spending.in_flight
+                )
+            )
         for event in events:
             self.status(event)
         return events
@@ -151,7 +170,9 @@ class Watcher:
 
 @contextlib.contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Reading a long log makes hundreds of thousands of values and no garbage: looking for some in between doubles the time it takes."""
+    """Reading a long log makes hundreds of thousands of values and no garbage: looking for some in between
+    doubles the time it takes.
+    """
     if not gc.isenabled():
         yield
         return
@@ -179,7 +200,9 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 
 class Watched:
-    """The runs that somebody looks at, each read once for all who do, and not more often than every `every` seconds."""
+    """The runs that somebody looks at, each read once for all who do, and not more often than every `every`
+    seconds.
+    """
 
     def __init__(self, *, every: float = 0.5, keep: int = 16, now: Callable[[], float] = time.time) -> None:
         self._every = every
@@ -201,7 +224,9 @@ class Watched:
             try:
                 watcher.read()
             except SkillOptError:
-                with self._lock:  # half read: whoever looks next must hear the same and not be shown a run that never began
+                with (
+                    self._lock
+                ):  # half read: whoever looks next must hear the same and not be shown a run that never began
                     self._known.pop(folder, None)
                 raise
         return watcher
@@ -214,7 +239,9 @@ def find_run(folder: Path) -> Path:
     logs = sorted(folder.rglob(EVENTS), key=lambda path: path.stat().st_mtime) if folder.is_dir() else []
     found = [path.parent for path in logs if _is_training(path)]
     if not found:
-        raise UsageError(f"There is no run in {folder} or below it. Name a run folder: skillopt runs watch FOLDER.")
+        raise UsageError(
+            f"There is no run in {folder} or below it. Name a run folder: skillopt runs watch FOLDER."
+        )
     return found[-1]
 
 

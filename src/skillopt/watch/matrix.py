@@ -1,4 +1,6 @@
-"""Decides what a table of tasks and versions holds, and what is shown of the rollout behind one of its cells."""
+"""Decides what a table of tasks and versions holds, and what is shown of the rollout behind one
+of its cells.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,8 @@ def matrix(facts: Facts) -> Matrix:
 
 
 def trajectories(folder: Path, facts: Facts, version: str, task: str) -> list[Shown]:
-    """The stored rollouts behind a cell, one a draw; empty where the row could not be measured or nothing was stored.
+    """The stored rollouts behind a cell, one a draw; empty where the row could not be measured or nothing was
+    stored.
 
     Only val tasks are in the table, so nothing of the sealed test can be asked for here.
     """

@@ -1,4 +1,6 @@
-"""Decides where each line of a skill comes from: the step that brought it, the failures behind it, and what it fixed and broke."""
+"""Decides where each line of a skill comes from: the step that brought it, the failures behind it, and what
+it fixed and broke.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The edit that wrote a line. `tasks` are the training tasks that the analysts behind it had before them."""
+    """The edit that wrote a line. `tasks` are the training tasks that the analysts behind it
+    had before them.
+    """
 
     id: str
     kind: str
@@ -97,7 +101,9 @@ def skill_versions(facts: Facts) -> list[SkillVersion]:
 
 
 def provenance(facts: Facts, short: str) -> Provenance:
-    """Where the lines of a version come from: lines are followed through every change that was taken before it."""
+    """Where the lines of a version come from: lines are followed through every change that was taken before
+    it.
+    """
     lines: list[RuleLine] = []
     versions = {version.short: version for version in facts.versions}
     changes = {change.short: change for change in facts.changes}
@@ -110,7 +116,9 @@ def provenance(facts: Facts, short: str) -> Provenance:
             lines = _carried(lines, one, change)
             fixed, broke = moved(before, versions[one.short])
             why = "" if change is None else change.why
-            origins[one.short] = Origin(name=one.name, short=one.short, action=one.action, why=why, fixed=fixed, broke=broke)
+            origins[one.short] = Origin(
+                name=one.name, short=one.short, action=one.action, why=why, fixed=fixed, broke=broke
+            )
             if change is not None:
                 edits |= {edit.id: _edited(edit, change) for edit in change.edits if edit.state == "applied"}
             before = versions[one.short]
@@ -125,7 +133,9 @@ def provenance(facts: Facts, short: str) -> Provenance:
 
 
 def moved(before: Version | None, after: Version) -> tuple[list[str], list[str]]:
-    """Val tasks that went better, and worse, with the later version; only those that both were measured on."""
+    """Val tasks that went better, and worse, with the later version; only those that both were
+    measured on.
+    """
     if before is None:
         return [], []
     better: list[str] = []
@@ -146,7 +156,11 @@ def _carried(old: Sequence[RuleLine], version: SkillVersion, change: Change | No
     applied = [edit for edit in (() if change is None else change.edits) if edit.state == "applied"]
     writers = [(edit.id, {line.strip() for line in edit.content.split("\n")}) for edit in applied]
     carried = [
-        RuleLine(text=line, origin=version.short, edit=next((id for id, wrote in writers if line.strip() and line.strip() in wrote), ""))
+        RuleLine(
+            text=line,
+            origin=version.short,
+            edit=next((id for id, wrote in writers if line.strip() and line.strip() in wrote), ""),
+        )
         for line in new
     ]
     matcher = difflib.SequenceMatcher(a=[line.text for line in old], b=new, autojunk=False)
@@ -169,7 +183,9 @@ def _edited(edit: EditFact, change: Change) -> Edited:
 
 
 def _analysts(edit: EditFact, change: Change) -> set[str]:
-    """The studies an edit goes back to, through the merges and repairs between; of a merge's inputs those that say the same, if any do."""
+    """The studies an edit goes back to, through the merges and repairs between; of a merge's inputs those
+    that say the same, if any do.
+    """
     found: set[str] = set()
     seen = {edit.id}
     waiting = [edit]
@@ -184,7 +200,10 @@ def _analysts(edit: EditFact, change: Change) -> set[str]:
         inputs = [
             other
             for other in change.edits
-            if other.id not in seen and (other.state in ("unmatched", "ambiguous") if is_repair else other.reason.endswith(f" {place}"))
+            if other.id not in seen
+            and (
+                other.state in ("unmatched", "ambiguous") if is_repair else other.reason.endswith(f" {place}")
+            )
         ]
         same = [other for other in inputs if other.content.strip() == one.content.strip()]
         waiting += same or inputs

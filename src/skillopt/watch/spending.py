@@ -13,7 +13,9 @@ from skillopt.store.tail import Booked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flights:
-    """Calls of one role and stage that were sent and are not answered. `oldest` counts from when this reader first saw one of them."""
+    """Calls of one role and stage that were sent and are not answered. `oldest` counts from when this reader
+    first saw one of them.
+    """
 
     role: str
     stage: str
@@ -49,7 +51,8 @@ class _Sum:
 
 @dataclass(slots=True)
 class Spending:
-    """The ledger of a run, folded. Attempts are told as often as they change; each counts once, as it was told last.
+    """The ledger of a run, folded. Attempts are told as often as they change; each counts once, as it was
+    told last.
 
     It may be read in one thread while another takes in more: what is read is then a moment old, never broken.
     """
@@ -69,8 +72,8 @@ class Spending:
         return list(self._open)
 
     def take(self, booked: Iterable[Booked], session: int = 0) -> None:
-        """Read attempts that are new or have changed. Those that are open up to `session` died with an earlier process: their reservation
-        stays charged, but nothing flies.
+        """Read attempts that are new or have changed. Those that are open up to `session` died with an
+        earlier process: their reservation stays charged, but nothing flies.
         """
         for one in [*booked, *(one for id, one in self._open.items() if id <= session)]:
             self.version += 1
@@ -91,7 +94,10 @@ class Spending:
         for one in list(self._open.values()):
             sums.setdefault((one.role, one.stage), _Sum()).add(one)
         groups = sorted({*list(self._closed), *sums})
-        return [_paid(*key, [part for part in (self._closed.get(key), sums.get(key)) if part is not None]) for key in groups]
+        return [
+            _paid(*key, [part for part in (self._closed.get(key), sums.get(key)) if part is not None])
+            for key in groups
+        ]
 
     def settled(self) -> Paid:
         """All that was spent, without what is only reserved for calls in flight."""
@@ -106,7 +112,12 @@ class Spending:
             groups.setdefault((one.role, one.stage), []).append(one.id)
         now = self.now()
         return [
-            Flights(role=role, stage=stage, calls=len(ids), oldest=now - min(self._seen_at.get(id, now) for id in ids))
+            Flights(
+                role=role,
+                stage=stage,
+                calls=len(ids),
+                oldest=now - min(self._seen_at.get(id, now) for id in ids),
+            )
             for (role, stage), ids in sorted(groups.items())
         ]
 
@@ -125,6 +136,8 @@ def _paid(role: str, stage: str, parts: list[_Sum]) -> Paid:
         tokens=sum(part.tokens for part in parts),
         input_tokens=None if unknown else sum(part.input_tokens for part in parts),
         output_tokens=None if unknown else sum(part.output_tokens for part in parts),
-        usd=None if any(part.unpriced for part in parts) else float(sum((part.usd for part in parts), Fraction(0))),
+        usd=None
+        if any(part.unpriced for part in parts)
+        else float(sum((part.usd for part in parts), Fraction(0))),
         unsettled=sum(part.unsettled for part in parts),
     )

@@ -1,4 +1,6 @@
-"""Decides where a run stands: the events so far as the few figures a person watches, in this process or from outside."""
+"""Decides where a run stands: the events so far as the few figures a person watches, in this process or from
+outside.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,11 @@ class StripStage:
 
 
 class Status:
-    """A fold of events. Times count from this session only, so that the estimate rests on what was really seen.
+    """A fold of events. Times count from this session only, so that the estimate rests on what was really
+    seen.
 
-    A watcher in another process sees no step from its beginning: with `from_records` it takes the durations that the step records tell, and
-    its clock is that of the log, seconds since 1970.
+    A watcher in another process sees no step from its beginning: with `from_records` it takes the durations
+    that the step records tell, and its clock is that of the log, seconds since 1970.
     """
 
     def __init__(
@@ -122,7 +125,12 @@ class Status:
         elif isinstance(event, StageClosed):
             self._close(event)
         elif isinstance(event, Spending):
-            self.calls, self.tokens, self.usd, self._in_flight = event.calls, event.tokens, event.usd, event.in_flight
+            self.calls, self.tokens, self.usd, self._in_flight = (
+                event.calls,
+                event.tokens,
+                event.usd,
+                event.in_flight,
+            )
         elif isinstance(event, Checkpoint):
             self._check(event)
         elif type(event) in _AFTER:
@@ -140,8 +148,18 @@ class Status:
             return "finished"
         if not self.epoch or self.stage in ("baseline", "sealed test", "measuring"):
             begun = self.stage or "starting"
-            return begun if self.is_at_work else f"stopped in {self.stage}" if self.stage else "stopped before the baseline"
-        step = [] if self.stage.startswith("slow update") else [f"step {min(self.step + 1, self.steps)}/{self.steps}"]
+            return (
+                begun
+                if self.is_at_work
+                else f"stopped in {self.stage}"
+                if self.stage
+                else "stopped before the baseline"
+            )
+        step = (
+            []
+            if self.stage.startswith("slow update")
+            else [f"step {min(self.step + 1, self.steps)}/{self.steps}"]
+        )
         place = ", ".join([f"epoch {self.epoch}/{self.epochs}", *step, *([self.stage] if self.stage else [])])
         return place if self.is_at_work else f"stopped in {place}"
 
@@ -163,14 +181,25 @@ class Status:
 
     def strip(self) -> list[StripStage]:
         """The stages of the open step and what stands before and after them."""
-        names = ("baseline", *_STEP, *(("slow update",) if self.epochs > 1 or self.stage.startswith("slow update") else ()), "sealed test")
+        names = (
+            "baseline",
+            *_STEP,
+            *(("slow update",) if self.epochs > 1 or self.stage.startswith("slow update") else ()),
+            "sealed test",
+        )
         now = "slow update" if self.stage.startswith("slow update") else self.stage
         if self.is_finished:
             return [StripStage(name, "done") for name in names]
         if now not in names:  # between two stages
-            return [StripStage(name, "done" if name == "baseline" and self.baseline is not None else "ahead") for name in names]
+            return [
+                StripStage(name, "done" if name == "baseline" and self.baseline is not None else "ahead")
+                for name in names
+            ]
         at = names.index(now)
-        return [StripStage(name, "done" if place < at else "now" if place == at else "ahead") for place, name in enumerate(names)]
+        return [
+            StripStage(name, "done" if place < at else "now" if place == at else "ahead")
+            for place, name in enumerate(names)
+        ]
 
     def verdicts(self) -> str:
         """How the steps so far ended."""
@@ -180,7 +209,10 @@ class Status:
         """What is taken up again."""
         if self.baseline is None:
             return "Going on with a run that had just begun."
-        return f"Going on after step {self.step} of {self.steps}: {self.verdicts()}; best {score(self.best)}, seed {score(self.baseline)}."
+        return (
+            f"Going on after step {self.step} of {self.steps}: {self.verdicts()}; best {score(self.best)},"
+            f" seed {score(self.baseline)}."
+        )
 
     def elapsed(self) -> float:
         """Seconds of this session; of the whole run where a timer tells them."""
@@ -198,7 +230,8 @@ class Status:
         return "time left known after the first step" if self.steps else "time left unknown"
 
     def seconds_left(self) -> float | None:
-        """Mean step of this session for the steps to come, less what the open one has had, plus the test at the pace of whole stages.
+        """Mean step of this session for the steps to come, less what the open one has had, plus the test at
+        the pace of whole stages.
 
         A watcher takes the median of the last steps as their records tell them, and the pace of their gates.
         """
@@ -215,14 +248,20 @@ class Status:
         else:
             return None
         left = self.steps - self.step
-        had = min(now - since, mean) if self._from_records else now - since  # a watcher may look at a run that nobody works on
+        had = (
+            min(now - since, mean) if self._from_records else now - since
+        )  # a watcher may look at a run that nobody works on
         test = 2 * self._test_rows / self._rows_per_second if self._rows_per_second else 0.0
         return max(0.0, mean * left - had) + test
 
     # The fold
 
     def _open(self, event: StageOpened) -> None:
-        group = event.stage if event.stage in ("test", "eval") else event.place.removesuffix("/older").removesuffix("/newer")
+        group = (
+            event.stage
+            if event.stage in ("test", "eval")
+            else event.place.removesuffix("/older").removesuffix("/newer")
+        )
         if (group, event.stage) == (self._group, self._opened):
             self.total += event.total  # two arms side by side
             return
@@ -255,11 +294,18 @@ class Status:
 
     def _pace(self, now: float) -> float | None:
         """Fresh rows per second of the open stage; None before there is anything to go by."""
-        return self._fresh / (now - self._stage_began) if self._fresh >= 3 and now > self._stage_began else None
+        return (
+            self._fresh / (now - self._stage_began) if self._fresh >= 3 and now > self._stage_began else None
+        )
 
     def _check(self, event: Checkpoint) -> None:
         state = event.state
-        self.step, self.score, self.best, self.best_step = state["step"], state["score"], state["best_score"], state["best_step"]
+        self.step, self.score, self.best, self.best_step = (
+            state["step"],
+            state["score"],
+            state["best_score"],
+            state["best_step"],
+        )
         self.baseline = state["baseline_score"]
         self.epoch = max(state["epoch"], 1)
         self.stage, self.done, self.total, self._group = "", 0, 0, ""
@@ -268,13 +314,17 @@ class Status:
             self._learn(event)
             self._actions = {**self._actions, event.record["step"]: event.record["action"]}
             self.epoch = event.record["epoch"]
-            if self._is_resumed:  # the first step after a stop was half paid already: no measure for the others
+            if (
+                self._is_resumed
+            ):  # the first step after a stop was half paid already: no measure for the others
                 self._is_resumed, self._first_step = False, self._clock()
             elif not self._replaying:
                 self._steps_here += 1
                 self._last_step = self._clock()
         elif event.kind == "reopened":
-            self._actions = {step: action for step, action in self._actions.items() if step < event.record["from_step"]}
+            self._actions = {
+                step: action for step, action in self._actions.items() if step < event.record["from_step"]
+            }
         elif event.kind == "epoch":
             self.epoch = min(event.record["epoch"] + 1, self.epochs)
 
@@ -284,7 +334,10 @@ class Status:
             return
         record, self._closed_at = event.record, datetime.fromisoformat(event.time).timestamp()
         self._took = [*self._took, float(record.get("wall_time_s", 0.0))][-RECENT:]
-        rows, seconds = int(record.get("selection_rows_all", 0)), float(record.get("timing", {}).get("evaluate_s", 0.0))
+        rows, seconds = (
+            int(record.get("selection_rows_all", 0)),
+            float(record.get("timing", {}).get("evaluate_s", 0.0)),
+        )
         if rows >= 10 and seconds > 0:
             self._rows_per_second = rows / seconds
 

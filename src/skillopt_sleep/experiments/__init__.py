@@ -1,1 +1,3 @@
-"""Experiments with nights: programs that show what a night learns, what its gate keeps out, and how far a skill carries."""
+"""Experiments with nights: programs that show what a night learns, what its gate keeps out, and how far a
+skill carries.
+"""

@@ -1,4 +1,6 @@
-"""What the experiments' command lines share: the options for models, where runs lie, and how an error becomes a sentence and a code."""
+"""What the experiments' command lines share: the options for models, where runs lie, and how an error becomes
+a sentence and a code.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,35 @@ from skillopt_sleep.experiments._nights import Night
 def add_common(parser: argparse.ArgumentParser, *, nights: int) -> None:
     """How many nights and edits, which models, what they may spend, where runs lie, and `--json`."""
     parser.add_argument(
-        "--nights", type=count, default=nights, metavar="N", help=f"most nights (default: {nights}); a perfect score ends them"
+        "--nights",
+        type=count,
+        default=nights,
+        metavar="N",
+        help=f"most nights (default: {nights}); a perfect score ends them",
     )
-    parser.add_argument("--edit-budget", type=count, default=4, metavar="N", help="most edits of a step (default: 4)")
-    parser.add_argument("--budget-tokens", type=count, default=400_000, metavar="N", help="tokens of all nights together (default: 400000)")
-    parser.add_argument("--model", metavar="MODEL", help="model string of both roles, such as openai:gpt-5.4-mini; unset: simulated ones")
+    parser.add_argument(
+        "--edit-budget", type=count, default=4, metavar="N", help="most edits of a step (default: 4)"
+    )
+    parser.add_argument(
+        "--budget-tokens",
+        type=count,
+        default=400_000,
+        metavar="N",
+        help="tokens of all nights together (default: 400000)",
+    )
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="model string of both roles, such as openai:gpt-5.4-mini; unset: simulated ones",
+    )
     parser.add_argument("--target", metavar="MODEL", help="model that works with the skill")
     parser.add_argument("--optimizer", metavar="MODEL", help="model that writes the edits")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the run folders here; the same command goes on with them")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="keep the run folders here; the same command goes on with them",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -37,7 +60,9 @@ def named(options: argparse.Namespace) -> tuple[str | None, str | None]:
 
 
 def settings(**flags: Any) -> SleepSettings:
-    """The settings of the nights; what cannot be is refused in a sentence. No file of the person's is read."""
+    """The settings of the nights; what cannot be is refused in a sentence. No file of the
+    person's is read.
+    """
     return read_settings(None, flags).settings
 
 
@@ -46,12 +71,17 @@ def says(target: str | None, optimizer: str | None) -> str:
     doubles = [role for role, name in (("target", target), ("optimizer", optimizer)) if name is None]
     if not doubles:
         return ""
-    return f"Simulated: {' and '.join(doubles)} {'are doubles' if len(doubles) > 1 else 'is a double'} of this program, not a model."
+    return (
+        f"Simulated: {' and '.join(doubles)} {'are doubles' if len(doubles) > 1 else 'is a double'} of this"
+        " program, not a model."
+    )
 
 
 @contextmanager
 def place(options: argparse.Namespace, name: str) -> Iterator[Path]:
-    """Where runs lie: as told; a folder that goes away where nothing was paid for; else one below `outputs/`, for going on."""
+    """Where runs lie: as told; a folder that goes away where nothing was paid for; else one below `outputs/`,
+    for going on.
+    """
     if options.out is not None:
         yield options.out
     elif named(options) == (None, None):
@@ -86,14 +116,19 @@ def print_json(value: Any) -> None:
 
 
 def run(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """The program's exit code; an error on purpose is one sentence on stderr, with the codes of `skillopt`."""
+    """The program's exit code; an error on purpose is one sentence on stderr, with the codes of
+    `skillopt`.
+    """
     try:
         return asyncio.run(work())
     except SkillOptError as error:
         print(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("stopped: Interrupted. With --out, or with a real model, the same command goes on.", file=sys.stderr)
+        print(
+            "stopped: Interrupted. With --out, or with a real model, the same command goes on.",
+            file=sys.stderr,
+        )
         return 130
 
 

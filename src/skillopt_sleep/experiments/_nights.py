@@ -1,4 +1,6 @@
-"""Nights in a row on fixed tasks: each is the ordinary run of a night, and starts from the skill that the night before ended with."""
+"""Nights in a row on fixed tasks: each is the ordinary run of a night, and starts from the skill that the
+night before ended with.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Work:
 
     def limited(self, **most: int | None) -> Work:
         """No more tasks of a split than said; None is all."""
-        kept = [task for split in ("train", "val", "test") for task in self.of_split(split)[: most.get(split)]]
+        kept = [
+            task for split in ("train", "val", "test") for task in self.of_split(split)[: most.get(split)]
+        ]
         return Work(name=self.name, skill=self.skill, tasks=tuple(kept))
 
     def group(self, skill: str) -> Group:
@@ -62,7 +66,9 @@ class Night:
     def val(self) -> tuple[float, float | None]:
         """What the gate read of the skill before and after."""
         s = self.summary
-        return s["baseline_selection_hard"], s["best_selection_hard"] if self.gate_on else s["final_selection_hard"]
+        return s["baseline_selection_hard"], (
+            s["best_selection_hard"] if self.gate_on else s["final_selection_hard"]
+        )
 
     @property
     def holdout(self) -> tuple[float | None, float | None]:
@@ -93,9 +99,16 @@ class Night:
 
 
 async def run_nights(
-    work: Work, settings: SleepSettings, roles: Roles, *, nights: int, out: Path, told: Callable[[Night], None] = lambda night: None
+    work: Work,
+    settings: SleepSettings,
+    roles: Roles,
+    *,
+    nights: int,
+    out: Path,
+    told: Callable[[Night], None] = lambda night: None,
 ) -> list[Night]:
-    """Up to `nights` nights, fewer where the gate can agree to nothing better. All of them share one allowance and their rollouts.
+    """Up to `nights` nights, fewer where the gate can agree to nothing better. All of them share one
+    allowance and their rollouts.
 
     Each lies in a run folder of its own below `out`; the same call goes on where an earlier one was stopped.
     """
@@ -104,7 +117,10 @@ async def run_nights(
     for number in range(1, nights + 1):
         spent = total(night.cost for night in done)
         if used_up := is_spent(settings, spent):
-            raise BudgetSpent(f"The {used_up} were spent after night {number - 1}. Raise the budget and run the same command again.")
+            raise BudgetSpent(
+                f"The {used_up} were spent after night {number - 1}. Raise the budget and run the same"
+                " command again."
+            )
         night = await _night(work, number, skill, settings, roles, spent, out)
         done.append(night)
         told(night)
@@ -114,8 +130,12 @@ async def run_nights(
     return done
 
 
-def _job(work: Work, number: int, skill: str, settings: SleepSettings, roles: Roles, spent: Cost, out: Path) -> Job:
-    """Made by the same function as the jobs of `skillopt sleep run`. Each night has another seed: the same tasks in other batches."""
+def _job(
+    work: Work, number: int, skill: str, settings: SleepSettings, roles: Roles, spent: Cost, out: Path
+) -> Job:
+    """Made by the same function as the jobs of `skillopt sleep run`. Each night has another seed: the same
+    tasks in other batches.
+    """
     out.mkdir(parents=True, exist_ok=True)
     settings = settings.model_copy(update={"seed": settings.seed + number - 1})
     return job_of(
@@ -130,7 +150,9 @@ def _job(work: Work, number: int, skill: str, settings: SleepSettings, roles: Ro
     )
 
 
-async def _night(work: Work, number: int, skill: str, settings: SleepSettings, roles: Roles, spent: Cost, out: Path) -> Night:
+async def _night(
+    work: Work, number: int, skill: str, settings: SleepSettings, roles: Roles, spent: Cost, out: Path
+) -> Night:
     job = _job(work, number, skill, settings, roles, spent, out)
     folder = out / f"night-{number}"
     async with Engine(job, folder) as engine:

@@ -1,4 +1,6 @@
-"""Two made-up persons with requests that come back: decides what each asks, by which checks an answer counts, and what would do harm."""
+"""Two made-up persons with requests that come back: decides what each asks, by which checks an answer counts,
+and what would do harm.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,17 @@ class Wish:
     prompt: str
     checks: tuple[Mapping[str, Any], ...]
     missing: tuple[str, ...]
-    """Names of the rules that the request itself does not state: it is met only where the skill states them."""
+    """Names of the rules that the request itself does not state: it is met only where the skill states them.
+    """
     facts: tuple[str, ...]
     """What the simulated target knows about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Persona:
-    """A person: a skill to start from, requests, the rules that would meet them, and an edit that sounds right and does harm."""
+    """A person: a skill to start from, requests, the rules that would meet them, and an edit that sounds
+    right and does harm.
+    """
 
     name: str
     skill: str
@@ -33,7 +38,9 @@ class Persona:
     harmful: str
     wishes: tuple[Wish, ...]
     write: Callable[[tuple[str, ...], frozenset[str], bool], str]
-    """What the simulated target says: of these facts, following these rules, and misled by the harmful one or not."""
+    """What the simulated target says: of these facts, following these rules, and misled by the harmful one or
+    not.
+    """
     tempted: bool = True
     """Whether the simulated optimizer proposes the harmful edit first."""
     batch_size: int = 3
@@ -69,7 +76,11 @@ _PAPERS: tuple[tuple[str, str, str], ...] = (
     ("Denoising Diffusion Probabilistic Models", "2006.11239", "denoising diffusion models"),
     ("Language Models are Few-Shot Learners", "2005.14165", "GPT-3"),
     ("An Image is Worth 16x16 Words", "2010.11929", "the vision transformer"),
-    ("Sequence to Sequence Learning with Neural Networks", "1409.3215", "sequence to sequence learning with LSTMs"),
+    (
+        "Sequence to Sequence Learning with Neural Networks",
+        "1409.3215",
+        "sequence to sequence learning with LSTMs",
+    ),
     ("RoBERTa", "1907.11692", "RoBERTa"),
     ("Mask R-CNN", "1703.06870", "Mask R-CNN"),
     ("EfficientNet", "1905.11946", "compound scaling of networks"),
@@ -77,7 +88,11 @@ _PAPERS: tuple[tuple[str, str, str], ...] = (
     ("MobileNets", "1704.04861", "MobileNets"),
     ("LLaMA", "2302.13971", "LLaMA"),
     ("Learning Transferable Visual Models From Natural Language Supervision", "2103.00020", "CLIP"),
-    ("Chain-of-Thought Prompting Elicits Reasoning in Large Language Models", "2201.11903", "chain-of-thought prompting"),
+    (
+        "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models",
+        "2201.11903",
+        "chain-of-thought prompting",
+    ),
     ("Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", "1910.10683", "T5"),
 )
 _FORM = {"arxiv-id": "Write it as arXiv: and the number.", "wrap-answer": "Set it in double square brackets."}
@@ -90,7 +105,11 @@ def _paper(place: int, split: Split, *missing: str) -> Wish:
         id=f"paper-{place + 1:02d}",
         split=split,
         prompt=f"Which paper introduced {subject}? {told}".strip(),
-        checks=({"op": "contains", "arg": f"arXiv:{number}"}, {"op": "contains", "arg": "[["}, {"op": "contains", "arg": "]]"}),
+        checks=(
+            {"op": "contains", "arg": f"arXiv:{number}"},
+            {"op": "contains", "arg": "[["},
+            {"op": "contains", "arg": "]]"},
+        ),
         missing=missing,
         facts=(title, number),
     )
@@ -125,7 +144,11 @@ def _change(place: int, split: Split, *missing: str) -> Wish:
         id=f"commit-{place + 1:02d}",
         split=split,
         prompt=f'Write the subject line of a commit with the verb "{verb.lower()}": {what}.{told}',
-        checks=({"op": "contains", "arg": f"{verb} "}, {"op": "not_contains", "arg": past}, {"op": "max_chars", "arg": 72}),
+        checks=(
+            {"op": "contains", "arg": f"{verb} "},
+            {"op": "not_contains", "arg": past},
+            {"op": "max_chars", "arg": 72},
+        ),
         missing=missing,
         facts=(verb, past, rest),
     )
@@ -133,13 +156,17 @@ def _change(place: int, split: Split, *missing: str) -> Wish:
 
 _BOTH = ("arxiv-id", "wrap-answer")
 _MOOD = ("commit-imperative",)
-# What the tasks that decide, and those that are held out, lack: a few of each lack nothing, and can only be lost.
+# What the tasks that decide, and those that are held out, lack: a few of each lack nothing, and can only be
+# lost.
 _LACKING: tuple[tuple[str, ...], ...] = (_BOTH, _BOTH, _BOTH[:1], _BOTH[1:], (), ())
 _MOODS: tuple[tuple[str, ...], ...] = (_MOOD, _MOOD, _MOOD, (), ())
 
 RESEARCHER = Persona(
     name="researcher",
-    skill="---\nname: paper-finder\ndescription: Names papers. Use it for questions about literature.\n---\n# Papers\n\n- Be exact.\n",
+    skill=(
+        "---\nname: paper-finder\ndescription: Names papers. Use it for questions about literature.\n---\n#"
+        " Papers\n\n- Be exact.\n"
+    ),
     rules={
         "arxiv-id": "- Name every paper by its identifier, with arXiv: directly before the number.",
         "wrap-answer": "- Give nothing but the answer, between [[ and ]].",
@@ -154,8 +181,15 @@ RESEARCHER = Persona(
 )
 PROGRAMMER = Persona(
     name="programmer",
-    skill="---\nname: commit-writer\ndescription: Writes commit messages. Use it for every commit.\n---\n# Commits\n\n- Be short.\n",
-    rules={"commit-imperative": "- Begin the subject of a commit with a verb in the imperative, as an order to the code."},
+    skill=(
+        "---\nname: commit-writer\ndescription: Writes commit messages. Use it for every commit.\n---\n#"
+        " Commits\n\n- Be short.\n"
+    ),
+    rules={
+        "commit-imperative": (
+            "- Begin the subject of a commit with a verb in the imperative, as an order to the code."
+        )
+    },
     harmful="- Begin the subject of a commit with what was done, in the past tense.",
     wishes=(
         *(_change(place, "train", *_MOOD) for place in range(3)),

@@ -1,4 +1,6 @@
-"""Seeds in the gbrain form: a deficient skill with rows that show what it lacks; decides which rows teach, decide and stay sealed."""
+"""Seeds in the gbrain form: a deficient skill with rows that show what it lacks; decides which rows teach,
+decide and stay sealed.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,34 @@ class Found:
 
 
 def find_seeds(root: Path, wanted: Sequence[str]) -> Found:
-    """The seeds below a folder: those that are wanted, or all; of all, those that need tools are left out with a sentence.
+    """The seeds below a folder: those that are wanted, or all; of all, those that need tools are left out
+    with a sentence.
 
     Raises `TaskError` or `UnknownName` for what is not there, or was wanted by name and cannot be worked on.
     """
     names = sorted(path.parent.name for path in root.glob(f"*/{ROWS}"))
     if not names:
-        raise TaskError(f"{root} holds no seed: there is no folder with {SKILL}, {ROWS} and {SEALED} in it. Correct --data-root.")
+        raise TaskError(
+            f"{root} holds no seed: there is no folder with {SKILL}, {ROWS} and {SEALED} in it. Correct"
+            " --data-root."
+        )
     works, left_out = [], []
     for name in wanted or names:
         if name not in names:
             raise UnknownName("seed", name, names)
         work = _read(root / name)
-        tools = sorted({str(check["arg"]) for task in work.tasks for check in task.reference["checks"] if check["op"] == "tool_called"})
-        why = f"{name} wants calls of the tool {', '.join(tools)}, and a night replays requests as text, without tools."
+        tools = sorted(
+            {
+                str(check["arg"])
+                for task in work.tasks
+                for check in task.reference["checks"]
+                if check["op"] == "tool_called"
+            }
+        )
+        why = (
+            f"{name} wants calls of the tool {', '.join(tools)}, and a night replays requests as text,"
+            " without tools."
+        )
         if tools and wanted:
             raise TaskError(f"{why} Leave it out of --seeds.")
         if tools:
@@ -55,13 +71,15 @@ def _read(folder: Path) -> Work:
     for name in (SKILL, SEALED):
         if not (folder / name).is_file():
             raise TaskError(f"The seed {folder} has no {name}. Add it, or leave the seed out.")
-    read = OwnBenchmark.from_settings(OwnSettings(data_path=folder / ROWS, test_path=folder / SEALED, scorer="checks"))
+    read = OwnBenchmark.from_settings(
+        OwnSettings(data_path=folder / ROWS, test_path=folder / SEALED, scorer="checks")
+    )
     rows = sorted((*read.tasks("train"), *read.tasks("val")), key=lambda task: task.id)
     tasks = [_pinned(task, split_of(_form(task), _HASH)) for task in rows]
     if len({task.split for task in tasks}) < 2:
         raise TaskError(
-            f"By the hash of their text all {len(tasks)} rows of {folder / ROWS} fall on one side ({tasks[0].split}), and a night needs "
-            "some to learn from and some to decide with. Add rows."
+            f"By the hash of their text all {len(tasks)} rows of {folder / ROWS} fall on one side"
+            f" ({tasks[0].split}), and a night needs some to learn from and some to decide with. Add rows."
         )
     tasks += [_pinned(task, "test") for task in read.tasks("test")]
     return Work(name=folder.name, skill=load_skill(folder).document.text, tasks=tuple(tasks))
@@ -76,5 +94,10 @@ def _pinned(task: Task, split: Split) -> PinnedTask:
     judge: Any = task.data.get("judge")
     checks = judge["checks"] if isinstance(judge, Mapping) else task.data["checks"]
     return PinnedTask(
-        id=task.id, kind="", prompt=task.prompt, split=split, reference={"checks": [dict(check) for check in checks]}, sessions=()
+        id=task.id,
+        kind="",
+        prompt=task.prompt,
+        split=split,
+        reference={"checks": [dict(check) for check in checks]},
+        sessions=(),
     )

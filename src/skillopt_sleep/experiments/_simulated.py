@@ -1,7 +1,8 @@
-"""The *simulated* models of the experiments: what the doubles of a persona and of the gbrain seeds answer, and how they stand in.
+"""The *simulated* models of the experiments: what the doubles of a persona and of the gbrain seeds answer,
+and how they stand in.
 
-They answer over HTTP on this machine, so that every call passes the same wire, store and budget as a real model's. Nothing is parsed:
-requests and rules are looked up whole.
+They answer over HTTP on this machine, so that every call passes the same wire, store and budget as a real
+model's. Nothing is parsed: requests and rules are looked up whole.
 """
 
 from __future__ import annotations
@@ -17,13 +18,20 @@ from skillopt.testing import Call, LoopbackProvider
 from skillopt_sleep.experiments._persona import Persona
 
 Answers: TypeAlias = Callable[[Call], str]
-TARGET, OPTIMIZER, TWIN, STUBBORN = "simulated-target", "simulated-optimizer", "simulated-twin", "simulated-stubborn"
+TARGET, OPTIMIZER, TWIN, STUBBORN = (
+    "simulated-target",
+    "simulated-optimizer",
+    "simulated-twin",
+    "simulated-stubborn",
+)
 """Names of simulated models. The twin does as the target does; the stubborn one reads no skill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What a seed's scripted optimizer proposes, and what its simulated target writes with that rule in the skill and without it."""
+    """What a seed's scripted optimizer proposes, and what its simulated target writes with that rule in the
+    skill and without it.
+    """
 
     rule: str
     good: str
@@ -33,13 +41,17 @@ class Script:
 SCRIPTS = {
     "seed-missing-structure": Script(
         rule="Close every brief with a section Key Risks and a line that states your confidence.",
-        good="Yes, in a small way first.\n\n## Key Risks\n\n- It costs more than it brings.\n\nConfidence: medium",
+        good=(
+            "Yes, in a small way first.\n\n## Key Risks\n\n- It costs more than it brings.\n\nConfidence:"
+            " medium"
+        ),
         bad="Yes, in a small way first.",
     ),
     "seed-verbose": Script(
         rule="Keep the whole analysis below a thousand characters, however many angles there are.",
         good="Yes, in a small way first: it is cheap to try and easy to take back.",
-        bad="On the one hand it may pay, and on the other hand it may not, which leads to a further angle. " * 20,
+        bad="On the one hand it may pay, and on the other hand it may not, which leads to a further angle. "
+        * 20,
     ),
 }
 
@@ -47,8 +59,9 @@ SCRIPTS = {
 def of_persona(persona: Persona) -> Answers:
     """The simulated target and optimizer of a persona.
 
-    The target follows a rule where the skill or the request states it. The optimizer is tempted by the harmful edit until it stands in
-    what it is shown - in the skill, or among the edits that were tried - and then proposes the rules that failed requests lack.
+    The target follows a rule where the skill or the request states it. The optimizer is tempted by the
+    harmful edit until it stands in what it is shown - in the skill, or among the edits that were tried - and
+    then proposes the rules that failed requests lack.
     """
 
     def target(call: Call) -> str:
@@ -88,7 +101,9 @@ class Cast:
 
 
 @asynccontextmanager
-async def standing_in(answers: Answers | None, *, target: str | None, optimizer: str | None) -> AsyncIterator[Cast]:
+async def standing_in(
+    answers: Answers | None, *, target: str | None, optimizer: str | None
+) -> AsyncIterator[Cast]:
     """The roles: models as they were named, and simulated ones for those that were not."""
     if answers is None:
         assert target is not None and optimizer is not None, "without doubles both roles are named"
@@ -96,7 +111,9 @@ async def standing_in(answers: Answers | None, *, target: str | None, optimizer:
         return
     async with LoopbackProvider(answers) as provider:
         address = provider.base_url
-        roles = Roles(target=target or _string(TARGET, address), optimizer=optimizer or _string(OPTIMIZER, address))
+        roles = Roles(
+            target=target or _string(TARGET, address), optimizer=optimizer or _string(OPTIMIZER, address)
+        )
         yield Cast(roles=roles, address=address)
 
 
@@ -112,7 +129,12 @@ def _answers(target: Answers, propose: Callable[[Call], Sequence[str]]) -> Answe
         rules = propose(call) if "/analyst_failure/" in place else ()
         edits = [{"op": "append", "content": rule, "rationale": "simulated"} for rule in rules]
         return json.dumps(
-            {"batch_size": 1, "failure_summary": [], "success_patterns": [], "patch": {"reasoning": "simulated", "edits": edits}}
+            {
+                "batch_size": 1,
+                "failure_summary": [],
+                "success_patterns": [],
+                "patch": {"reasoning": "simulated", "edits": edits},
+            }
         )
 
     return answer

@@ -1,4 +1,6 @@
-"""Follows one edit through the log of a run: where it was proposed, on which rows it was measured, and whether it was kept out."""
+"""Follows one edit through the log of a run: where it was proposed, on which rows it was measured, and
+whether it was kept out.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,16 @@ def trails(events: Sequence[Event], edit: str, night: int) -> list[Trail]:
     """One trail for each step whose analysts proposed the edit, by the events with an id alone."""
     updates = {event.place: event for event in events if isinstance(event, Updated)}
     verdicts = {event.place: event for event in events if isinstance(event, Judged)}
-    rows = {event.place: event.rows for event in events if isinstance(event, StageClosed) and event.stage == "selection"}
-    closed = {(event.id or "").rpartition("/")[0]: event for event in events if isinstance(event, Checkpoint) and event.kind == "step"}
+    rows = {
+        event.place: event.rows
+        for event in events
+        if isinstance(event, StageClosed) and event.stage == "selection"
+    }
+    closed = {
+        (event.id or "").rpartition("/")[0]: event
+        for event in events
+        if isinstance(event, Checkpoint) and event.kind == "step"
+    }
     found = []
     for place in _proposed(events, edit):
         verdict, end = verdicts.get(place), closed.get(place)
@@ -82,5 +92,6 @@ def _proposed(events: Iterable[Event], edit: str) -> list[str]:
     return [
         event.place
         for event in events
-        if isinstance(event, Reflected) and any(edit in str(one.get("content", "")) for patch in event.patches for one in patch.edits)
+        if isinstance(event, Reflected)
+        and any(edit in str(one.get("content", "")) for patch in event.patches for one in patch.edits)
     ]

@@ -1,7 +1,9 @@
-"""`python -m skillopt_sleep.experiments.run_experiment --persona researcher`: whether nights learn what a person wants, and keep out harm.
+"""`python -m skillopt_sleep.experiments.run_experiment --persona researcher`: whether nights learn what a
+person wants, and keep out harm.
 
-A made-up person's requests are learned from night after night. The optimizer is tempted by an edit that sounds right and does harm; the
-gate must measure it and say no. With `--gate off` the same edit gets in, and the held-out score shows what that costs.
+A made-up person's requests are learned from night after night. The optimizer is tempted by an edit that
+sounds right and does harm; the gate must measure it and say no. With `--gate off` the same edit gets in, and
+the held-out score shows what that costs.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Finding:
         if self.lift is None or self.lift <= 0:
             found.append(f"the held-out score did not rise: {face.span(*self.holdout)}")
         if self.gate_on and not self.trails:
-            found.append("the harmful edit was never proposed, so nothing shows that the gate would keep it out")
+            found.append(
+                "the harmful edit was never proposed, so nothing shows that the gate would keep it out"
+            )
         for trail in self.trails if self.gate_on else ():
             if not trail.is_measured:
                 found.append(f"the harmful edit of night {trail.night}, {trail.place}, was not measured")
@@ -104,7 +108,9 @@ async def experiment(persona: Persona, options: argparse.Namespace) -> int:
                 told=lambda night: None if options.json else print(face.line_of(night)),
             )
     followed = [trail for night in nights for trail in trails(night.events, persona.harmful, night.number)]
-    finding = Finding(persona=persona, work=work, nights=nights, trails=followed, gate_on=options.gate == "on")
+    finding = Finding(
+        persona=persona, work=work, nights=nights, trails=followed, gate_on=options.gate == "on"
+    )
     if options.json:
         face.print_json(_as_json(finding, cast.roles, simulated=face.says(target, optimizer)))
     else:
@@ -121,9 +127,18 @@ async def experiment(persona: Persona, options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None, personas: Mapping[str, Persona] = PERSONAS) -> int:
     """The program."""
-    parser = argparse.ArgumentParser(prog="run_experiment", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False)
-    parser.add_argument("--persona", choices=sorted(personas), default="researcher", help="whose requests (default: researcher)")
-    parser.add_argument("--gate", choices=("on", "off"), default="on", help="off takes every change unproven (default: on)")
+    parser = argparse.ArgumentParser(
+        prog="run_experiment", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--persona",
+        choices=sorted(personas),
+        default="researcher",
+        help="whose requests (default: researcher)",
+    )
+    parser.add_argument(
+        "--gate", choices=("on", "off"), default="on", help="off takes every change unproven (default: on)"
+    )
     parser.add_argument("--limit-tasks", type=face.count, metavar="N", help="no more tasks of each split")
     parser.add_argument("--assert-improves", action="store_true", help="end with 1 unless the claim holds")
     face.add_common(parser, nights=4)
@@ -134,7 +149,10 @@ def main(arguments: Sequence[str] | None = None, personas: Mapping[str, Persona]
 def _opening(persona: Persona, work: Work, options: argparse.Namespace) -> str:
     train, val, test = (len(work.of_split(split)) for split in ("train", "val", "test"))
     lines = [face.says(*face.named(options))]
-    lines.append(f"{persona.name}: {train} tasks to learn from, {val} that decide, {test} held out; gate {options.gate}")
+    lines.append(
+        f"{persona.name}: {train} tasks to learn from, {val} that decide, {test} held out; gate"
+        f" {options.gate}"
+    )
     return "\n".join(filter(None, lines))
 
 
@@ -145,12 +163,26 @@ def _lines(finding: Finding) -> list[str]:
     for trail in finding.trails:
         most = "at most " if trail.is_bound else ""
         scores = f"{trail.metric} score {most}{_figure(trail.candidate)} against {_figure(trail.incumbent)}"
-        read = f"on {trail.rows} of {trail.rows_total} val rows, {trail.passed} of them passed; {scores}" if trail.is_measured else "never"
+        read = (
+            f"on {trail.rows} of {trail.rows_total} val rows, {trail.passed} of them passed; {scores}"
+            if trail.is_measured
+            else "never"
+        )
         lines.append(f"  proposed   in night {trail.night}, step {trail.step} ({trail.place})")
         lines.append(f"  measured   {read}")
-        taken = "taken      as the gate found it better:" if finding.gate_on else "taken      as the gate was off; it would have said:"
-        lines.append(f"  {'rejected  ' if trail.is_rejected else taken if trail.taken else 'not taken '} {trail.why}")
-    rise = "" if finding.lift is None else f" ({finding.lift:+.3f} on {len(finding.work.of_split('test'))} tasks)"
+        taken = (
+            "taken      as the gate found it better:"
+            if finding.gate_on
+            else "taken      as the gate was off; it would have said:"
+        )
+        lines.append(
+            f"  {'rejected  ' if trail.is_rejected else taken if trail.taken else 'not taken '} {trail.why}"
+        )
+    rise = (
+        ""
+        if finding.lift is None
+        else f" ({finding.lift:+.3f} on {len(finding.work.of_split('test'))} tasks)"
+    )
     return [*lines, "", f"nights: {len(finding.nights)}, held-out {face.span(*finding.holdout)}{rise}"]
 
 

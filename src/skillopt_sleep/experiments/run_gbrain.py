@@ -1,7 +1,9 @@
-"""`python -m skillopt_sleep.experiments.run_gbrain --data-root DIR`: whether nights repair skills that lack one thing each.
+"""`python -m skillopt_sleep.experiments.run_gbrain --data-root DIR`: whether nights repair skills that lack
+one thing each.
 
-Every seed is a folder in the gbrain form: SKILL.md, benchmark.jsonl and held-out.jsonl. The benchmark's rows teach and decide, by a hash
-of their text; the held-out ones stay sealed until a night is over. Without a model the optimizer is scripted and the target simulated.
+Every seed is a folder in the gbrain form: SKILL.md, benchmark.jsonl and held-out.jsonl. The benchmark's rows
+teach and decide, by a hash of their text; the held-out ones stay sealed until a night is over. Without a
+model the optimizer is scripted and the target simulated.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> 
     """Run the nights of every seed and print what they came to."""
     target, optimizer = face.named(options)
     found = find_seeds(options.data_root, options.seeds)
-    works = [work.limited(train=options.limit_replay, val=None, test=options.limit_holdout) for work in found.works]
+    works = [
+        work.limited(train=options.limit_replay, val=None, test=options.limit_holdout) for work in found.works
+    ]
     doubles = {work.name: answers_of(work.name, target, optimizer, scripts) for work in works}
     simulated = face.says(target, optimizer)
     done: list[Repaired] = []
@@ -74,7 +78,9 @@ async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> 
         try:
             with face.place(options, "gbrain") as out:
                 async with standing_in(doubles[work.name], target=target, optimizer=optimizer) as cast:
-                    nights = await run_nights(work, settings, cast.roles, nights=options.nights, out=out / work.name)
+                    nights = await run_nights(
+                        work, settings, cast.roles, nights=options.nights, out=out / work.name
+                    )
         except Stopped as reason:  # what the seeds before it showed is told first
             stopped = reason
             break
@@ -85,35 +91,62 @@ async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> 
             print("\n".join(face.line_of(night) for night in nights))
             print(f"held-out {face.span(*done[-1].holdout)}")
     if options.json:
-        about = {"simulated": simulated, "gate": options.gate, "left_out": list(found.left_out), "stopped": str(stopped or "")}
+        about = {
+            "simulated": simulated,
+            "gate": options.gate,
+            "left_out": list(found.left_out),
+            "stopped": str(stopped or ""),
+        }
         face.print_json({**about, "seeds": [one.as_json() for one in done]})
     if stopped is not None:
         raise stopped
     return 0
 
 
-def answers_of(name: str, target: str | None, optimizer: str | None, scripts: Mapping[str, Script] = SCRIPTS) -> Answers | None:
-    """The doubles of a seed, where a role needs one. Raises `ConfigError` for a seed that nobody wrote a script for."""
+def answers_of(
+    name: str, target: str | None, optimizer: str | None, scripts: Mapping[str, Script] = SCRIPTS
+) -> Answers | None:
+    """The doubles of a seed, where a role needs one. Raises `ConfigError` for a seed that nobody wrote a
+    script for.
+    """
     if target and optimizer:
         return None
     if name not in scripts:
         raise ConfigError(
-            f"No script is written for the seed {name!r}, so it cannot be simulated. Name models: --model, or --target and --optimizer."
+            f"No script is written for the seed {name!r}, so it cannot be simulated. Name models: --model, or"
+            " --target and --optimizer."
         )
     return of_script(scripts[name])
 
 
 def main(arguments: Sequence[str] | None = None, scripts: Mapping[str, Script] = SCRIPTS) -> int:
     """The program."""
-    parser = argparse.ArgumentParser(prog="run_gbrain", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False)
-    parser.add_argument("--data-root", type=Path, required=True, metavar="DIR", help="folder that holds the seeds")
-    parser.add_argument("--seeds", type=_names, default=[], metavar="A,B", help="seeds by folder name; unset: all")
+    parser = argparse.ArgumentParser(
+        prog="run_gbrain", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
+    )
     parser.add_argument(
-        "--gate", choices=("on", "off", "hard", "soft"), default="on", help="hard and soft: on, reading that score (default: on)"
+        "--data-root", type=Path, required=True, metavar="DIR", help="folder that holds the seeds"
+    )
+    parser.add_argument(
+        "--seeds", type=_names, default=[], metavar="A,B", help="seeds by folder name; unset: all"
+    )
+    parser.add_argument(
+        "--gate",
+        choices=("on", "off", "hard", "soft"),
+        default="on",
+        help="hard and soft: on, reading that score (default: on)",
     )
     parser.add_argument("--budget-minutes", type=float, default=0, metavar="N", help="minutes likewise")
-    parser.add_argument("--rollouts-k", type=face.count, default=1, metavar="K", help="tries of each row to learn from (default: 1)")
-    parser.add_argument("--preferences", default="", metavar="TEXT", help="what you always want, told to the optimizer")
+    parser.add_argument(
+        "--rollouts-k",
+        type=face.count,
+        default=1,
+        metavar="K",
+        help="tries of each row to learn from (default: 1)",
+    )
+    parser.add_argument(
+        "--preferences", default="", metavar="TEXT", help="what you always want, told to the optimizer"
+    )
     parser.add_argument("--limit-replay", type=face.count, metavar="N", help="no more rows to learn from")
     parser.add_argument("--limit-holdout", type=face.count, metavar="N", help="no more held-out rows")
     face.add_common(parser, nights=3)

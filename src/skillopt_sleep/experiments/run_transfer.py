@@ -1,7 +1,9 @@
-"""`python -m skillopt_sleep.experiments.run_transfer`: whether a skill that was trained with one target helps other targets too.
+"""`python -m skillopt_sleep.experiments.run_transfer`: whether a skill that was trained with one target helps
+other targets too.
 
-Nights train the skill with one target; then the skill as it was and the trained one are measured with every target on the held-out
-tasks. Without a model three simulated targets take part: the one that is trained with, a twin, and one that reads no skill.
+Nights train the skill with one target; then the skill as it was and the trained one are measured with every
+target on the held-out tasks. Without a model three simulated targets take part: the one that is trained with,
+a twin, and one that reads no skill.
 """
 
 from __future__ import annotations
@@ -44,12 +46,16 @@ async def transfer(options: argparse.Namespace) -> int:
     )
     simulated = face.says(target, optimizer)
     if not options.json:
-        print("\n".join(filter(None, [simulated, f"{work.name}: {len(work.of_split('test'))} held-out tasks"])))
+        print(
+            "\n".join(filter(None, [simulated, f"{work.name}: {len(work.of_split('test'))} held-out tasks"]))
+        )
     with face.place(options, f"transfer-{work.name}") as out:
         async with standing_in(doubles, target=target, optimizer=optimizer) as cast:
             others = options.to or [cast.double(TWIN), cast.double(STUBBORN)]
             nights = await run_nights(work, settings, cast.roles, nights=options.nights, out=out)
-            found = await _measured(work, nights, [cast.roles.target, *others], cast.roles, options.budget_tokens, out)
+            found = await _measured(
+                work, nights, [cast.roles.target, *others], cast.roles, options.budget_tokens, out
+            )
     compared = api.comparisons(found.evaluations, SEED, graded=False)
     if options.json:
         face.print_json(_as_json(work, nights, found, compared, simulated, cast.roles))
@@ -62,20 +68,39 @@ async def transfer(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program."""
-    parser = argparse.ArgumentParser(prog="run_transfer", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="run_transfer", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
+    )
     parser.add_argument("--persona", choices=sorted(PERSONAS), help="whose requests (default: researcher)")
-    parser.add_argument("--data-root", type=Path, metavar="DIR", help="folder with seeds in the gbrain form, instead of a persona")
+    parser.add_argument(
+        "--data-root",
+        type=Path,
+        metavar="DIR",
+        help="folder with seeds in the gbrain form, instead of a persona",
+    )
     parser.add_argument("--seed", metavar="NAME", help="the seed in it")
-    parser.add_argument("--to", action="append", metavar="MODEL", help="a further target to measure with; may be given several times")
+    parser.add_argument(
+        "--to",
+        action="append",
+        metavar="MODEL",
+        help="a further target to measure with; may be given several times",
+    )
     face.add_common(parser, nights=4)
     options = parser.parse_args(arguments)
     return face.run(lambda: transfer(options))
 
 
-def _subject(options: argparse.Namespace, target: str | None, optimizer: str | None) -> tuple[Work, Answers | None, int]:
-    """What is trained, the doubles that may stand in, and how many tasks a step takes (0: as a night has it)."""
+def _subject(
+    options: argparse.Namespace, target: str | None, optimizer: str | None
+) -> tuple[Work, Answers | None, int]:
+    """What is trained, the doubles that may stand in, and how many tasks a step takes (0: as a
+    night has it).
+    """
     if target and not options.to:
-        raise ConfigError("No target is named to measure with beside the one that is trained with. Add --to MODEL, once for each.")
+        raise ConfigError(
+            "No target is named to measure with beside the one that is trained with. Add --to MODEL, once for"
+            " each."
+        )
     if options.data_root is None and options.seed is None:
         persona = PERSONAS[options.persona or "researcher"]
         return work_of(persona), None if target and optimizer else of_persona(persona), persona.batch_size
@@ -85,12 +110,27 @@ def _subject(options: argparse.Namespace, target: str | None, optimizer: str | N
     return work, answers_of(work.name, target, optimizer), 0
 
 
-async def _measured(work: Work, nights: Sequence[Night], targets: Sequence[str], roles: Roles, tokens: int, out: Path) -> api.Matrix:
-    """Both skills with every target, in one folder, with the tokens that the nights left; what was measured before is not paid again."""
+async def _measured(
+    work: Work, nights: Sequence[Night], targets: Sequence[str], roles: Roles, tokens: int, out: Path
+) -> api.Matrix:
+    """Both skills with every target, in one folder, with the tokens that the nights left; what was measured
+    before is not paid again.
+    """
     left = max(1, tokens - (total(night.cost for night in nights).tokens or 0))
-    options = (f"cache.path={out / 'rollouts.db'}", f"model.optimizer={roles.optimizer}", f"budget.tokens={left}")
+    options = (
+        f"cache.path={out / 'rollouts.db'}",
+        f"model.optimizer={roles.optimizer}",
+        f"budget.tokens={left}",
+    )
     resolved = [
-        load(None, flags={}, options=[f"model.target={name}", *options], environ=os.environ, cwd=Path.cwd(), dotenv=False)
+        load(
+            None,
+            flags={},
+            options=[f"model.target={name}", *options],
+            environ=os.environ,
+            cwd=Path.cwd(),
+            dotenv=False,
+        )
         for name in dict.fromkeys(targets)
     ]
     # Whatever one target's errors quote, the keys of all are kept out of it.
@@ -126,7 +166,12 @@ def _table(found: api.Matrix, compared: Sequence[api.Versus]) -> list[str]:
 
 
 def _as_json(
-    work: Work, nights: Sequence[Night], found: api.Matrix, compared: Sequence[api.Versus], simulated: str, roles: Roles
+    work: Work,
+    nights: Sequence[Night],
+    found: api.Matrix,
+    compared: Sequence[api.Versus],
+    simulated: str,
+    roles: Roles,
 ) -> dict[str, Any]:
     return {
         "subject": work.name,
@@ -135,7 +180,10 @@ def _as_json(
         "optimizer": roles.optimizer.partition("@")[0],
         "n_holdout": len(work.of_split("test")),
         "nights_run": len(nights),
-        "scores": [{"target": one.target, "skill": one.skill, "hard": one.hard, "n": one.n} for one in found.evaluations],
+        "scores": [
+            {"target": one.target, "skill": one.skill, "hard": one.hard, "n": one.n}
+            for one in found.evaluations
+        ],
         "comparisons": [asdict(one) for one in compared],
         "missing": [asdict(one) for one in found.missing],
         "looks": [{"run": str(one.run), "look": one.look} for one in found.noted],

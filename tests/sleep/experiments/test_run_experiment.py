@@ -1,4 +1,6 @@
-"""The experiment with personas: nights learn, the harmful edit is really proposed, measured and rejected, and no assertion is empty."""
+"""The experiment with personas: nights learn, the harmful edit is really proposed, measured and rejected, and
+no assertion is empty.
+"""
 
 from __future__ import annotations
 
@@ -48,26 +50,47 @@ def test_the_log_shows_the_harmful_edit_proposed_measured_and_rejected(shown: Sh
     assert proposed == ["e1/s1"]
     (candidate,) = (event for event in of_type(events, "updated") if event["place"] == "e1/s1")
     assert harmful in candidate["skill"]
-    (measured,) = (event for event in of_type(events, "stage_closed") if (event["place"], event["stage"]) == ("e1/s1", "selection"))
+    (measured,) = (
+        event
+        for event in of_type(events, "stage_closed")
+        if (event["place"], event["stage"]) == ("e1/s1", "selection")
+    )
     assert len(measured["rows"]) == 15
     assert all(row["hard"] == 0 for row in measured["rows"])
     (verdict,) = (event for event in of_type(events, "judged") if event["place"] == "e1/s1")
-    assert (verdict["action"], verdict["rows_used"], verdict["skill"]) == ("reject", 15, candidate["candidate"])
+    assert (verdict["action"], verdict["rows_used"], verdict["skill"]) == (
+        "reject",
+        15,
+        candidate["candidate"],
+    )
     assert all(harmful not in event["state"]["skill"] for event in of_type(events, "checkpoint"))
     assert "proposed   in night 1, step 1 (e1/s1)" in printed
-    assert f"measured   on 15 of {verdict['rows_total']} val rows, 0 of them passed; mixed score at most" in printed
+    assert (
+        f"measured   on 15 of {verdict['rows_total']} val rows, 0 of them passed; mixed score at most"
+        in printed
+    )
     assert f"rejected   {verdict['why']}" in printed
     assert "PASS" in printed
     if shown.persona is RESEARCHER:
         assert printed in PAGE
 
 
-def test_with_the_gate_the_held_out_score_rises_and_without_it_the_harmful_edit_gets_in_and_it_falls(shown: Shown) -> None:
+def test_with_the_gate_the_held_out_score_rises_and_without_it_the_harmful_edit_gets_in_and_it_falls(
+    shown: Shown,
+) -> None:
     before = {"researcher": 0.333, "programmer": 0.4}[shown.persona.name]
     on, off, harmful = shown.on, shown.off, shown.persona.harmful
-    assert (round(on["baseline_holdout"], 3), on["after_holdout"], on["gate_blocks_harmful"]) == (before, 1.0, True)
+    assert (round(on["baseline_holdout"], 3), on["after_holdout"], on["gate_blocks_harmful"]) == (
+        before,
+        1.0,
+        True,
+    )
     assert harmful not in on["final_skill_excerpt"]
-    assert (round(off["baseline_holdout"], 3), off["after_holdout"], off["gate_blocks_harmful"]) == (before, 0.0, False)
+    assert (round(off["baseline_holdout"], 3), off["after_holdout"], off["gate_blocks_harmful"]) == (
+        before,
+        0.0,
+        False,
+    )
     assert harmful in off["final_skill_excerpt"]
     assert off["harmful"]["steps"][0]["taken"] is True
     assert "The gate was off" in off["trace"][0]["claim"]
@@ -79,7 +102,10 @@ def test_the_rejected_edit_is_not_proposed_again_because_the_optimizer_is_told_o
 
 
 def test_json_has_the_public_keys_and_says_what_is_simulated(shown: Shown) -> None:
-    public = "persona backend model n_tasks nights_run baseline_holdout after_holdout lift improved gate_blocks_harmful tokens_used"
+    public = (
+        "persona backend model n_tasks nights_run baseline_holdout after_holdout lift improved"
+        " gate_blocks_harmful tokens_used"
+    )
     assert {*public.split(), "final_skill_excerpt", "trace"} <= set(shown.on)
     tasks = {"researcher": 12, "programmer": 8}[shown.persona.name]
     assert (shown.on["backend"], shown.on["n_tasks"], shown.on["nights_run"]) == ("simulated", tasks, 1)
@@ -109,25 +135,41 @@ def fails(persona: Persona, *more: object) -> str:
 
 def failed(persona: Persona, *more: object) -> Ran:
     """A night that `--assert-improves` ends with 1."""
-    ran = run(main, "--persona", persona.name, "--nights", 1, "--assert-improves", *more, personas={persona.name: persona})
+    ran = run(
+        main,
+        "--persona",
+        persona.name,
+        "--nights",
+        1,
+        "--assert-improves",
+        *more,
+        personas={persona.name: persona},
+    )
     assert ran.code == 1, ran.out
     return ran
 
 
 def test_an_edit_that_nobody_proposed_proves_nothing() -> None:
-    assert fails(replace(RESEARCHER, tempted=False)) == (
-        "FAIL: the harmful edit was never proposed, so nothing shows that the gate would keep it out\n"
+    assert (
+        fails(replace(RESEARCHER, tempted=False))
+        == "FAIL: the harmful edit was never proposed, so nothing shows that the gate would keep it out\n"
     )
 
 
 def test_an_edit_that_was_refused_unmeasured_proves_nothing() -> None:
-    quoting = f"- {next(wish.prompt for wish in PROGRAMMER.wishes if wish.split == 'val')}"  # the leak guard refuses it at once
-    assert "FAIL: the harmful edit of night 1, e1/s1, was not measured" in fails(replace(PROGRAMMER, harmful=quoting))
+    quoting = (  # the leak guard refuses it at once
+        f"- {next(wish.prompt for wish in PROGRAMMER.wishes if wish.split == 'val')}"
+    )
+    assert "FAIL: the harmful edit of night 1, e1/s1, was not measured" in fails(
+        replace(PROGRAMMER, harmful=quoting)
+    )
 
 
 def test_an_edit_that_the_gate_accepts_fails_the_assertion() -> None:
     helpful = replace(
-        RESEARCHER, harmful=RESEARCHER.rules["arxiv-id"], write=lambda facts, follows, _: RESEARCHER.write(facts, follows, False)
+        RESEARCHER,
+        harmful=RESEARCHER.rules["arxiv-id"],
+        write=lambda facts, follows, _: RESEARCHER.write(facts, follows, False),
     )
     assert "FAIL: the harmful edit of night 1, e1/s1, was not rejected" in fails(helpful)
 
@@ -140,7 +182,9 @@ def test_with_the_gate_off_the_assertion_fails() -> None:
 
 def test_a_held_out_score_that_stays_fails_the_assertion() -> None:
     easy = tuple(replace(wish, missing=()) if wish.split == "test" else wish for wish in RESEARCHER.wishes)
-    assert fails(replace(RESEARCHER, wishes=easy)) == "FAIL: the held-out score did not rise: 1.000 -> 1.000\n"
+    assert (
+        fails(replace(RESEARCHER, wishes=easy)) == "FAIL: the held-out score did not rise: 1.000 -> 1.000\n"
+    )
 
 
 def test_a_named_model_takes_a_role_and_the_same_command_goes_on_without_paying_again(
@@ -155,9 +199,20 @@ def test_a_named_model_takes_a_role_and_the_same_command_goes_on_without_paying_
         assert paid == len(provider.log) > 0
         assert {(one.place or "").partition("/")[0] for one in provider.log} == {"rollout"}
     assert first.data["simulated"] == "Simulated: optimizer is a double of this program, not a model."
-    assert (first.data["backend"], first.data["model"], first.data["after_holdout"]) == ("compatible", "compatible:tester", 1.0)
+    assert (first.data["backend"], first.data["model"], first.data["after_holdout"]) == (
+        "compatible",
+        "compatible:tester",
+        1.0,
+    )
     assert again.data == first.data
-    assert (tmp_path / "outputs" / "sleep-experiments" / "experiment-programmer-gate-on" / "night-1" / "events.jsonl").is_file()
+    assert (
+        tmp_path
+        / "outputs"
+        / "sleep-experiments"
+        / "experiment-programmer-gate-on"
+        / "night-1"
+        / "events.jsonl"
+    ).is_file()
 
 
 def test_what_is_simulated_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +247,14 @@ def test_bad_input_and_a_spent_budget_are_a_sentence(
 
 
 def test_the_public_command_works_as_a_program_of_its_own(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "skillopt_sleep.experiments.run_experiment", "--persona", "researcher", "--assert-improves"]
+    command = [
+        sys.executable,
+        "-m",
+        "skillopt_sleep.experiments.run_experiment",
+        "--persona",
+        "researcher",
+        "--assert-improves",
+    ]
     env = {**os.environ, "PYTHONPATH": str(SRC)}
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr

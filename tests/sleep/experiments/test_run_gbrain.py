@@ -1,4 +1,6 @@
-"""The experiment with gbrain seeds: nights repair a deficient skill, and held-out rows stay sealed until they are over."""
+"""The experiment with gbrain seeds: nights repair a deficient skill, and held-out rows stay sealed until they
+are over.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,25 @@ from skillopt_sleep.experiments._simulated import SCRIPTS, Script, of_script
 from skillopt_sleep.experiments.run_gbrain import main
 from sleep.experiments._programs import PAGE, log, of_type, run
 
-SHORT = Script(rule="Say it in one line.", good="Yes.", bad="Well, that depends.\nOn the one hand yes, on the other hand no.")
+SHORT = Script(
+    rule="Say it in one line.",
+    good="Yes.",
+    bad="Well, that depends.\nOn the one hand yes, on the other hand no.",
+)
 TOPICS = ("tea", "bread", "coal", "moss", "wool", "maps", "soup", "rain", "snow", "glass", "ink", "salt")
 
 
 def row(id: str, topic: str, *checks: dict[str, Any]) -> str:
-    return json.dumps({"task_id": id, "task": f"Is {topic} worth it?", "judge": {"kind": "rule", "checks": list(checks)}}) + "\n"
+    return (
+        json.dumps(
+            {
+                "task_id": id,
+                "task": f"Is {topic} worth it?",
+                "judge": {"kind": "rule", "checks": list(checks)},
+            }
+        )
+        + "\n"
+    )
 
 
 def seed(root: Path, name: str = "seed-short", check: dict[str, Any] | None = None, rows: int = 8) -> Path:
@@ -26,24 +41,31 @@ def seed(root: Path, name: str = "seed-short", check: dict[str, Any] | None = No
     folder = root / name
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(
-        "---\nname: adviser\ndescription: Gives advice. Use it for questions.\n---\n# Advice\n\nBe thorough.\n"
+        "---\nname: adviser\ndescription: Gives advice. Use it for questions.\n---\n# Advice\n\nBe"
+        " thorough.\n"
     )
     (folder / "benchmark.jsonl").write_text("".join(row(f"bm-{n}", TOPICS[n], check) for n in range(rows)))
     (folder / "held-out.jsonl").write_text("".join(row(f"hd-{n}", TOPICS[n], check) for n in range(8, 12)))
     return root
 
 
-def test_a_night_takes_the_gbrain_seeds_from_nothing_to_all_held_out_rows(test_data: Path, tmp_path: Path) -> None:
+def test_a_night_takes_the_gbrain_seeds_from_nothing_to_all_held_out_rows(
+    test_data: Path, tmp_path: Path
+) -> None:
     ran = run(main, "--data-root", test_data / "gbrain", "--out", tmp_path)
     assert ran.out in PAGE
-    data = run(main, "--data-root", test_data / "gbrain", "--out", tmp_path, "--json").data  # again, from what they left
+    data = run(
+        main, "--data-root", test_data / "gbrain", "--out", tmp_path, "--json"
+    ).data  # again, from what they left
     assert [one["seed"] for one in data["seeds"]] == ["seed-missing-structure", "seed-verbose"]
     for one in data["seeds"]:
         assert (one["baseline_holdout"], one["after_holdout"], one["nights_run"]) == (0.0, 1.0, 1)
         assert (one["n_train"] + one["n_val"], one["n_holdout"]) == (15, 6)
         original = (test_data / "gbrain" / one["seed"] / "SKILL.md").read_text(encoding="utf-8")
         assert one["final_skill"] == f"{original.rstrip()}\n{SCRIPTS[one['seed']].rule}\n"
-        assert one["trace"][0]["claim"].startswith("Simulated: The trained skill is better than the seed on 6 sealed test tasks")
+        assert one["trace"][0]["claim"].startswith(
+            "Simulated: The trained skill is better than the seed on 6 sealed test tasks"
+        )
 
 
 def test_the_optimizer_studies_train_rows_only_and_held_out_rows_come_last(tmp_path: Path) -> None:
@@ -68,7 +90,12 @@ def test_the_optimizer_studies_train_rows_only_and_held_out_rows_come_last(tmp_p
     events = log(tmp_path / "runs" / "seed-short" / "night-1")
     (reflected,) = of_type(events, "reflected")
     studied = {task for patch in reflected["patches"] for task in patch["tasks"]}
-    gated = {row["task"] for event in of_type(events, "stage_closed") if event["stage"] == "selection" for row in event["rows"]}
+    gated = {
+        row["task"]
+        for event in of_type(events, "stage_closed")
+        if event["stage"] == "selection"
+        for row in event["rows"]
+    }
     assert (len(studied), len(gated)) == (one["n_train"], one["n_val"])
     assert studied.isdisjoint(gated)
     kinds = [event["type"] for event in events if event.get("id")]
@@ -98,7 +125,9 @@ def test_limits_and_the_gate_are_the_persons(tmp_path: Path) -> None:
 
 
 def test_each_row_to_learn_from_is_tried_as_often_as_told(tmp_path: Path) -> None:
-    """Tries that differ are shown to the optimizer best against worst; here the target is right in its second try only."""
+    """Tries that differ are shown to the optimizer best against worst; here the target is right in its second
+    try only.
+    """
     told: list[str] = []
 
     def answer(call: Call) -> str:
@@ -109,10 +138,21 @@ def test_each_row_to_learn_from_is_tried_as_often_as_told(tmp_path: Path) -> Non
         return of_script(SHORT)(call)
 
     with LoopbackProvider.in_thread(answer) as provider:
-        command = ("--data-root", seed(tmp_path / "data"), "--model", f"compatible:both@{provider.base_url}", "--out", tmp_path / "runs")
-        (one,) = run(main, *command, "--rollouts-k", 2, "--limit-replay", 3, "--nights", 1, "--json").data["seeds"]
+        command = (
+            "--data-root",
+            seed(tmp_path / "data"),
+            "--model",
+            f"compatible:both@{provider.base_url}",
+            "--out",
+            tmp_path / "runs",
+        )
+        (one,) = run(main, *command, "--rollouts-k", 2, "--limit-replay", 3, "--nights", 1, "--json").data[
+            "seeds"
+        ]
     (rollouts,) = (
-        event for event in of_type(log(tmp_path / "runs" / "seed-short" / "night-1"), "stage_closed") if event["stage"] == "rollout"
+        event
+        for event in of_type(log(tmp_path / "runs" / "seed-short" / "night-1"), "stage_closed")
+        if event["stage"] == "rollout"
     )
     assert sorted((row["draw"], row["hard"]) for row in rollouts["rows"]) == [(0, 0.0)] * 3 + [(1, 1.0)] * 3
     assert any(SHORT.good in text and SHORT.bad.splitlines()[0] in text for text in told)
@@ -143,7 +183,9 @@ def test_a_seed_that_wants_tools_is_left_out_by_name_and_refused_when_it_is_want
     seed(tmp_path, "seed-tools", {"op": "tool_called", "arg": "search"})
     ran = run(main, "--data-root", tmp_path, scripts={"seed-short": SHORT})
     assert ran.code == 0
-    assert "left out: seed-tools wants calls of the tool search, and a night replays requests as text" in ran.out
+    assert (
+        "left out: seed-tools wants calls of the tool search, and a night replays requests as text" in ran.out
+    )
     ran = run(main, "--data-root", tmp_path, "--seeds", "seed-tools", scripts={"seed-short": SHORT})
     assert ran.code == 2
     assert "seed-tools wants calls of the tool search" in ran.err

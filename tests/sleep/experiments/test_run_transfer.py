@@ -1,4 +1,6 @@
-"""The transfer experiment: a skill trained with one target, measured with others, each seed against best on the sealed tasks."""
+"""The transfer experiment: a skill trained with one target, measured with others, each seed against best on
+the sealed tasks.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from sleep.experiments._programs import PAGE, run
 def test_a_skill_carries_to_a_target_that_reads_it_and_not_to_one_that_does_not(tmp_path: Path) -> None:
     ran = run(main, "--persona", "programmer", "--out", tmp_path)
     assert ran.code == 0, ran.err
-    lines = {line.split()[0]: line.split()[1:4] for line in ran.out.splitlines() if line.startswith("compatible:")}
+    lines = {
+        line.split()[0]: line.split()[1:4] for line in ran.out.splitlines() if line.startswith("compatible:")
+    }
     assert lines == {
         "compatible:simulated-target": ["0.400", "1.000", "+0.600"],
         "compatible:simulated-twin": ["0.400", "1.000", "+0.600"],
@@ -28,7 +32,11 @@ def test_the_look_at_the_sealed_tasks_is_counted_and_pairs_are_compared(test_dat
     data = run(main, "--data-root", test_data / "gbrain", "--seed", "seed-verbose", "--json").data
     assert [look["look"] for look in data["looks"]] == [2]  # the night's own look was the first
     delta = {one["target"]: one["comparison"]["delta"] for one in data["comparisons"]}
-    assert delta == {"compatible:simulated-target": 1.0, "compatible:simulated-twin": 1.0, "compatible:simulated-stubborn": 0.0}
+    assert delta == {
+        "compatible:simulated-target": 1.0,
+        "compatible:simulated-twin": 1.0,
+        "compatible:simulated-stubborn": 0.0,
+    }
     assert all(one["comparison"]["n"] == data["n_holdout"] == 6 for one in data["comparisons"])
 
 

@@ -1,4 +1,6 @@
-"""What is particular to the sources that are databases of other programs: read while in use, never written, passed over if unknown."""
+"""What is particular to the sources that are databases of other programs: read while in use, never written,
+passed over if unknown.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def test_what_a_running_program_has_not_yet_put_into_its_database_is_read(name: 
     path = WRITERS[name](tmp_path, Talk(id="first"))
     writer = sqlite3.connect(path)
     writer.execute("PRAGMA journal_mode = WAL").fetchall()
-    writer.execute("SELECT count(*) FROM sqlite_master").fetchall()  # while it is open, nothing leaves the log
+    writer.execute(
+        "SELECT count(*) FROM sqlite_master"
+    ).fetchall()  # while it is open, nothing leaves the log
     WRITERS[name](tmp_path, Talk(id="second"))
     try:
         assert Path(f"{path}-wal").stat().st_size > 0
@@ -61,7 +65,9 @@ def test_nothing_is_made_beside_a_database_while_it_is_read(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", DATABASES)
-def test_a_database_of_an_unknown_version_and_a_file_that_is_none_are_counted(name: str, tmp_path: Path) -> None:
+def test_a_database_of_an_unknown_version_and_a_file_that_is_none_are_counted(
+    name: str, tmp_path: Path
+) -> None:
     path = WRITERS[name](tmp_path, TALK)
     path.unlink()
     with sqlite3.connect(path) as store:
@@ -91,8 +97,13 @@ def test_one_bad_row_does_not_take_its_session_with_it(tmp_path: Path) -> None:
 def test_a_message_that_ended_in_an_error_is_a_failure(tmp_path: Path) -> None:
     path = opencode(tmp_path, TALK)
     with sqlite3.connect(path) as store:
-        ((id,),) = store.execute("SELECT max(id) FROM message WHERE json_extract(data, '$.role') = 'assistant'").fetchall()
-        store.execute("UPDATE message SET data = ? WHERE id = ?", (json.dumps({"role": "assistant", "error": {"name": "Aborted"}}), id))
+        ((id,),) = store.execute(
+            "SELECT max(id) FROM message WHERE json_extract(data, '$.role') = 'assistant'"
+        ).fetchall()
+        store.execute(
+            "UPDATE message SET data = ? WHERE id = ?",
+            (json.dumps({"role": "assistant", "error": {"name": "Aborted"}}), id),
+        )
     store.close()
     (session,) = read(tmp_path, "opencode")
     assert [turn.failed for turn in session.turns if turn.role == "assistant"] == [False, True]
@@ -100,12 +111,16 @@ def test_a_message_that_ended_in_an_error_is_a_failure(tmp_path: Path) -> None:
 
 def test_the_text_of_a_skill_in_front_of_a_request_is_not_the_request(tmp_path: Path) -> None:
     text = (
-        "HOUSE RULE: be brief.\n\nBase directory for this skill: /home/ann/.agents/skills/house\n"
-        "Relative paths in this skill (e.g., scripts/, references/) are relative to this base directory.\n\nWrite a brief on pricing."
+        "HOUSE RULE: be brief.\n\nBase directory for this skill: /home/ann/.agents/skills/house\nRelative"
+        " paths in this skill (e.g., scripts/, references/) are relative to this base directory.\n\nWrite a"
+        " brief on pricing."
     )
     opencode(tmp_path, Talk(pairs=((text, "Fine."),), skill=None))
     (session,) = read(tmp_path, "opencode")
-    assert ([turn.text for turn in session.prompts], session.skills) == (["Write a brief on pricing."], ("house",))
+    assert ([turn.text for turn in session.prompts], session.skills) == (
+        ["Write a brief on pricing."],
+        ("house",),
+    )
 
 
 def test_opencode_is_found_where_it_was_moved(tmp_path: Path) -> None:
@@ -122,7 +137,9 @@ def test_opencode_is_found_where_it_was_moved(tmp_path: Path) -> None:
 def test_times_without_an_offset_are_utc_as_sqlite_writes_them(tmp_path: Path) -> None:
     path = copilot_cli(tmp_path, TALK)
     with sqlite3.connect(path) as store:
-        store.execute("UPDATE sessions SET created_at = '2026-11-14 09:00:00', updated_at = '2026-11-14 09:03:00'")
+        store.execute(
+            "UPDATE sessions SET created_at = '2026-11-14 09:00:00', updated_at = '2026-11-14 09:03:00'"
+        )
     store.close()
     (session,) = read(tmp_path, "copilot_cli")
     assert session.started == START

@@ -1,4 +1,6 @@
-"""What is particular to the sources that write lines of JSON: commands, copies, sub-agents, forks, branches, changes."""
+"""What is particular to the sources that write lines of JSON: commands, copies, sub-agents, forks, branches,
+changes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,20 @@ from skillopt.sleep.session import Session
 from skillopt.sleep.sources import Homes, source
 from skillopt.sleep.sources._records import Limited
 from skillopt.sleep.sources._source import Tally
-from sleep._transcripts import COPILOT, Talk, claude_code, codex, copilot_chat, cursor, devin, jsonl, lines, millis, pi, stamp
+from sleep._transcripts import (
+    COPILOT,
+    Talk,
+    claude_code,
+    codex,
+    copilot_chat,
+    cursor,
+    devin,
+    jsonl,
+    lines,
+    millis,
+    pi,
+    stamp,
+)
 
 TALK = Talk()
 PLAIN = Talk(skill=None, tool=None, odd=False)
@@ -55,7 +70,15 @@ def test_a_slash_command_that_is_a_skill_is_a_request_and_one_that_is_none_is_no
         claude("assistant", [{"type": "text", "text": "Compacted."}], 901),
         claude("user", command.format("brief-writer", "a brief on hiring a salesperson"), 902),
         claude(
-            "user", [{"type": "text", "text": "Base directory for this skill: /x/skills/brief-writer\n\nARGUMENTS: a"}], 903, isMeta=True
+            "user",
+            [
+                {
+                    "type": "text",
+                    "text": "Base directory for this skill: /x/skills/brief-writer\n\nARGUMENTS: a",
+                }
+            ],
+            903,
+            isMeta=True,
         ),
     )
     (session,) = read(tmp_path, "claude_code")
@@ -67,11 +90,32 @@ def test_a_skill_that_could_not_be_loaded_was_not_used(tmp_path: Path) -> None:
     path = claude_code(tmp_path, PLAIN)
     edit(
         path,
-        claude("assistant", [{"type": "tool_use", "id": "a", "name": "Skill", "input": {"skill": "gone"}}], 900),
-        claude("user", [{"type": "tool_result", "tool_use_id": "a", "is_error": True, "content": "Unknown skill: gone"}], 901),
-        claude("assistant", [{"type": "tool_use", "id": "b", "name": "Read", "input": {"file_path": "/x/skills/read-one/SKILL.md"}}], 902),
+        claude(
+            "assistant", [{"type": "tool_use", "id": "a", "name": "Skill", "input": {"skill": "gone"}}], 900
+        ),
+        claude(
+            "user",
+            [{"type": "tool_result", "tool_use_id": "a", "is_error": True, "content": "Unknown skill: gone"}],
+            901,
+        ),
+        claude(
+            "assistant",
+            [
+                {
+                    "type": "tool_use",
+                    "id": "b",
+                    "name": "Read",
+                    "input": {"file_path": "/x/skills/read-one/SKILL.md"},
+                }
+            ],
+            902,
+        ),
         claude("user", [{"type": "tool_result", "tool_use_id": "b", "content": "text"}], 903),
-        claude("assistant", [{"type": "tool_use", "id": "c", "name": "Skill", "input": {"skill": "never-answered"}}], 904),
+        claude(
+            "assistant",
+            [{"type": "tool_use", "id": "c", "name": "Skill", "input": {"skill": "never-answered"}}],
+            904,
+        ),
     )
     (session,) = read(tmp_path, "claude_code")
     assert session.skills == ("read-one",)
@@ -84,7 +128,10 @@ def test_history_that_a_resumed_session_copied_is_read_once(tmp_path: Path) -> N
     edit(again, claude("user", "And now a brief on moving to another cloud.", 900))
     tally = Tally()
     first, second = read(tmp_path, "claude_code", tally)
-    assert (prompts(first), prompts(second)) == (PLAIN.prompts, ["And now a brief on moving to another cloud."])
+    assert (prompts(first), prompts(second)) == (
+        PLAIN.prompts,
+        ["And now a brief on moving to another cloud."],
+    )
     assert tally.skipped["copy of an earlier record"] == 4
 
 
@@ -108,12 +155,18 @@ def test_claude_code_is_found_where_its_configuration_folder_was_moved(tmp_path:
 # Codex
 
 
-@pytest.mark.parametrize("forms", [("item",), ("event",), ("completed",), ("item", "event"), ("completed", "item")])
-def test_a_prompt_is_counted_once_in_whatever_forms_a_version_writes_it(tmp_path: Path, forms: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "forms", [("item",), ("event",), ("completed",), ("item", "event"), ("completed", "item")]
+)
+def test_a_prompt_is_counted_once_in_whatever_forms_a_version_writes_it(
+    tmp_path: Path, forms: tuple[str, ...]
+) -> None:
     codex(tmp_path, TALK, forms=forms)
     (session,) = read(tmp_path, "codex")
     assert prompts(session) == TALK.prompts
-    assert [turn.text for turn in session.turns if turn.role == "assistant" and turn.text] == [said for _, said in TALK.pairs]
+    assert [turn.text for turn in session.turns if turn.role == "assistant" and turn.text] == [
+        said for _, said in TALK.pairs
+    ]
 
 
 def test_archived_and_compressed_threads_are_read_and_a_second_copy_is_not(tmp_path: Path) -> None:
@@ -158,7 +211,9 @@ def test_without_the_extra_a_compressed_thread_is_a_note_that_names_it(tmp_path:
         "from skillopt.sleep.sources import Homes, harvest, pick\n"
         "print(harvest(pick(['auto'], Homes(home=Path(sys.argv[1])))).notes)"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
     assert "pip install 'skillopt[sleep]'" in done.stdout
 
 
@@ -172,9 +227,21 @@ def test_a_thread_of_a_sub_agent_is_left_out_by_name(tmp_path: Path) -> None:
 
 def test_the_history_that_a_fork_copied_is_counted_with_the_thread_it_came_from(tmp_path: Path) -> None:
     codex(tmp_path, TALK)
-    fork = Talk(id="fork", pairs=(*TALK.pairs, ("Now a brief on hiring.", "Here.")), start=TALK.start + timedelta(hours=1))
+    fork = Talk(
+        id="fork",
+        pairs=(*TALK.pairs, ("Now a brief on hiring.", "Here.")),
+        start=TALK.start + timedelta(hours=1),
+    )
     path = codex(tmp_path, fork, forked_from_id=TALK.id)
-    edit(path, {"timestamp": stamp(TALK.start), "type": "session_meta", "payload": {"id": TALK.id, "cwd": "/elsewhere"}}, at=1)
+    edit(
+        path,
+        {
+            "timestamp": stamp(TALK.start),
+            "type": "session_meta",
+            "payload": {"id": TALK.id, "cwd": "/elsewhere"},
+        },
+        at=1,
+    )
     first, second = read(tmp_path, "codex")
     assert prompts(first) == TALK.prompts
     assert (second.id, second.project, prompts(second)) == ("fork", TALK.project, ["Now a brief on hiring."])
@@ -186,7 +253,10 @@ def test_codex_is_found_where_codex_home_says(tmp_path: Path) -> None:
 
 
 def test_the_request_is_told_from_what_an_editor_put_in_front_of_it(tmp_path: Path) -> None:
-    text = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nWrite a brief on pricing.\n"
+    text = (
+        "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nWrite a brief on"
+        " pricing.\n"
+    )
     codex(tmp_path, Talk(pairs=((text, "Fine."),)))
     assert [prompts(session) for session in read(tmp_path, "codex")] == [["Write a brief on pricing."]]
 
@@ -196,10 +266,19 @@ def test_the_request_is_told_from_what_an_editor_put_in_front_of_it(tmp_path: Pa
 
 def test_a_log_of_changes_is_replayed_with_sets_cuts_and_deletions(tmp_path: Path) -> None:
     path = copilot_chat(tmp_path, PLAIN)
-    request = {"agent": COPILOT, "timestamp": millis(PLAIN.end), "message": {"text": "A third one."}, "response": [{"value": "Yes."}]}
+    request = {
+        "agent": COPILOT,
+        "timestamp": millis(PLAIN.end),
+        "message": {"text": "A third one."},
+        "response": [{"value": "Yes."}],
+    }
     edit(
         path,
-        {"kind": 2, "k": ["requests"], "v": [request, {**request, "message": {"text": "One that is deleted."}}]},
+        {
+            "kind": 2,
+            "k": ["requests"],
+            "v": [request, {**request, "message": {"text": "One that is deleted."}}],
+        },
         {"kind": 1, "k": ["requests", 2, "message", "text"], "v": "A third brief, please, on hiring."},
         {"kind": 3, "k": ["requests", 3]},
         {"kind": 1, "k": ["requests", 99, "message"], "v": 1},
@@ -240,7 +319,10 @@ def test_an_error_at_the_end_of_a_turn_is_a_failure_and_an_unknown_project_is_no
     assert session.project == ""
 
 
-@pytest.mark.parametrize(("told", "utc"), [("1:11 PM (UTC+3)", "10:11"), ("12:05 AM (UTC-7)", "07:05"), ("1:00 AM (UTC+5:30)", "19:30")])
+@pytest.mark.parametrize(
+    ("told", "utc"),
+    [("1:11 PM (UTC+3)", "10:11"), ("12:05 AM (UTC-7)", "07:05"), ("1:00 AM (UTC+5:30)", "19:30")],
+)
 def test_a_stamp_in_front_of_a_query_is_read_with_its_offset(tmp_path: Path, told: str, utc: str) -> None:
     query = f"<timestamp>Tuesday, Jul 21, 2026, {told}</timestamp>\n<user_query>Write a brief.</user_query>"
     path = cursor(tmp_path, Talk(pairs=((query, "Yes."),), odd=False))
@@ -260,10 +342,19 @@ def test_version_one_is_a_line_and_a_broken_tree_keeps_what_leads_to_its_end(tmp
     lines(folder / "1.jsonl", [{"type": "session", "id": "v1", "cwd": "/x"}, {**entry, "message": user}])
     torn = [
         {"type": "session", "version": 3, "id": "v3", "cwd": "/x"},
-        {**entry, "id": "a", "parentId": "missing", "message": {**user, "content": "Write a brief on hiring."}},
+        {
+            **entry,
+            "id": "a",
+            "parentId": "missing",
+            "message": {**user, "content": "Write a brief on hiring."},
+        },
         {**entry, "id": "b", "parentId": "a", "message": {"role": "assistant", "content": "Here."}},
     ]
-    circle = [torn[0] | {"id": "circle"}, {**entry, "id": "c", "parentId": "d", "message": user}, {**entry, "id": "d", "parentId": "c"}]
+    circle = [
+        torn[0] | {"id": "circle"},
+        {**entry, "id": "c", "parentId": "d", "message": user},
+        {**entry, "id": "d", "parentId": "c"},
+    ]
     lines(folder / "2.jsonl", torn)
     lines(folder / "3.jsonl", circle)
     assert {session.id: prompts(session) for session in read(tmp_path, "pi")} == {
@@ -293,7 +384,9 @@ def test_a_devin_file_of_another_format_and_one_of_a_sub_agent_are_left_out(tmp_
     path = devin(tmp_path, TALK)
     told = json.loads(path.read_text())
     path.with_name("other.json").write_text(json.dumps({**told, "schema_version": "2"}))
-    path.with_name("sub.json").write_text(json.dumps({**told, "session_id": "sub", "parent_session_id": TALK.id}))
+    path.with_name("sub.json").write_text(
+        json.dumps({**told, "session_id": "sub", "parent_session_id": TALK.id})
+    )
     tally = Tally()
     assert [session.id for session in read(tmp_path, "devin", tally)] == [TALK.id]
     assert (tally.skipped["file of an unknown version"], tally.dropped["session of a sub-agent"]) == (1, 1)
@@ -302,14 +395,24 @@ def test_a_devin_file_of_another_format_and_one_of_a_sub_agent_are_left_out(tmp_
 def test_a_devin_session_without_a_folder_takes_the_only_workspace_that_was_named(tmp_path: Path) -> None:
     path = devin(tmp_path, TALK)
     path.write_text(json.dumps({**json.loads(path.read_text()), "extra": None}))
-    assert [session.project for session in read(tmp_path, "devin", env={"SKILLOPT_DEVIN_WORKSPACES": "/home/ann/one"})] == ["/home/ann/one"]
+    assert [
+        session.project
+        for session in read(tmp_path, "devin", env={"SKILLOPT_DEVIN_WORKSPACES": "/home/ann/one"})
+    ] == ["/home/ann/one"]
     two = f"/home/ann/one{os.pathsep}/home/ann/two"
-    assert [session.project for session in read(tmp_path, "devin", env={"SKILLOPT_DEVIN_WORKSPACES": two})] == [""]
+    assert [
+        session.project for session in read(tmp_path, "devin", env={"SKILLOPT_DEVIN_WORKSPACES": two})
+    ] == [""]
 
 
 def test_plain_lines_may_be_turns_or_whole_sessions(tmp_path: Path) -> None:
     path = jsonl(tmp_path, PLAIN)
-    whole = {"id": "w", "project": "/x", "time": stamp(PLAIN.end), "messages": [{"role": "user", "content": "Write a brief on hiring."}]}
+    whole = {
+        "id": "w",
+        "project": "/x",
+        "time": stamp(PLAIN.end),
+        "messages": [{"role": "user", "content": "Write a brief on hiring."}],
+    }
     edit(
         path,
         whole,
@@ -320,11 +423,17 @@ def test_plain_lines_may_be_turns_or_whole_sessions(tmp_path: Path) -> None:
     tally = Tally()
     found = {session.id: prompts(session) for session in read(tmp_path, "jsonl", tally)}
     assert found[PLAIN.id] == PLAIN.prompts and found["w"] == ["Write a brief on hiring."]
-    assert (tally.skipped["turn apart from its session"], tally.skipped["turn without a known role"]) == (3, 0)
+    assert (tally.skipped["turn apart from its session"], tally.skipped["turn without a known role"]) == (
+        3,
+        0,
+    )
 
 
 def test_plain_lines_without_a_session_are_one_and_the_file_may_be_named(tmp_path: Path) -> None:
-    path = lines(tmp_path / "mine.jsonl", [{"role": "user", "text": "Write a brief on hiring."}, {"role": "robot", "text": "?"}])
+    path = lines(
+        tmp_path / "mine.jsonl",
+        [{"role": "user", "text": "Write a brief on hiring."}, {"role": "robot", "text": "?"}],
+    )
     tally = Tally()
     (session,) = read(tmp_path, "jsonl", tally, places={"jsonl": path})
     assert (session.id, prompts(session)) == ("mine", ["Write a brief on hiring."])

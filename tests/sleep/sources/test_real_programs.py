@@ -1,4 +1,6 @@
-"""Real agent programs, their model simulated by the loopback provider: what they write down is what our sources read."""
+"""Real agent programs, their model simulated by the loopback provider: what they write down is what our
+sources read.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +38,30 @@ async def worked(agent: RealAgent, program: Path, root: Path) -> tuple[Place, Ha
     skill = place.workspace / one.skills / "skillopt-target"
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text(SKILL)
-    async with LoopbackProvider(scripted(agent, "echo looked-around", answer="Paris"), lenient=True) as provider:
+    async with LoopbackProvider(
+        scripted(agent, "echo looked-around", answer="Paris"), lenient=True
+    ) as provider:
         url = provider.url if agent.provider == "anthropic" else provider.base_url
         access = Access(provider=agent.provider, model="m1", base_url=url, key="sk-loopback-target-key")
         driver = Driver(one, access, {"path": str(program)}, timeout=90)
-        work = Work(access=access, place=place, settings=driver.settings, prompt=PROMPT, skill="skillopt-target")
+        work = Work(
+            access=access, place=place, settings=driver.settings, prompt=PROMPT, skill="skillopt-target"
+        )
         report = await driver.run(place, one.work(work), skill="skillopt-target")
     assert report.answer == "Paris"
     return place, harvest(present(Homes(home=place.home, platform="linux")))
 
 
-@pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)])
+@pytest.mark.parametrize(
+    "agent", [pytest.param(agent, id=agent.harness) for agent in (CLAUDE, CODEX, COPILOT, OPENCODE)]
+)
 async def test_a_session_of_the_real_program_is_harvested_with_its_skill_and_its_tools(
     agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
 ) -> None:
     program = cli(agent.package, agent.version, agent.binary, env=machine_env)
-    for attempt in range(3):  # under load a program may end before it has written its session down; then there is nothing to harvest
+    for attempt in range(
+        3
+    ):  # under load a program may end before it has written its session down; then there is nothing to harvest
         place, found = await worked(agent, program, tmp_path / str(attempt))
         if found.sessions:
             break

@@ -1,8 +1,8 @@
 """ALFWorld: household tasks in text games, played action by action and won or not.
 
-A row: `{"id": "train:0000", "gamefile": "json_2.1.1/train/pick_.../trial_.../game.tw-pddl", "task_type": "pick_and_place_simple"}`, the
-game file below `env.data_root` (unset: the folder that `ALFWORLD_DATA` names). TextWorld runs what stands in a game file, so play only
-games that you trust.
+A row: `{"id": "train:0000", "gamefile": "json_2.1.1/train/pick_.../trial_.../game.tw-pddl", "task_type":
+"pick_and_place_simple"}`, the game file below `env.data_root` (unset: the folder that `ALFWORLD_DATA` names).
+TextWorld runs what stands in a game file, so play only games that you trust.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ class ALFWorldSettings(CommonSettings):
     """The `env.*` keys of ALFWorld."""
 
     data_root: Path | None = Field(
-        default=None, description="Folder that the rows' game files are named from; unset is the one that ALFWORLD_DATA names."
+        default=None,
+        description=(
+            "Folder that the rows' game files are named from; unset is the one that ALFWORLD_DATA names."
+        ),
     )
-    max_steps: int = Field(default=50, ge=1, description="Actions of one episode; a target that needs more has failed.")
+    max_steps: int = Field(
+        default=50, ge=1, description="Actions of one episode; a target that needs more has failed."
+    )
 
 
 class _Plugin:
@@ -65,8 +70,8 @@ def _folder_of_games() -> Path:
     named = os.environ.get("ALFWORLD_DATA")
     if not named:
         raise ConfigError(
-            "env.data_root: ALFWorld needs the folder of its games (alfworld-download fetches them). Set env.data_root, or the variable "
-            "ALFWORLD_DATA."
+            "env.data_root: ALFWorld needs the folder of its games (alfworld-download fetches them). Set"
+            " env.data_root, or the variable ALFWORLD_DATA."
         )
     return Path(named)
 

@@ -1,4 +1,6 @@
-"""ALFWorld as a benchmark: a fresh game for every rollout, and a score that is read off what the game said."""
+"""ALFWorld as a benchmark: a fresh game for every rollout, and a score that is read off what
+the game said.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,17 @@ class ALFWorld:
         return Room(self.executor, self._root / task.data["gamefile"], self._max_steps)
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """1 for a game that was won. Only the game writes what is read here: the target's own words do not count."""
+        """1 for a game that was won. Only the game writes what is read here: the target's own words do not
+        count.
+        """
         shown = [message.content for message in trajectory.messages if message.role in ("tool", "user")]
         if any(text.endswith(WON) for text in shown):
             return Score(hard=1.0, soft=1.0, feedback=f"Won after {_times(trajectory.messages)}.")
         idle = sum(text.startswith(NOTHING) for text in shown)
         said = f"; {idle} did nothing" if idle else ""
-        return Score(hard=0.0, soft=0.0, feedback=f"The task was not done after {_times(trajectory.messages)}{said}.")
+        return Score(
+            hard=0.0, soft=0.0, feedback=f"The task was not done after {_times(trajectory.messages)}{said}."
+        )
 
 
 def _times(messages: Sequence[Message]) -> str:

@@ -20,10 +20,18 @@ _GO = "go to "
 _SHOWN = 200
 ACT = Tool(
     name="act",
-    description="Do one action in the room and see what happens. One call at a time: each action depends on what the last one showed.",
+    description=(
+        "Do one action in the room and see what happens. One call at a time: each action depends on what the"
+        " last one showed."
+    ),
     parameters={
         "type": "object",
-        "properties": {"action": {"type": "string", "description": "The action in the game's own words, for example: go to cabinet 1"}},
+        "properties": {
+            "action": {
+                "type": "string",
+                "description": "The action in the game's own words, for example: go to cabinet 1",
+            }
+        },
         "required": ["action"],
         "additionalProperties": False,
     },
@@ -55,7 +63,10 @@ class Room:
         """Do what stands in the last pair of tags."""
         found = _ACTION.findall(reply)
         if not found or not found[-1].strip():
-            return "Your reply holds no action, so nothing was done. End it with one, such as <action>look</action>."
+            return (
+                "Your reply holds no action, so nothing was done. End it with one, such as"
+                " <action>look</action>."
+            )
         return await self._act(found[-1])
 
     async def close(self) -> None:

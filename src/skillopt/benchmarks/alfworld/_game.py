@@ -1,4 +1,6 @@
-"""One game of ALFWorld, played with TextWorld. Lives in a worker process: TextWorld can neither bear threads nor leave stdout alone."""
+"""One game of ALFWorld, played with TextWorld. Lives in a worker process: TextWorld can neither bear threads
+nor leave stdout alone.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Game:
     def act(self, action: str) -> Seen:
         """Do one action."""
         state, _, _ = self._engine.step(action)
-        return Seen(text=state.feedback.strip(), possible=tuple(state["admissible_commands"]), won=bool(state["won"]))
+        return Seen(
+            text=state.feedback.strip(), possible=tuple(state["admissible_commands"]), won=bool(state["won"])
+        )
 
     def look(self) -> str:
         """What a player reads first, in the game's own words."""
@@ -57,8 +61,8 @@ def _engine() -> Any:
 def _share_work() -> None:
     """Let TextWorld do once what it does several times, which makes a game start four times as fast.
 
-    It translates a game when it is loaded and again at its reset, each time twice: as it is, and simplified for a planner that nobody
-    asks here. And it parses the same few templates at every step.
+    It translates a game when it is loaded and again at its reset, each time twice: as it is, and simplified
+    for a planner that nobody asks here. And it parses the same few templates at every step.
     """
     downward: Any = importlib.import_module("fast_downward")
     textgen: Any = importlib.import_module("textworld.envs.pddl.textgen")

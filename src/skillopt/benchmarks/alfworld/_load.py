@@ -1,4 +1,6 @@
-"""Reads rows and game files into tasks: what is to be done, which places there are, and a digest of the whole game."""
+"""Reads rows and game files into tasks: what is to be done, which places there are, and a digest of the whole
+game.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +42,23 @@ class Loader:
             game = json.loads(content)
         except OSError as error:
             raise row.error(
-                f"the game file {path} cannot be read: {error.strerror or error}. Set env.data_root (or ALFWORLD_DATA) to the folder that "
-                "game files are named from."
+                f"the game file {path} cannot be read: {error.strerror or error}. Set env.data_root (or"
+                " ALFWORLD_DATA) to the folder that game files are named from."
             ) from error
         except ValueError as error:
             raise row.error(f"the game file {path} is not JSON: {error}.") from error
         if not isinstance(game, dict) or not all(isinstance(game.get(part), str) for part in _PARTS):
-            raise row.error(f"the game file {path} lacks one of {', '.join(_PARTS)}: it is no game of ALFWorld.")
+            raise row.error(
+                f"the game file {path} lacks one of {', '.join(_PARTS)}: it is no game of ALFWorld."
+            )
         goal = _GOAL.search(game["grammar"])
         if goal is None:
             raise row.error(f"the game file {path} does not say what the task is.")
         return Task(
             id=one,
-            prompt=fill(self._template, {"goal": goal[1], "places": ", ".join(places(game["pddl_problem"]))}).strip(),
+            prompt=fill(
+                self._template, {"goal": goal[1], "places": ", ".join(places(game["pddl_problem"]))}
+            ).strip(),
             kind=kind,
             surroundings=hashlib.sha256(content).hexdigest(),
             data={"gamefile": gamefile},

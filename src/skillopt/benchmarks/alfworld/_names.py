@@ -1,4 +1,6 @@
-"""Gives the things of a game the short names that its walkthrough and its players use: `apple 1` for a coded id with coordinates."""
+"""Gives the things of a game the short names that its walkthrough and its players use: `apple 1` for a coded
+id with coordinates.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ _BAR = "_bar_"
 
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:
-    """Short name of every id, as ALFWorld numbers them: alphabetically by id, the first has the highest number of its kind."""
+    """Short name of every id, as ALFWorld numbers them: alphabetically by id, the first has the highest
+    number of its kind.
+    """
     ordered = sorted(set(ids))
     left = Counter(_kind(one) for one in ordered if _BAR in one)
     names = {}
@@ -32,4 +36,6 @@ def by_number(name: str) -> tuple[str, int]:
 
 def _kind(one: str) -> str:
     kind = one.partition(_BAR)[0]
-    return f"{kind}basin" if "basin" in one else kind  # `sink_bar_..._bar_sinkbasin` is the basin, and has places to go to
+    return (
+        f"{kind}basin" if "basin" in one else kind
+    )  # `sink_bar_..._bar_sinkbasin` is the basin, and has places to go to

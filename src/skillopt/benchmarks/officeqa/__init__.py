@@ -1,8 +1,10 @@
 """OfficeQA: questions about U.S. Treasury Bulletins, answered by searching the documents that belong to each.
 
-A row: `{"uid": "UID0001", "question": "...", "answer": "507.3", "difficulty": "easy", "source_files": "treasury_bulletin_1941_01.txt",
-"source_docs": "https://fraser.stlouisfed.org/title/treasury-bulletin-407/january-1941-6529?page=15"}`; `id`, `ground_truth` and `category`
-are second names. The documents lie in `env.data_dirs` (unset: the folder that `OFFICEQA_DOCS_DIR` names).
+A row: `{"uid": "UID0001", "question": "...", "answer": "507.3", "difficulty": "easy", "source_files":
+"treasury_bulletin_1941_01.txt", "source_docs":
+"https://fraser.stlouisfed.org/title/treasury-bulletin-407/january-1941-6529?page=15"}`; `id`, `ground_truth`
+and `category` are second names. The documents lie in `env.data_dirs` (unset: the folder that
+`OFFICEQA_DOCS_DIR` names).
 """
 
 from __future__ import annotations
@@ -29,15 +31,29 @@ class OfficeQASettings(CommonSettings):
 
     data_dirs: list[str] = Field(
         default_factory=list,
-        description="Folders with the documents, named from the working directory; unset is the one that OFFICEQA_DOCS_DIR names.",
+        description=(
+            "Folders with the documents, named from the working directory; unset is the one that"
+            " OFFICEQA_DOCS_DIR names."
+        ),
     )
-    search_mode: Literal["offline"] = Field(default="offline", description="Where evidence comes from: the documents, never the network.")
-    use_local_tools: bool = Field(default=True, description="Let the target list, read and search the documents; off is one reply.")
-    max_tool_turns: int = Field(default=24, ge=1, description="Replies of the target; one that needs more has failed.")
+    search_mode: Literal["offline"] = Field(
+        default="offline", description="Where evidence comes from: the documents, never the network."
+    )
+    use_local_tools: bool = Field(
+        default=True, description="Let the target list, read and search the documents; off is one reply."
+    )
+    max_tool_turns: int = Field(
+        default=24, ge=1, description="Replies of the target; one that needs more has failed."
+    )
     oracle_pages: bool = Field(
-        default=True, description="Show the pages that a row's source_docs name, where jsons/ with parsed documents is there."
+        default=True,
+        description=(
+            "Show the pages that a row's source_docs name, where jsons/ with parsed documents is there."
+        ),
     )
-    tolerance: float = Field(default=TOLERANCE, ge=0, description="Relative error of an amount that still counts as right.")
+    tolerance: float = Field(
+        default=TOLERANCE, ge=0, description="Relative error of an amount that still counts as right."
+    )
 
 
 class OfficeQA(QuestionBenchmark):
@@ -49,7 +65,9 @@ class OfficeQA(QuestionBenchmark):
         self._max_turns = max_turns
 
     def open(self, task: Task) -> Environment | None:
-        """The tools over the documents of this task alone, or these documents themselves for an agent that has tools."""
+        """The tools over the documents of this task alone, or these documents themselves for an agent that
+        has tools.
+        """
         return None if self._max_turns is None else Desk(task.files, self._max_turns)
 
 
@@ -66,9 +84,14 @@ class _Plugin:
     def __call__(self, settings: OfficeQASettings) -> Benchmark:
         roots = folders(settings.data_dirs, os.environ.get("OFFICEQA_DOCS_DIR"))
         if not roots:
-            raise ConfigError("env.data_dirs: OfficeQA needs the folder with its documents. Set env.data_dirs, or OFFICEQA_DOCS_DIR.")
+            raise ConfigError(
+                "env.data_dirs: OfficeQA needs the folder with its documents. Set env.data_dirs, or"
+                " OFFICEQA_DOCS_DIR."
+            )
         tools = settings.use_local_tools
-        loader = Loader(Library(roots), _text("task.md"), shows_pages=settings.oracle_pages, shows_documents=tools)
+        loader = Loader(
+            Library(roots), _text("task.md"), shows_pages=settings.oracle_pages, shows_documents=tools
+        )
         return OfficeQA(
             splits=load_splits(settings, loader.tasks),
             scorer=OfficeAnswer(tolerance=settings.tolerance),

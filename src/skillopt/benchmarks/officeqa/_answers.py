@@ -1,4 +1,6 @@
-"""Reads what an answer says: amounts with sign, percent and scale, dates, or words. Nothing is compared here."""
+"""Reads what an answer says: amounts with sign, percent and scale, dates, or words. Nothing is
+compared here.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ _AMOUNT = re.compile(
     (?P<open>\()? \s*
     (?P<sign>(?<![\w.)])[-+−–] | \b(?:minus|negative)\b)? \s*
     (?: (?:US)?[$€£¥] \s* (?P<inner>[-−–](?=[\d.]))? )?
-    (?P<digits> (?<![\w.]) (?:\d{1,3}(?:,\d{3})+(?!\d)|\d+) (?:\.\d+)? | (?<![\w.])\.\d+ ) (?P<power>[eE][-+]?\d+)?
-    (?!\w) \s* (?P<percent>%|percent\b|per\ cent\b|pct\b)? \s* (?P<scale>\b(?:thousand|million|billion|trillion)s?\b)?
+    (?P<digits> (?<![\w.]) (?:\d{1,3}(?:,\d{3})+(?!\d)|\d+) (?:\.\d+)? | (?<![\w.])\.\d+ )
+      (?P<power>[eE][-+]?\d+)?
+    (?!\w) \s* (?P<percent>%|percent\b|per\ cent\b|pct\b)? \s*
+      (?P<scale>\b(?:thousand|million|billion|trillion)s?\b)?
     \s* (?P<close>\))?
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -21,7 +25,20 @@ _AMOUNT = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 _UNSAID = frozenset({"a", "an", "the", "dollar", "dollars", "usd", "us", "nominal"})
 """Words that change nothing: articles, and the money of every amount in these documents."""
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
+_MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 _ISO = re.compile(r"(\d{4})-(\d{1,2})(?:-(\d{1,2}))?")
 _AMERICAN = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 
@@ -83,7 +100,11 @@ def read(text: str) -> Read:
 
 def _amount(match: re.Match[str]) -> Amount:
     number = float(match["digits"].replace(",", "") + (match["power"] or ""))
-    negative = (match["sign"] or "+").lower() != "+" or bool(match["inner"]) or bool(match["open"] and match["close"])
+    negative = (
+        (match["sign"] or "+").lower() != "+"
+        or bool(match["inner"])
+        or bool(match["open"] and match["close"])
+    )
     return Amount(
         number=-number if negative else number,
         scale=(match["scale"] or "").lower().removesuffix("s"),
@@ -104,21 +125,37 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _date(text: str) -> Date | None:
-    """The date that a text is, and nothing else: `June 30, 1944`, `30 June 1944`, `1944-06-30`, `6/30/1944`, `June 1944`."""
+    """The date that a text is, and nothing else: `June 30, 1944`, `30 June 1944`, `1944-06-30`, `6/30/1944`,
+    `June 1944`.
+    """
     bare = text.strip(" .").casefold()
     if match := _ISO.fullmatch(bare):
         return _checked(int(match[1]), int(match[2]), match[3] and int(match[3]))
     if match := _AMERICAN.fullmatch(bare):
         return _checked(int(match[3]), int(match[1]), int(match[2]))
     parts = [part for part in re.split(r"[\s,.]+", bare) if part and part not in ("the", "of")]
-    months = [number for part in parts for number, name in enumerate(_MONTHS, 1) if len(part) >= 3 and name.startswith(part)]
+    months = [
+        number
+        for part in parts
+        for number, name in enumerate(_MONTHS, 1)
+        if len(part) >= 3 and name.startswith(part)
+    ]
     numbers = [int(match[1]) for part in parts if (match := re.fullmatch(r"(\d{1,4})(?:st|nd|rd|th)?", part))]
     years, days = [n for n in numbers if n > 999], [n for n in numbers if n <= 31]
-    if len(months) != 1 or len(years) != 1 or len(days) > 1 or len(months) + len(years) + len(days) != len(parts):
+    if (
+        len(months) != 1
+        or len(years) != 1
+        or len(days) > 1
+        or len(months) + len(years) + len(days) != len(parts)
+    ):
         return None
     return _checked(years[0], months[0], days[0] if days else None)
 
 
 def _checked(year: int, month: int, day: int | str | None) -> Date | None:
     number = int(day) if day else None
-    return Date(year=year, month=month, day=number) if 1 <= month <= 12 and (number is None or 1 <= number <= 31) else None
+    return (
+        Date(year=year, month=month, day=number)
+        if 1 <= month <= 12 and (number is None or 1 <= number <= 31)
+        else None
+    )

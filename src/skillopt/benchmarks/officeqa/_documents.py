@@ -12,12 +12,16 @@ _PARSED = ("jsons", "treasury_bulletins_parsed/jsons")
 
 
 class Library:
-    """The folders with documents: their texts beside each other or in `transformed/`, parsed ones in `jsons/`."""
+    """The folders with documents: their texts beside each other or in `transformed/`, parsed ones in
+    `jsons/`.
+    """
 
     def __init__(self, roots: Sequence[Path]) -> None:
         for root in roots:
             if not root.is_dir():
-                raise ConfigError(f"env.data_dirs: there is no folder {root}. Name the folder with the documents.")
+                raise ConfigError(
+                    f"env.data_dirs: there is no folder {root}. Name the folder with the documents."
+                )
         self._roots = [root.resolve() for root in roots]
 
     @property
@@ -40,6 +44,9 @@ class Library:
             path = folder / name
             if path.is_file():
                 if not any(path.resolve().is_relative_to(root) for root in self._roots):
-                    raise LookupError(f"{path} is a link that leads out of the folder of documents; put the file itself there")
+                    raise LookupError(
+                        f"{path} is a link that leads out of the folder of documents; put the file itself"
+                        " there"
+                    )
                 return path
         raise LookupError(f"there is no {name} in {' or '.join(str(root) for root in self._roots)}")

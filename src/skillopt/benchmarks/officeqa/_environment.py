@@ -1,4 +1,5 @@
-"""The tools of a question: list, read and search its own documents. A name is looked up among them; no path is ever followed.
+"""The tools of a question: list, read and search its own documents. A name is looked up among them; no path
+is ever followed.
 
 An agent that brings its own tools gets the documents themselves (`Desk.documents`) in place of these.
 """
@@ -22,7 +23,12 @@ _PATH = {"type": "string", "description": "Name of a document, as glob lists it.
 
 
 def _tool(name: str, description: str, required: Sequence[str], **properties: object) -> Tool:
-    parameters = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    parameters = {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
     return Tool(name=name, description=description, parameters=parameters)
 
 
@@ -43,7 +49,8 @@ TOOLS = (
     ),
     _tool(
         "grep",
-        f"Find the lines that hold a text, exactly as written apart from upper and lower case; the first {MOST_HITS} are shown.",
+        "Find the lines that hold a text, exactly as written apart from upper and lower case; the first"
+        f" {MOST_HITS} are shown.",
         ["pattern"],
         pattern={"type": "string", "description": "The text to look for; not a regular expression."},
         path={**_PATH, "description": "Search this document only. Unset: all of them."},
@@ -77,7 +84,11 @@ class Desk:
     def _glob(self, pattern: object) -> str:
         if not isinstance(pattern, str) or not pattern:
             return "glob needs a text 'pattern', such as *."
-        found = [name for name in self._documents if fnmatchcase(name, pattern.removeprefix("./").removeprefix("**/"))]
+        found = [
+            name
+            for name in self._documents
+            if fnmatchcase(name, pattern.removeprefix("./").removeprefix("**/"))
+        ]
         if not found:
             return f"No document matches. {self._known()}"
         more = f"\n[{len(found) - MOST_NAMES} more]" if len(found) > MOST_NAMES else ""
@@ -120,7 +131,11 @@ class Desk:
         ]
         if not hits:
             return "No line holds this text."
-        more = f"\n[{len(hits) - MOST_HITS} more lines; look for something rarer]" if len(hits) > MOST_HITS else ""
+        more = (
+            f"\n[{len(hits) - MOST_HITS} more lines; look for something rarer]"
+            if len(hits) > MOST_HITS
+            else ""
+        )
         return "\n".join(hits[:MOST_HITS]) + more
 
     def _known(self) -> str:

@@ -18,8 +18,12 @@ from skillopt.tasks.template import fill
 class Loader:
     """Turns rows into tasks."""
 
-    def __init__(self, library: Library, template: str, *, shows_pages: bool, shows_documents: bool = True) -> None:
-        """`shows_documents` says that the target may look into the documents, so that they are part of the task."""
+    def __init__(
+        self, library: Library, template: str, *, shows_pages: bool, shows_documents: bool = True
+    ) -> None:
+        """`shows_documents` says that the target may look into the documents, so that they are part of the
+        task.
+        """
         self._library = library
         self._template = template
         self._shows_pages = shows_pages and library.has_pages
@@ -58,7 +62,9 @@ class Loader:
             except ValueError as error:
                 raise row.error(f"{parsed} is not JSON: {error}.") from error
             if text is None:
-                raise row.error(f"source_docs names page {source.page} of {source.stem}, which {parsed} does not have.")
+                raise row.error(
+                    f"source_docs names page {source.page} of {source.stem}, which {parsed} does not have."
+                )
             found.append((f"{source.stem}, page {source.page}", text))
         return f"\n\n## Pages\n\n{shown(found)}" if found else ""
 

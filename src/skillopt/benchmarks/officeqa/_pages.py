@@ -1,4 +1,6 @@
-"""Finds the pages that a row's sources point at in a parsed document, and writes them as text with Markdown tables."""
+"""Finds the pages that a row's sources point at in a parsed document, and writes them as text with Markdown
+tables.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,21 @@ LONGEST_ALL = 80_000
 _MONTHS = {
     name: number
     for number, name in enumerate(
-        ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"), 1
+        (
+            "january",
+            "february",
+            "march",
+            "april",
+            "may",
+            "june",
+            "july",
+            "august",
+            "september",
+            "october",
+            "november",
+            "december",
+        ),
+        1,
     )
 }
 _ISSUE = re.compile(r"/([a-z]+)-(\d{4})(?:-\d+)?/?$")
@@ -31,14 +47,22 @@ class Source:
 
 
 def sources(links: Sequence[str], files: Sequence[str]) -> list[Source]:
-    """The pages that links name: `.../january-1941-6529?page=15` is page 15 of treasury_bulletin_1941_01; a link may name none."""
+    """The pages that links name: `.../january-1941-6529?page=15` is page 15 of treasury_bulletin_1941_01; a
+    link may name none.
+    """
     stems = [Path(name).stem for name in files]
     found = []
     for link in links:
         parts = urlsplit(link.strip())
-        numbers = [number for number in parse_qs(parts.query).get("page", []) if number.isdecimal() and int(number) > 0]
+        numbers = [
+            number
+            for number in parse_qs(parts.query).get("page", [])
+            if number.isdecimal() and int(number) > 0
+        ]
         issue = _ISSUE.search(parts.path.lower())
-        stem = f"treasury_bulletin_{issue[2]}_{_MONTHS[issue[1]]:02d}" if issue and issue[1] in _MONTHS else ""
+        stem = (
+            f"treasury_bulletin_{issue[2]}_{_MONTHS[issue[1]]:02d}" if issue and issue[1] in _MONTHS else ""
+        )
         if stem not in stems and len(stems) == 1:
             stem = stems[0]
         if numbers and stem in stems:
@@ -52,11 +76,19 @@ def page_text(parsed: Path, page: int) -> str | None:
     elements = [one for one in document.get("elements") or [] if isinstance(one, dict)]
     numbers = sorted({number for one in elements if (number := _page_of(one)) is not None})
     listed = [one.get("id") for one in document.get("pages") or [] if isinstance(one, dict)]
-    order = listed if listed and all(isinstance(number, int) for number in listed) else list(range(numbers[-1] + 1)) if numbers else []
+    order = (
+        listed
+        if listed and all(isinstance(number, int) for number in listed)
+        else list(range(numbers[-1] + 1))
+        if numbers
+        else []
+    )
     if not 1 <= page <= len(order):
         return None
     contents = [one.get("content") for one in elements if _page_of(one) == order[page - 1]]
-    text = "\n\n".join(as_text(content) for content in contents if isinstance(content, str) and content.strip())
+    text = "\n\n".join(
+        as_text(content) for content in contents if isinstance(content, str) and content.strip()
+    )
     return _clipped(text, LONGEST_PAGE)
 
 
@@ -99,7 +131,9 @@ def _markdown(rows: list[list[str]]) -> str:
 
 
 class _Tables(HTMLParser):
-    """Collects the rows of all tables; a cell that spans columns is followed by blanks, one that spans rows is repeated below."""
+    """Collects the rows of all tables; a cell that spans columns is followed by blanks, one that spans rows
+    is repeated below.
+    """
 
     def __init__(self) -> None:
         super().__init__()

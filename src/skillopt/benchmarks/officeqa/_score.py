@@ -1,4 +1,6 @@
-"""Decides whether an answer is right: amounts within a tolerance and with their scale, dates and words exactly."""
+"""Decides whether an answer is right: amounts within a tolerance and with their scale, dates and words
+exactly.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _TAGS = re.compile(r"<answer>.*</answer>", re.IGNORECASE | re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeAnswer(NamedScorer):
-    """Hard is right or wrong, soft the token F1 of a wrong answer. An answer stands in tags; without them there is none."""
+    """Hard is right or wrong, soft the token F1 of a wrong answer. An answer stands in tags; without them
+    there is none.
+    """
 
     name: ClassVar[str] = "officeqa"
     tolerance: Annotated[float, Field(ge=0)] = TOLERANCE
@@ -30,20 +34,26 @@ class OfficeAnswer(NamedScorer):
         """Read the answer out of the last reply and compare it."""
         wanted = references(task)
         if _TAGS.search(trajectory.answer) is None:
-            return Score(hard=0.0, soft=0.0, feedback="The last reply holds neither a tool call nor an <answer>.")
+            return Score(
+                hard=0.0, soft=0.0, feedback="The last reply holds neither a tool call nor an <answer>."
+            )
         answer = extract_answer(trajectory.answer)
         question = str(task.data.get("question", ""))
         if any(is_right(answer, reference, question, self.tolerance) for reference in wanted):
             return Score(hard=1.0, soft=1.0)
-        return Score(hard=0.0, soft=max(squad_f1(answer, reference) for reference in wanted), feedback=missed(answer, wanted))
+        return Score(
+            hard=0.0,
+            soft=max(squad_f1(answer, reference) for reference in wanted),
+            feedback=missed(answer, wanted),
+        )
 
 
 def is_right(answer: str, reference: str, question: str = "", tolerance: float = TOLERANCE) -> bool:
     """Whether an answer says what the reference does.
 
-    Amounts must be as many, in the same order, each within the relative `tolerance`; four bare digits (a year) must be equal. Percent
-    signs may be left out. A scale word counts: 5 million is not 5 billion, nor 5 - unless the question itself asks for millions. A unit
-    may be left out, but not be another one.
+    Amounts must be as many, in the same order, each within the relative `tolerance`; four bare digits (a
+    year) must be equal. Percent signs may be left out. A scale word counts: 5 million is not 5 billion, nor 5
+    - unless the question itself asks for millions. A unit may be left out, but not be another one.
     """
     given, wanted = read(answer), read(reference)
     if wanted.date is not None:
@@ -53,7 +63,10 @@ def is_right(answer: str, reference: str, question: str = "", tolerance: float =
     return (
         len(given.amounts) == len(wanted.amounts)
         and _same_unit(given, wanted)
-        and all(_is_close(ours, theirs, question.casefold(), tolerance) for ours, theirs in zip(given.amounts, wanted.amounts, strict=True))
+        and all(
+            _is_close(ours, theirs, question.casefold(), tolerance)
+            for ours, theirs in zip(given.amounts, wanted.amounts, strict=True)
+        )
     )
 
 

@@ -1,8 +1,10 @@
-"""SpreadsheetBench: real questions about workbooks, answered by a Python program that is run in a sandbox and judged by its cells.
+"""SpreadsheetBench: real questions about workbooks, answered by a Python program that is run in a sandbox and
+judged by its cells.
 
 A row: `{"id": "59196", "instruction": "I need a formula ...", "instruction_type": "Cell-Level Manipulation",
-"answer_position": "H3:H5", "spreadsheet_path": "spreadsheet/59196"}`, with `1_59196_input.xlsx` and `1_59196_answer.xlsx`, `2_...` in that
-folder below `env.data_root`. A row that holds only an id is completed from `dataset.json` there.
+"answer_position": "H3:H5", "spreadsheet_path": "spreadsheet/59196"}`, with `1_59196_input.xlsx` and
+`1_59196_answer.xlsx`, `2_...` in that folder below `env.data_root`. A row that holds only an id is completed
+from `dataset.json` there.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from skillopt.benchmarks.spreadsheetbench._load import Loader
 from skillopt.sandbox import Limits, Mode, Sandbox, require
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 
-_WEAKER = "set env.sandbox: limits to run programs with limits only: they then see your files and the network (docs/sandbox.md)"
+_WEAKER = (
+    "set env.sandbox: limits to run programs with limits only: they then see your files and the network"
+    " (docs/sandbox.md)"
+)
 
 
 class SpreadsheetSettings(CommonSettings):
@@ -29,15 +34,27 @@ class SpreadsheetSettings(CommonSettings):
 
     mode: Literal["single", "multi", "react"] = Field(
         default="multi",
-        description="How a program is written: in one reply, in several with its errors told, or with a shell and a file as tools.",
+        description=(
+            "How a program is written: in one reply, in several with its errors told, or with a shell and a"
+            " file as tools."
+        ),
     )
-    max_turns: int = Field(default=30, ge=1, description="Replies of the target in the modes multi and react.")
-    data_root: Path | None = Field(default=None, description="Folder with the workbooks; unset is the folder of the tasks file.")
+    max_turns: int = Field(
+        default=30, ge=1, description="Replies of the target in the modes multi and react."
+    )
+    data_root: Path | None = Field(
+        default=None, description="Folder with the workbooks; unset is the folder of the tasks file."
+    )
     sandbox: Mode = Field(
         default="bubblewrap",
-        description="How programs are shut in; 'limits' gives them limits only: they then see your files and the network.",
+        description=(
+            "How programs are shut in; 'limits' gives them limits only: they then see your files and the"
+            " network."
+        ),
     )
-    code_timeout: float = Field(default=120.0, gt=0, description="Seconds one program may run on one workbook.")
+    code_timeout: float = Field(
+        default=120.0, gt=0, description="Seconds one program may run on one workbook."
+    )
     code_memory: int = Field(default=2048, ge=256, description="Megabytes one program may use.")
 
 

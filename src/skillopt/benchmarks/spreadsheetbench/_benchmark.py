@@ -1,4 +1,6 @@
-"""Decides how a program is scored: run on every workbook in the sandbox, its cells read there too, and compared with the golden ones."""
+"""Decides how a program is scored: run on every workbook in the sandbox, its cells read there too, and
+compared with the golden ones.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,15 @@ class SpreadsheetBench:
     graded: bool | None = False
 
     def __init__(
-        self, *, splits: Splits, problems: Mapping[str, Problem], sandbox: Sandbox, mode: str, max_turns: int, system: str, seed_skill: str
+        self,
+        *,
+        splits: Splits,
+        problems: Mapping[str, Problem],
+        sandbox: Sandbox,
+        mode: str,
+        max_turns: int,
+        system: str,
+        seed_skill: str,
     ) -> None:
         self.prompts: Mapping[str, str] = {"rollout": system}
         self.seed_skill = seed_skill
@@ -62,19 +72,37 @@ class SpreadsheetBench:
         return (Trial if self._mode == "multi" else Desk)(self._sandbox, workbook, self._max_turns)
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Run the program on every case. Hard is all of them, soft the share; what the program did wrong is a score."""
+        """Run the program on every case. Hard is all of them, soft the share; what the program did wrong is a
+        score.
+        """
         if trajectory.failure is not None:
-            return Score(hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}.")
+            return Score(
+                hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}."
+            )
         code = solution_of(trajectory)
         if code is None:
-            return Score(hard=0.0, soft=0.0, feedback="The target handed in no program: there is no block of Python in its reply.")
+            return Score(
+                hard=0.0,
+                soft=0.0,
+                feedback="The target handed in no program: there is no block of Python in its reply.",
+            )
         cases = self._problems[task.id].cases
         runs = await together(*(run_code(self._sandbox, code, case.input.read_bytes()) for case in cases))
         troubles = [trouble_of(ran) for ran in runs]
-        found = iter(await self.compare(task, {n: ran.files[OUTPUT] for n, ran in enumerate(runs) if troubles[n] is None}))
+        found = iter(
+            await self.compare(
+                task, {n: ran.files[OUTPUT] for n, ran in enumerate(runs) if troubles[n] is None}
+            )
+        )
         complaints = [next(found) if trouble is None else trouble for trouble in troubles]
-        told = [f"Case {case.name}: {complaint}" for case, complaint in zip(cases, complaints, strict=True) if complaint is not None]
-        return Score(hard=float(not told), soft=1 - len(told) / len(cases), feedback=_clipped("\n".join(told)))
+        told = [
+            f"Case {case.name}: {complaint}"
+            for case, complaint in zip(cases, complaints, strict=True)
+            if complaint is not None
+        ]
+        return Score(
+            hard=float(not told), soft=1 - len(told) / len(cases), feedback=_clipped("\n".join(told))
+        )
 
     async def compare(self, task: Task, workbooks: Mapping[int, bytes]) -> list[str | None]:
         """What is wrong with each workbook, given by the number of its case from 0; None where nothing is."""
@@ -84,7 +112,9 @@ class SpreadsheetBench:
         return [_complaint(golden[number], read) for number, read in zip(workbooks, found, strict=True)]
 
     async def _golden_of(self, task_id: str, problem: Problem) -> list[_Read]:
-        """The cells that should come out, read once a task: alone, so that no workbook of a program is ever near them."""
+        """The cells that should come out, read once a task: alone, so that no workbook of a program is ever
+        near them.
+        """
         if task_id not in self._golden:
             self._golden[task_id] = asyncio.ensure_future(self._read_golden(task_id, problem))
         waiting = self._golden[task_id]
@@ -101,8 +131,12 @@ class SpreadsheetBench:
             _check_golden(task_id, case, read)
         return found
 
-    async def _read(self, workbooks: Sequence[bytes], problem: Problem, first_sheet: str | None) -> list[_Read]:
-        """The cells of workbooks, read in the sandbox. One that spoils the reading of all is found by reading each alone."""
+    async def _read(
+        self, workbooks: Sequence[bytes], problem: Problem, first_sheet: str | None
+    ) -> list[_Read]:
+        """The cells of workbooks, read in the sandbox. One that spoils the reading of all is found by reading
+        each alone.
+        """
         if not workbooks:
             return []
         areas = [replace(area, sheet=area.sheet or first_sheet).as_json() for area in problem.areas]
@@ -119,11 +153,22 @@ class SpreadsheetBench:
             except (ValueError, KeyError, TypeError) as error:
                 raise ScoringError("judge", f"the reader of workbooks printed no report: {error}") from error
         if len(workbooks) > 1:
-            return [read for workbook in workbooks for read in await self._read([workbook], problem, first_sheet)]
+            return [
+                read for workbook in workbooks for read in await self._read([workbook], problem, first_sheet)
+            ]
         said = ran.stderr.decode(errors="replace").strip()[-300:]
         if "ModuleNotFoundError" in said or "ImportError" in said:
             raise ScoringError("sandbox", f"the sandbox cannot read workbooks: {said}")
-        return [_Read({"error": f"it could not be read within the limits ({ran.stopped or said or f'code {ran.code}'})"})]
+        return [
+            _Read(
+                {
+                    "error": (
+                        "it could not be read within the limits"
+                        f" ({ran.stopped or said or f'code {ran.code}'})"
+                    )
+                }
+            )
+        ]
 
 
 class _Read:
@@ -139,19 +184,31 @@ class _Read:
 
 def _check_golden(task_id: str, case: Case, read: _Read) -> None:
     if read.error is not None or read.missing:
-        trouble = read.error or f"it has no sheet {', '.join(map(repr, read.missing))} (it has {', '.join(map(repr, read.sheets))})"
-        raise ScoringError("judge", f"task {task_id!r}: nothing can be compared with {case.golden.name}: {trouble}")
+        trouble = (
+            read.error
+            or f"it has no sheet {', '.join(map(repr, read.missing))} "
+            f"(it has {', '.join(map(repr, read.sheets))})"
+        )
+        raise ScoringError(
+            "judge", f"task {task_id!r}: nothing can be compared with {case.golden.name}: {trouble}"
+        )
 
 
 def _complaint(golden: _Read, read: _Read) -> str | None:
     if read.error is not None:
         return f"The workbook at OUTPUT_PATH cannot be read: {read.error}"
     if read.missing:
-        return f"The workbook has no sheet {', '.join(map(repr, read.missing))}; it has {', '.join(map(repr, read.sheets))}."
+        return (
+            f"The workbook has no sheet {', '.join(map(repr, read.missing))}; it has"
+            f" {', '.join(map(repr, read.sheets))}."
+        )
     wrong = differences(golden.cells, read.cells)
     if not wrong:
         return None
-    lines = [f"  {each.address}: got {shown(each.got)}, expected {shown(each.expected)}" for each in wrong[:_CELLS_SHOWN]]
+    lines = [
+        f"  {each.address}: got {shown(each.got)}, expected {shown(each.expected)}"
+        for each in wrong[:_CELLS_SHOWN]
+    ]
     more = [f"  and {len(wrong) - _CELLS_SHOWN} more"] if len(wrong) > _CELLS_SHOWN else []
     formulas = [f"  a formula that could not be calculated: {each}" for each in read.uncalculated[:3]]
     return "\n".join([f"{len(wrong)} cells are wrong.", *lines, *more, *formulas])
@@ -164,7 +221,13 @@ def _value(kind: str, value: Any) -> Value:
         return date.fromisoformat(value)
     if kind == "time":
         return time.fromisoformat(value)
-    return timedelta(seconds=value) if kind == "duration" else value if isinstance(value, (str, int, float)) else None
+    return (
+        timedelta(seconds=value)
+        if kind == "duration"
+        else value
+        if isinstance(value, (str, int, float))
+        else None
+    )
 
 
 def _clipped(text: str) -> str:

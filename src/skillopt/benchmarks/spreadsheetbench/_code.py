@@ -25,7 +25,11 @@ names = {{"INPUT_PATH": os.path.abspath({INPUT!r}), "OUTPUT_PATH": os.path.abspa
 sys.path.insert(0, os.getcwd())
 runpy.run_path({SOLUTION!r}, init_globals=names, run_name="__main__")
 """
-_STOPPED = {"time": "It was still running when its time was up.", "memory": "It used too much memory.", "processes": "It started too much."}
+_STOPPED = {
+    "time": "It was still running when its time was up.",
+    "memory": "It used too much memory.",
+    "processes": "It started too much.",
+}
 _LOST = {
     "missing": "wrote no file to OUTPUT_PATH",
     "too large": "wrote a file that is too large to OUTPUT_PATH",
@@ -34,7 +38,9 @@ _LOST = {
 
 
 def solution_of(trajectory: Trajectory) -> str | None:
-    """The program that a rollout ends with: written with a tool, in a block of the final reply, or left as a file; None without one."""
+    """The program that a rollout ends with: written with a tool, in a block of the final reply, or left as a
+    file; None without one.
+    """
     written = None
     for message in trajectory.messages:
         for call in message.tool_calls:
@@ -58,7 +64,9 @@ def code_in(text: str) -> str | None:
 
 
 def written_file(tool: str, arguments: str | Mapping[str, object]) -> tuple[str, str] | None:
-    """Name and content of what a call of `write_file` writes; None for any other call, and for one that is refused."""
+    """Name and content of what a call of `write_file` writes; None for any other call, and for one that is
+    refused.
+    """
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -70,12 +78,16 @@ def written_file(tool: str, arguments: str | Mapping[str, object]) -> tuple[str,
     if not isinstance(path, str) or not isinstance(content, str):
         return None
     name = path.removeprefix("./")
-    fits = _FILE_NAME.fullmatch(name) and name not in (INPUT, OUTPUT, RUNNER) and len(content) <= MOST_CHARACTERS
+    fits = (
+        _FILE_NAME.fullmatch(name) and name not in (INPUT, OUTPUT, RUNNER) and len(content) <= MOST_CHARACTERS
+    )
     return (name, content) if fits else None
 
 
 async def run_code(sandbox: Sandbox, code: str, workbook: bytes) -> Ran:
-    """Run a program on a copy of a workbook in a fresh box; `output.xlsx` is what this very run left there."""
+    """Run a program on a copy of a workbook in a fresh box; `output.xlsx` is what this very run
+    left there.
+    """
     files = {SOLUTION: code.encode(errors="replace"), INPUT: workbook, RUNNER: RUNNER_TEXT.encode()}
     return await sandbox.run(["python", RUNNER], files=files, collect=[OUTPUT])
 

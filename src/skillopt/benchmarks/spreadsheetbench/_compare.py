@@ -1,8 +1,9 @@
 """Decides when two cells hold the same: the public rules, without their accidents.
 
-Numbers, numeric text and truth values to two decimals, times to the minute, dates to the day, empty text like no value, everything else
-exactly; formats do not count. Beyond the public rules: numbers that differ by rounding noise only are equal, `nan`, `inf` and `1_000` are
-text, and a duration below a day is the time it shows as.
+Numbers, numeric text and truth values to two decimals, times to the minute, dates to the day, empty text like
+no value, everything else exactly; formats do not count. Beyond the public rules: numbers that differ by
+rounding noise only are equal, `nan`, `inf` and `1_000` are text, and a duration below a day is the time it
+shows as.
 """
 
 from __future__ import annotations
@@ -31,10 +32,16 @@ class Wrong:
 
 
 def differences(expected: Cells, got: Cells) -> list[Wrong]:
-    """Every cell that is not the same, in the order of the expected workbook, then those that should be empty."""
+    """Every cell that is not the same, in the order of the expected workbook, then those that should be
+    empty.
+    """
     addresses = dict.fromkeys([*expected, *got])
     pairs = ((address, expected.get(address), got.get(address)) for address in addresses)
-    return [Wrong(address=address, expected=wanted, got=found) for address, wanted, found in pairs if not same(wanted, found)]
+    return [
+        Wrong(address=address, expected=wanted, got=found)
+        for address, wanted, found in pairs
+        if not same(wanted, found)
+    ]
 
 
 def same(one: Value, other: Value) -> bool:
@@ -51,7 +58,11 @@ def shown(value: Value) -> str:
         return "(empty)"
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
-    return repr(value if not isinstance(value, str) or len(value) <= 120 else value[:120] + "...") if isinstance(value, str) else str(value)
+    return (
+        repr(value if not isinstance(value, str) or len(value) <= 120 else value[:120] + "...")
+        if isinstance(value, str)
+        else str(value)
+    )
 
 
 def _plain(value: Value) -> float | str | None:

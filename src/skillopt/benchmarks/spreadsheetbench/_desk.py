@@ -1,4 +1,6 @@
-"""Decides what the target can do before it hands in its program: try it and read the error, or look around with tools."""
+"""Decides what the target can do before it hands in its program: try it and read the error, or look around
+with tools.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,15 @@ _LONGEST_COMMAND = 100_000
 _TOOLS = (
     Tool(
         name="bash",
-        description=f"Run a shell command in the folder with {INPUT} and your files. What it leaves there is gone afterwards.",
+        description=(
+            f"Run a shell command in the folder with {INPUT} and your files. What it leaves there is gone"
+            " afterwards."
+        ),
         parameters={
             "type": "object",
-            "properties": {"command": {"type": "string", "description": "The command, for example: python -c 'print(1)'"}},
+            "properties": {
+                "command": {"type": "string", "description": "The command, for example: python -c 'print(1)'"}
+            },
             "required": ["command"],
             "additionalProperties": False,
         },
@@ -50,7 +57,9 @@ _TOOLS = (
 
 
 class Trial:
-    """Mode `multi`: every program in a reply is run on the first workbook; the first that runs through stands."""
+    """Mode `multi`: every program in a reply is run on the first workbook; the first that runs through
+    stands.
+    """
 
     tools: Sequence[Tool] = ()
 
@@ -63,11 +72,17 @@ class Trial:
         """Run the program; what went wrong is told, never whether the cells are right."""
         code = code_in(reply)
         if code is None:
-            return "Your reply holds no block of Python. Reply with the whole program in one block that starts with ```python."
+            return (
+                "Your reply holds no block of Python. Reply with the whole program in one block that starts"
+                " with ```python."
+            )
         trouble = trouble_of(await run_code(self._sandbox, code, self._workbook))
         if trouble is None:
             return None
-        return f"Your program was run on the workbook and failed. {trouble}\n\nReply with the whole corrected program in one block."
+        return (
+            f"Your program was run on the workbook and failed. {trouble}\n\nReply with the whole corrected"
+            " program in one block."
+        )
 
     async def step(self, name: str, arguments: Mapping[str, object]) -> str:
         """There are no tools here."""
@@ -104,7 +119,11 @@ class Desk:
             return f"bash needs a text 'command' of at most {_LONGEST_COMMAND} bytes."
         shell = "bash" if shutil.which("bash", path="/usr/bin:/bin") else "sh"
         ran = await self._sandbox.run([shell, "-c", text.decode()], files=self._files)
-        said = "\n".join(text for text in (ran.stdout.decode(errors="replace"), ran.stderr.decode(errors="replace")) if text.strip())
+        said = "\n".join(
+            text
+            for text in (ran.stdout.decode(errors="replace"), ran.stderr.decode(errors="replace"))
+            if text.strip()
+        )
         end = f"stopped: over its limit of {ran.stopped}" if ran.stopped else f"exit code {ran.code}"
         return f"{_clipped(said)}\n[{end}]".lstrip()
 
@@ -112,8 +131,8 @@ class Desk:
         file = written_file("write_file", arguments)
         if file is None:
             return (
-                f"write_file needs as 'path' a plain file name such as {SOLUTION} (not {INPUT} or {RUNNER}) and a text 'content' "
-                f"of at most {MOST_CHARACTERS} characters. Nothing was written."
+                f"write_file needs as 'path' a plain file name such as {SOLUTION} (not {INPUT} or {RUNNER})"
+                f" and a text 'content' of at most {MOST_CHARACTERS} characters. Nothing was written."
             )
         name, content = file
         if name != SOLUTION and name not in self._files and len(self._files) >= _MOST_FILES:

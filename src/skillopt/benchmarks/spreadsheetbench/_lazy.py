@@ -24,4 +24,6 @@ def engine_version() -> str:
     try:
         return f"{ENGINE}-{version(ENGINE)}"
     except PackageNotFoundError as error:
-        raise ConfigError(f"'spreadsheetbench' needs {ENGINE}: pip install 'skillopt[spreadsheet]'") from error
+        raise ConfigError(
+            f"'spreadsheetbench' needs {ENGINE}: pip install 'skillopt[spreadsheet]'"
+        ) from error

@@ -1,4 +1,6 @@
-"""Decides how a row of SpreadsheetBench becomes a task: its workbooks in pairs, its cells, and what the target is shown of them."""
+"""Decides how a row of SpreadsheetBench becomes a task: its workbooks in pairs, its cells, and what the
+target is shown of them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Loader:
         try:
             areas = parse_position(position, sheet if isinstance(sheet, str) and sheet.strip() else None)
         except ValueError as error:
-            raise row.error(f"answer_position {position!r}: {error}. Correct it: nothing could be compared.") from error
+            raise row.error(
+                f"answer_position {position!r}: {error}. Correct it: nothing could be compared."
+            ) from error
         problem = Problem(cases=tuple(self._cases(row)), areas=areas)
         task_id = _id(row)
         self.problems[task_id] = problem
@@ -74,7 +78,11 @@ class Loader:
             prompt=fill(self._template, values).strip(),
             kind=kind if isinstance(kind, str) else "",
             files=(problem.cases[0].input,),
-            data={"answer_position": position, "answer_sheet": sheet, "workbooks": [_digest(case) for case in problem.cases]},
+            data={
+                "answer_position": position,
+                "answer_sheet": sheet,
+                "workbooks": [_digest(case) for case in problem.cases],
+            },
         )
 
     def _completed(self, row: Row) -> Row:
@@ -84,11 +92,16 @@ class Loader:
         if self._whole is None:
             catalogue = self._folder(row) / CATALOGUE
             if not catalogue.is_file():
-                raise row.error(f"has no instruction, and there is no {catalogue} to take it from. Set env.data_root.")
+                raise row.error(
+                    f"has no instruction, and there is no {catalogue} to take it from. Set env.data_root."
+                )
             self._whole = {_id(each): each for each in load_rows(catalogue)}
         found = self._whole.get(_id(row))
         if found is None:
-            raise row.error(f"there is no task {_id(row)!r} in {self._folder(row) / CATALOGUE}. Correct the id, or env.data_root.")
+            raise row.error(
+                f"there is no task {_id(row)!r} in {self._folder(row) / CATALOGUE}. Correct the id, or"
+                " env.data_root."
+            )
         return Row(path=row.path, line=row.line, data={**found.data, **row.data})
 
     def _folder(self, row: Row) -> Path:
@@ -97,7 +110,10 @@ class Loader:
     def _cases(self, row: Row) -> Iterator[Case]:
         folder = self._folder(row) / _text(row, "spreadsheet_path")
         if not folder.is_dir():
-            raise row.error(f"there is no folder {folder} with its workbooks. Set env.data_root to the folder that holds them.")
+            raise row.error(
+                f"there is no folder {folder} with its workbooks. Set env.data_root to the folder that holds"
+                " them."
+            )
         found = sorted(folder.glob("*.xlsx"), key=lambda path: _natural(path.stem))
         number = 0
         for path in found:
@@ -105,7 +121,9 @@ class Loader:
                 if path.stem.endswith(given):
                     golden = path.with_name(path.stem[: -len(given)] + wanted + ".xlsx")
                     if not golden.is_file():
-                        raise row.error(f"{path} has no {golden.name} beside it to compare with. Complete the data.")
+                        raise row.error(
+                            f"{path} has no {golden.name} beside it to compare with. Complete the data."
+                        )
                     number += 1
                     yield Case(name=str(number), input=path, golden=golden)
         if number == 0:
@@ -116,7 +134,9 @@ class Loader:
 def preview(path: Path) -> str:
     """The first rows of every sheet, as the target is shown them; formulas as they are written."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # openpyxl warns of whatever it could not write back; nothing is written here
+        warnings.simplefilter(
+            "ignore"
+        )  # openpyxl warns of whatever it could not write back; nothing is written here
         book = openpyxl().load_workbook(path, read_only=True)
         try:
             return "\n\n".join(_sheet(sheet) for sheet in book.worksheets)
@@ -128,7 +148,9 @@ def _sheet(sheet: Any) -> str:
     rows = list(sheet.iter_rows(max_row=PREVIEW_ROWS, max_col=PREVIEW_COLUMNS, values_only=True))
     size = f"{sheet.max_row or 0} rows, {sheet.max_column or 0} columns"
     lines = [" | ".join(_cell(value) for value in row).rstrip(" |") for row in rows]
-    return f"Sheet {sheet.title!r} ({size}):\n" + ("\n".join(f"{n}: {line}" for n, line in enumerate(lines, start=1)) or "(no cells)")
+    return f"Sheet {sheet.title!r} ({size}):\n" + (
+        "\n".join(f"{n}: {line}" for n, line in enumerate(lines, start=1)) or "(no cells)"
+    )
 
 
 def _cell(value: Any) -> str:
@@ -137,7 +159,11 @@ def _cell(value: Any) -> str:
 
 
 def _as_told(position: str, sheet: Any) -> str:
-    return f"{position} (sheet {sheet!r})" if isinstance(sheet, str) and sheet.strip() and "!" not in position else position
+    return (
+        f"{position} (sheet {sheet!r})"
+        if isinstance(sheet, str) and sheet.strip() and "!" not in position
+        else position
+    )
 
 
 def _id(row: Row) -> str:
@@ -150,7 +176,9 @@ def _id(row: Row) -> str:
 def _text(row: Row, field: str) -> str:
     value = row.data.get(field)
     if not isinstance(value, str) or not value.strip():
-        raise row.error(f"{field!r} is {'no text' if value else 'missing or empty'}. Give the row its {field}.")
+        raise row.error(
+            f"{field!r} is {'no text' if value else 'missing or empty'}. Give the row its {field}."
+        )
     return value.strip()
 
 

@@ -1,4 +1,6 @@
-"""Decides which cells an `answer_position` means, however its quotes were written; one that means none is an error."""
+"""Decides which cells an `answer_position` means, however its quotes were written; one that means none is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ _LAST_COLUMN, _LAST_ROW = 16_384, 1_048_576
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Area:
-    """A rectangle of cells on a sheet, counted from 1; `sheet` None is the first one, an open end reaches as far as there are cells."""
+    """A rectangle of cells on a sheet, counted from 1; `sheet` None is the first one, an open end reaches as
+    far as there are cells.
+    """
 
     sheet: str | None
     first_column: int
@@ -26,7 +30,9 @@ class Area:
 
 
 def parse_position(text: str, sheet: str | None = None) -> tuple[Area, ...]:
-    """The areas of `'Sheet 1'!A1:B3, C4` or `A:C`, on `sheet` where the text names none. Raises `ValueError` that says what is wrong."""
+    """The areas of `'Sheet 1'!A1:B3, C4` or `A:C`, on `sheet` where the text names none. Raises `ValueError`
+    that says what is wrong.
+    """
     areas = []
     at = 0
     while at < len(text):
@@ -51,7 +57,13 @@ def column_number(letters: str) -> int:
 
 def _area(match: re.Match[str], sheet: str | None) -> Area | None:
     quoted, bare, *corners = match.groups()
-    own = quoted.replace("''", "'") if quoted is not None else bare.strip().strip("'") if bare is not None else None
+    own = (
+        quoted.replace("''", "'")
+        if quoted is not None
+        else bare.strip().strip("'")
+        if bare is not None
+        else None
+    )
     left, top, right, bottom = corners
     if left is None and top is None:
         return None
@@ -67,4 +79,10 @@ def _area(match: re.Match[str], sheet: str | None) -> Area | None:
         return None
     first_column, first_row = columns[0], rows[0]
     assert first_column is not None and first_row is not None, "an area begins somewhere"
-    return Area(sheet=(own or sheet or None), first_column=first_column, first_row=first_row, last_column=columns[1], last_row=rows[1])
+    return Area(
+        sheet=(own or sheet or None),
+        first_column=first_column,
+        first_row=first_row,
+        last_column=columns[1],
+        last_row=rows[1],
+    )

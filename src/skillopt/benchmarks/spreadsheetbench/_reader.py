@@ -1,10 +1,12 @@
 """Reads cells out of workbooks that nobody trusts; a program of its own that runs in the sandbox.
 
-Asked by JSON on stdin: `{"workbooks": [path, ...], "areas": [[sheet, first column, first row, last column, last row], ...]}`. Answers with
-one object for each workbook: `{"sheets", "missing", "cells", "uncalculated"}`, or `{"error"}` where it cannot be read.
+Asked by JSON on stdin: `{"workbooks": [path, ...], "areas": [[sheet, first column, first row, last column,
+last row], ...]}`. Answers with one object for each workbook: `{"sheets", "missing", "cells",
+"uncalculated"}`, or `{"error"}` where it cannot be read.
 
-A formula's value is the one that is stored with it. Where none is - openpyxl stores none - it is calculated by formualizer. A stored 0 in a
-workbook that asks to be calculated on opening is what XlsxWriter leaves everywhere, so that is calculated too.
+A formula's value is the one that is stored with it. Where none is - openpyxl stores none - it is calculated
+by formualizer. A stored 0 in a workbook that asks to be calculated on opening is what XlsxWriter leaves
+everywhere, so that is calculated too.
 """
 
 from __future__ import annotations
@@ -25,7 +27,15 @@ import openpyxl  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from openpyxl.utils.datetime import from_excel, to_excel  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_ERRORS = {"Div": "#DIV/0!", "Na": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!", "Value": "#VALUE!"}
+_ERRORS = {
+    "Div": "#DIV/0!",
+    "Na": "#N/A",
+    "Name": "#NAME?",
+    "Null": "#NULL!",
+    "Num": "#NUM!",
+    "Ref": "#REF!",
+    "Value": "#VALUE!",
+}
 
 
 def main() -> None:
@@ -68,11 +78,19 @@ class _Book:
                 value = self._calculated(name, cell) if cell.coordinate in to_calculate[name] else cell.value
                 if value is not None:
                     cells[f"{name}!{cell.coordinate}"] = _coded(value)
-        return {"sheets": self.values.sheetnames, "missing": missing, "cells": cells, "uncalculated": self.uncalculated[:20]}
+        return {
+            "sheets": self.values.sheetnames,
+            "missing": missing,
+            "cells": cells,
+            "uncalculated": self.uncalculated[:20],
+        }
 
     def _cells(self, name: str, left: int, top: int, right: int | None, bottom: int | None) -> Iterator[Any]:
         sheet = self.values[name]
-        last_column, last_row = min(right or sheet.max_column, sheet.max_column), min(bottom or sheet.max_row, sheet.max_row)
+        last_column, last_row = (
+            min(right or sheet.max_column, sheet.max_column),
+            min(bottom or sheet.max_row, sheet.max_row),
+        )
         if last_column < left or last_row < top:
             return
         for row in sheet.iter_rows(min_col=left, max_col=last_column, min_row=top, max_row=last_row):
@@ -97,7 +115,11 @@ class _Book:
         if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
             value = to_excel(value)
         if isinstance(value, float) and not isinstance(value, bool) and cell.is_date:
-            return from_excel(value, self.values.epoch, timedelta=bool(re.search(r"\[h+\]|\[m+\]", cell.number_format, re.IGNORECASE)))
+            return from_excel(
+                value,
+                self.values.epoch,
+                timedelta=bool(re.search(r"\[h+\]|\[m+\]", cell.number_format, re.IGNORECASE)),
+            )
         return value
 
 
@@ -107,8 +129,14 @@ def _without_value(path: str, name: str) -> Iterator[str]:
         book = ElementTree.fromstring(package.read("xl/workbook.xml"))
         relations = ElementTree.fromstring(package.read("xl/_rels/workbook.xml.rels"))
         targets = {relation.get("Id"): relation.get("Target", "") for relation in relations}
-        target = next(targets[sheet.get(_RELATION)] for sheet in book.iter() if _tag(sheet) == "sheet" and sheet.get("name") == name)
-        on_opening = any(_tag(node) == "calcPr" and node.get("fullCalcOnLoad") in ("1", "true") for node in book)
+        target = next(
+            targets[sheet.get(_RELATION)]
+            for sheet in book.iter()
+            if _tag(sheet) == "sheet" and sheet.get("name") == name
+        )
+        on_opening = any(
+            _tag(node) == "calcPr" and node.get("fullCalcOnLoad") in ("1", "true") for node in book
+        )
         part = target.lstrip("/") if target.startswith("/") else f"xl/{target}"
         with package.open(part) as sheet:
             for _, node in ElementTree.iterparse(sheet):
@@ -116,7 +144,9 @@ def _without_value(path: str, name: str) -> Iterator[str]:
                     continue
                 parts = {_tag(child): child for child in node}
                 value = parts["v"].text if "v" in parts else None
-                is_stored = value or ("v" in parts and node.get("t") == "str")  # the empty text is a value, an empty number is none
+                is_stored = value or (
+                    "v" in parts and node.get("t") == "str"
+                )  # the empty text is a value, an empty number is none
                 if "f" in parts and (not is_stored or (on_opening and value == "0")):
                     yield node.get("r", "")
                 node.clear()

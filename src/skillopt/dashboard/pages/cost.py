@@ -26,14 +26,20 @@ class _Cost:
         self.chart: ui.echart | None = None
         self.groups = 0
         with w.section("Spent so far"):
-            self.figures = live.Figures("cost", "calls", "tokens", "input tokens", "output tokens", "in flight")
+            self.figures = live.Figures(
+                "cost", "calls", "tokens", "input tokens", "output tokens", "in flight"
+            )
             w.paragraph(
-                "A price that nobody knows is unknown, never zero. A call that ended without a usage report stays charged at what was "
-                "reserved for it, and so is one that is in flight.",
+                "A price that nobody knows is unknown, never zero. A call that ended without a usage report"
+                " stays charged at what was reserved for it, and so is one that is in flight.",
                 soft=True,
             )
         with w.section("By role and stage"):
-            self.table = w.named(block(joined([])), "Spending by role and stage").classes("so-scroll").props('tabindex="0" role="region"')
+            self.table = (
+                w.named(block(joined([])), "Spending by role and stage")
+                .classes("so-scroll")
+                .props('tabindex="0" role="region"')
+            )
             self.place = ui.element("div")
 
     def show(self, watcher: Watcher) -> None:
@@ -48,7 +54,9 @@ class _Cost:
             output_tokens=amount(whole.output_tokens),
             in_flight=str(watcher.spending.in_flight),
         )
-        self.table.set_content(_table(paid, whole) if paid else tag("p", "Nothing was spent yet.", cls="so-empty"))
+        self.table.set_content(
+            _table(paid, whole) if paid else tag("p", "Nothing was spent yet.", cls="so-empty")
+        )
         if not paid:
             return
         options = charts.bars(paid)
@@ -75,7 +83,13 @@ def _table(paid: Sequence[Paid], whole: Paid) -> Markup:
         )
         return [tag("td", text, cls="so-number") for text in texts]
 
-    head = tag("tr", *(tag("th", name, scope="col", cls="so-number" if place > 1 else "") for place, name in enumerate(_COLUMNS)))
+    head = tag(
+        "tr",
+        *(
+            tag("th", name, scope="col", cls="so-number" if place > 1 else "")
+            for place, name in enumerate(_COLUMNS)
+        ),
+    )
     rows = [tag("tr", tag("th", one.role, scope="row"), tag("td", one.stage), *cells(one)) for one in paid]
     last = tag("tr", tag("th", "all", scope="row"), tag("td", ""), *cells(whole))
     return tag("table", tag("thead", head), tag("tbody", *rows), tag("tfoot", last), cls="so-table")

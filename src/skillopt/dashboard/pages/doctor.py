@@ -31,14 +31,25 @@ class _Checks:
     def build(self) -> None:
         """Make the form and the place for what is found."""
         with w.section("Examine"):
-            w.paragraph("Checks models, logins, prices, agent programs, sandbox and data of a configuration. Nothing is written.")
+            w.paragraph(
+                "Checks models, logins, prices, agent programs, sandbox and data of a configuration. Nothing"
+                " is written."
+            )
             with ui.element("div").classes("so-grid"):
-                self.packaged = ui.select(["(none)", *packaged_names()], label="Packaged config", value="(none)")
+                self.packaged = ui.select(
+                    ["(none)", *packaged_names()], label="Packaged config", value="(none)"
+                )
                 self.packaged.props("outlined dense options-dense")
-                self.file = ui.input("Or a config file, or a folder with train.yaml").props("outlined dense stack-label")
-            self.calls = ui.checkbox("Ask each model a few tiny questions; this may cost a little", value=False)
+                self.file = ui.input("Or a config file, or a folder with train.yaml").props(
+                    "outlined dense stack-label"
+                )
+            self.calls = ui.checkbox(
+                "Ask each model a few tiny questions; this may cost a little", value=False
+            )
             with ui.element("div").classes("so-actions"):
-                self.go = ui.button("Run the checks", on_click=self.examine, icon="health_and_safety").props("unelevated no-caps")
+                self.go = ui.button("Run the checks", on_click=self.examine, icon="health_and_safety").props(
+                    "unelevated no-caps"
+                )
             self.news = ui.label("").classes("so-soft").props('role="status"')
         self.found = ui.element("div").classes("so-main so-bare")
 
@@ -54,7 +65,9 @@ class _Checks:
             _show(found)
 
     def _subject(self) -> Subject:
-        name = (self.file.value or "").strip() or (None if self.packaged.value == "(none)" else str(self.packaged.value))
+        name = (self.file.value or "").strip() or (
+            None if self.packaged.value == "(none)" else str(self.packaged.value)
+        )
         try:
             resolved = load(name, flags={}, options=[], environ=self.around.environ, cwd=self.around.cwd)
         except UsageError as error:  # the machine can be examined all the same
@@ -71,7 +84,11 @@ def _show(found: Examination) -> None:
     cost = "unknown" if found.usd is None else f"${found.usd:.6f}"
     with w.section("Outcome"), ui.element("div").classes("so-row"):
         w.chip(f"{fixes} must be fixed" if fixes else "Nothing must be fixed", "bad" if fixes else "good")
-        spent = f"{found.calls} calls, {found.tokens} tokens, cost {cost}" if found.calls else "No calls were made."
+        spent = (
+            f"{found.calls} calls, {found.tokens} tokens, cost {cost}"
+            if found.calls
+            else "No calls were made."
+        )
         ui.label(spent).classes("so-soft")
     for area, findings in groupby(found.findings, key=lambda one: one.area):
         with w.section(area.capitalize()), ui.element("ul").classes("so-findings"):

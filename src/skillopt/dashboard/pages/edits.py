@@ -1,4 +1,6 @@
-"""The page Edits of a run: every proposed edit, how it ended and why, and the gate's numbers for the step it belongs to."""
+"""The page Edits of a run: every proposed edit, how it ended and why, and the gate's numbers for the step it
+belongs to.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,15 @@ class _Edits:
         self.wanted = visit.query.get("step", ALL)
         with w.section("Edits", hidden_title=True):
             with ui.element("div").classes("so-row"):
-                self.state = ui.select({ALL: "all"}, label="State", value=ALL, on_change=self.again).props("outlined dense options-dense")
-                self.step = ui.select({ALL: "all"}, label="Step", value=ALL, on_change=self.again).props("outlined dense options-dense")
-                self.words = ui.input("Words in the edit", on_change=self.again).props("outlined dense clearable")
+                self.state = ui.select({ALL: "all"}, label="State", value=ALL, on_change=self.again).props(
+                    "outlined dense options-dense"
+                )
+                self.step = ui.select({ALL: "all"}, label="Step", value=ALL, on_change=self.again).props(
+                    "outlined dense options-dense"
+                )
+                self.words = ui.input("Words in the edit", on_change=self.again).props(
+                    "outlined dense clearable"
+                )
             self.gate = ui.element("div")
             self.list = block(joined([]), "ol").classes("so-rules")
             w.named(self.list, "Edits, the newest step first")
@@ -49,10 +57,16 @@ class _Edits:
             return
         self.changes = {change.short: change for change in facts.changes}
         counted = Counter(edit.state for change in facts.changes for edit in change.edits)
-        states = {ALL: f"all ({counted.total():,})", **{state: f"{state} ({count:,})" for state, count in counted.most_common()}}
+        states = {
+            ALL: f"all ({counted.total():,})",
+            **{state: f"{state} ({count:,})" for state, count in counted.most_common()},
+        }
         self.state.set_options(states, value=self.state.value if self.state.value in states else ALL)
         latest = list(reversed(facts.changes))[:LONGEST_STEPS]
-        steps = {ALL: "all", **{change.short: f"{change.name} · {outcome(change.action)}" for change in latest}}
+        steps = {
+            ALL: "all",
+            **{change.short: f"{change.name} · {outcome(change.action)}" for change in latest},
+        }
         self.step.set_options(steps, value=self.wanted if self.wanted in steps else ALL)
         self.draw()
 
@@ -96,7 +110,14 @@ def _numbers(change: Change) -> None:
             ("candidate", reached),
             ("rows read", f"{change.rows_used:,} of {change.rows_total:,}"),
             ("limit", "none" if change.limit is None else str(change.limit)),
-            ("decided by", f"{change.decided_by or 'nothing was measured'} ({change.policy})" if change.policy else "nothing was measured"),
+            (
+                "decided by",
+                (
+                    f"{change.decided_by or 'nothing was measured'} ({change.policy})"
+                    if change.policy
+                    else "nothing was measured"
+                ),
+            ),
             ("verified", "yes" if change.verified else "no: fewer than 5 val tasks"),
         ]
     )
@@ -106,14 +127,20 @@ def _numbers(change: Change) -> None:
 
 def _item(change: Change, edit: EditFact) -> Markup:
     bound = f"at most {change.bound:.3f}" if change.bound is not None else score(change.candidate)
-    gate = f"{outcome(change.action)}: {bound} against {score(change.incumbent)} on {change.rows_used:,} of {change.rows_total:,} rows"
+    gate = (
+        f"{outcome(change.action)}: {bound} against {score(change.incumbent)} on {change.rows_used:,} of"
+        f" {change.rows_total:,} rows"
+    )
     pairs = [
         ("state", edit.state + (f", {edit.reason}" if edit.reason else "")),
         ("gate", gate if change.rows_total else f"{outcome(change.action)}: {change.why}"),
         ("id", edit.id),
         *([("target", edit.target)] if edit.target else []),
         ("content", edit.content or "nothing"),
-        *((str(key).replace("_", " "), item if isinstance(item, str) else json.dumps(item)) for key, item in edit.evidence.items()),
+        *(
+            (str(key).replace("_", " "), item if isinstance(item, str) else json.dumps(item))
+            for key, item in edit.evidence.items()
+        ),
     ]
     body = tag("dl", joined(joined([tag("dt", name), tag("dd", text)]) for name, text in pairs))
     tone = live.TONES.get(edit.state, "plain")

@@ -1,4 +1,6 @@
-"""The page Launch: pick a config, change what matters, see what it would cost, and start, stop and resume runs."""
+"""The page Launch: pick a config, change what matters, see what it would cost, and start, stop and resume
+runs.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ FIELDS = (
 )
 """The keys most runs change; every other one goes into the free options."""
 _HINTS = {
-    "model.target": "Such as openai:gpt-5.4-mini, claude_code/anthropic:claude-sonnet-4-6 or world, which is simulated.",
+    "model.target": (
+        "Such as openai:gpt-5.4-mini, claude_code/anthropic:claude-sonnet-4-6 or world, which is simulated."
+    ),
     "model.optimizer": "The model that writes the edits.",
     "budget": "Such as $2, 200k tokens or 30 minutes. Unset: no limit.",
     "env.data_path": "JSONL, JSON or CSV file of your own tasks.",
@@ -53,9 +57,14 @@ class _Form:
         with w.section("What to train"):
             names = packaged_names()
             with ui.element("div").classes("so-grid"):
-                self.packaged = ui.select(names, label="Packaged config", value="quickstart" if "quickstart" in names else names[0])
+                self.packaged = ui.select(
+                    names, label="Packaged config", value="quickstart" if "quickstart" in names else names[0]
+                )
                 self.packaged.props("outlined dense options-dense").on_value_change(self.check)
-                self.file = _input("Or a config file, or a folder with train.yaml", "Read from the folder in which the dashboard runs.")
+                self.file = _input(
+                    "Or a config file, or a folder with train.yaml",
+                    "Read from the folder in which the dashboard runs.",
+                )
                 self.file.on("blur", self.check)
         with w.section("Settings"):
             w.paragraph("Only what you fill in is changed; the grey text is what the config says.", soft=True)
@@ -65,7 +74,9 @@ class _Form:
                     field = _input(f"{label} ({key})", _HINTS.get(key) or about.get(key, ""))
                     self.fields[key] = field
                     field.on("blur", self.check)
-            self.free = ui.textarea("Further options, one key=value a line").props("outlined dense autogrow input-class=so-mono")
+            self.free = ui.textarea("Further options, one key=value a line").props(
+                "outlined dense autogrow input-class=so-mono"
+            )
             self.free.classes("so-wide").on("blur", self.check)
         with w.section("Check and start"):
             self.verdict = ui.element("div").classes("so-wide").props('aria-live="polite"')
@@ -77,7 +88,9 @@ class _Form:
 
     def wish(self) -> Wish:
         """What is filled in."""
-        options = chosen_options([(key, field.value or "") for key, field in self.fields.items()], self.free.value or "")
+        options = chosen_options(
+            [(key, field.value or "") for key, field in self.fields.items()], self.free.value or ""
+        )
         return Wish(config=(self.file.value or "").strip() or str(self.packaged.value), options=options)
 
     def check(self) -> None:
@@ -138,7 +151,9 @@ class _Form:
         except SkillOptError as error:
             self._say(str(error), "")
             return
-        if not await w.confirmed("Start this run?", f"{wish.spoken}. It may spend money, up to the budget you set.", "Start"):
+        if not await w.confirmed(
+            "Start this run?", f"{wish.spoken}. It may spend money, up to the budget you set.", "Start"
+        ):
             return
         try:
             made = self.desk.start(wish)
@@ -170,7 +185,10 @@ class _Started:
         self.list.clear()
         with self.list:
             if not told:
-                w.empty("Nothing was started from here yet. Runs go on when the dashboard is closed, and are found here again.")
+                w.empty(
+                    "Nothing was started from here yet. Runs go on when the dashboard is closed, and are"
+                    " found here again."
+                )
             for one, state, output, is_there in told:
                 self._entry(one, state, output, is_there)
 
@@ -183,7 +201,16 @@ class _Started:
     def _entry(self, one: Launched, state: str, output: str, is_there: bool) -> None:
         with w.named(ui.element("article"), f"Started {one.started:%Y-%m-%d %H:%M:%S}").classes("so-card"):
             with ui.element("div").classes("so-row"):
-                w.chip(state, "info" if state in ("running", "starting") else "good" if state == "finished" else "plain")
+                w.chip(
+                    state,
+                    (
+                        "info"
+                        if state in ("running", "starting")
+                        else "good"
+                        if state == "finished"
+                        else "plain"
+                    ),
+                )
                 ui.label(f"{one.config}, {one.started:%Y-%m-%d %H:%M:%S} UTC").classes("so-soft")
                 id = self.visit.around.roots.id_of(Path(one.folder))
                 if is_there and id is not None:
@@ -192,12 +219,18 @@ class _Started:
                 w.verbatim("\n".join(output.splitlines()[-8:]), "Output")
             with ui.element("div").classes("so-actions"):
                 if state == "running":
-                    ui.button("Stop", icon="stop", on_click=lambda: self._stop(one)).props(f"{_BUTTON} outline")
+                    ui.button("Stop", icon="stop", on_click=lambda: self._stop(one)).props(
+                        f"{_BUTTON} outline"
+                    )
                 elif state not in ("starting", "finished"):
-                    ui.button("Resume", icon="play_arrow", on_click=lambda: self._resume(one)).props(f"{_BUTTON} outline")
+                    ui.button("Resume", icon="play_arrow", on_click=lambda: self._resume(one)).props(
+                        f"{_BUTTON} outline"
+                    )
 
     async def _stop(self, one: Launched) -> None:
-        detail = "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
+        detail = (
+            "Nothing further is sent; what was sent is waited for and kept. Resume goes on at the same place."
+        )
         if await w.confirmed("Stop this run?", detail, "Stop"):
             self._try(lambda: ui.notify(f"Asked process {self.desk.stop(Path(one.folder))} to stop."))
 

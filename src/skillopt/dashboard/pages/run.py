@@ -1,4 +1,6 @@
-"""The page Overview of a run, live: where it stands, its scores, what is in flight, what it cost, what was decided."""
+"""The page Overview of a run, live: where it stands, its scores, what is in flight, what it cost, what was
+decided.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ class _Overview:
                 "time left",
             )
             self.estimate = w.paragraph(
-                "Time left is the median of the last steps times the steps to come, and the test after them.", soft=True
+                "Time left is the median of the last steps times the steps to come, and the test after them.",
+                soft=True,
             )
             self.marks = ui.label("").classes("so-marks")
             self.legend = ui.label("").classes("so-soft")
@@ -61,8 +64,8 @@ class _Overview:
             self.place = ui.element("div")
             self.spoken = ui.label("").classes("so-hidden")
             w.paragraph(
-                "Bands and whiskers are 95 % intervals of each mean by itself (Wilson). A cross stands at the most that a rejected "
-                "candidate could still have reached.",
+                "Bands and whiskers are 95 % intervals of each mean by itself (Wilson). A cross stands at the"
+                " most that a rejected candidate could still have reached.",
                 soft=True,
             )
         with w.section("What it claims"):
@@ -81,7 +84,13 @@ class _Overview:
         facts = watcher.facts()
         status = watcher.status
         self.state.show(watcher.state)
-        self.where.set_text("Waiting for the run to begin." if facts is None else status.position() if watcher.state == "running" else "")
+        self.where.set_text(
+            "Waiting for the run to begin."
+            if facts is None
+            else status.position()
+            if watcher.state == "running"
+            else ""
+        )
         self.subject.set_text(status.what())
         self.strip.set_content(_strip(status) if watcher.state == "running" else "")
         self.progress.set_visibility(watcher.state == "running" and status.total > 0)
@@ -115,7 +124,11 @@ class _Overview:
             steps=f"{len(facts.steps)} of {facts.planned}",
         )
         self.marks.set_text(status.marks())
-        self.legend.set_text(status.verdicts() + f" ({', '.join(f'{sign} {word}' for word, sign in SIGNS.items())})" if facts.steps else "")
+        self.legend.set_text(
+            status.verdicts() + f" ({', '.join(f'{sign} {word}' for word, sign in SIGNS.items())})"
+            if facts.steps
+            else ""
+        )
         drawn = curves(facts)
         self.spoken.set_text(charts.spoken(drawn))
         if self.chart is None:
@@ -129,8 +142,13 @@ class _Overview:
         self.log.set_content(_log(watcher.lines))
         self.claim.clear()
         with self.claim:
-            w.paragraph(facts.claim or "Nothing yet: the claim is made when the sealed test is opened.", soft=not facts.claim)
-            for remark in facts.remarks if facts.status != "running" else ():  # half of them say that it is not finished
+            w.paragraph(
+                facts.claim or "Nothing yet: the claim is made when the sealed test is opened.",
+                soft=not facts.claim,
+            )
+            for remark in (
+                facts.remarks if facts.status != "running" else ()
+            ):  # half of them say that it is not finished
                 w.paragraph(remark, soft=True)
 
 
@@ -154,14 +172,25 @@ def _flights(watcher: Watcher) -> str:
         return tag("p", "No call is under way.", cls="so-soft")
     head = tag("tr", *(tag("th", name, scope="col") for name in ("role", "stage", "calls", "longest wait")))
     rows = [
-        tag("tr", tag("td", one.role), tag("td", one.stage), tag("td", str(one.calls)), tag("td", f"{one.oldest:.0f} s")) for one in found
+        tag(
+            "tr",
+            tag("td", one.role),
+            tag("td", one.stage),
+            tag("td", str(one.calls)),
+            tag("td", f"{one.oldest:.0f} s"),
+        )
+        for one in found
     ]
     return tag("table", tag("thead", head), tag("tbody", *rows), cls="so-table")
 
 
 def _log(lines: list[Line]) -> str:
     shown = [
-        tag("li", tag("time", line.time[11:19], datetime=line.time), tag("span", line.text, cls=f"so-{line.tone}"))
+        tag(
+            "li",
+            tag("time", line.time[11:19], datetime=line.time),
+            tag("span", line.text, cls=f"so-{line.tone}"),
+        )
         for line in reversed(lines[-LONGEST_LOG:])
     ]
     return joined(shown)

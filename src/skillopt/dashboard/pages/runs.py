@@ -35,7 +35,10 @@ class _Row:
     def __init__(self, page: _Runs, place: RunPlace, one: Listed) -> None:
         with ui.element("tr"):
             with ui.element("td"):
-                self.box = ui.checkbox(value=place.id in page.chosen, on_change=lambda event: page.choose(place.id, bool(event.value)))
+                self.box = ui.checkbox(
+                    value=place.id in page.chosen,
+                    on_change=lambda event: page.choose(place.id, bool(event.value)),
+                )
                 w.named(self.box, f"Compare {place.name}")
             with ui.element("td"), ui.element("div").classes("so-row"):
                 w.link(place.name, page.visit.url("run", run=place.id))
@@ -50,8 +53,15 @@ class _Row:
     def show(self, one: Listed) -> None:
         """The figures of the run now."""
         self.status.show(one.status)
-        test = f"{score(one.test_seed)} → {score(one.test_best)}" if one.test_best is not None else "not measured"
-        texts = [one.trouble or f"{one.benchmark} · {one.target}", f"{one.step}/{one.steps} {marks(one.actions[-12:])}"]
+        test = (
+            f"{score(one.test_seed)} → {score(one.test_best)}"
+            if one.test_best is not None
+            else "not measured"
+        )
+        texts = [
+            one.trouble or f"{one.benchmark} · {one.target}",
+            f"{one.step}/{one.steps} {marks(one.actions[-12:])}",
+        ]
         figures = [
             "not measured" if one.baseline is None else f"{score(one.baseline)} → {score(one.best)}",
             test,
@@ -73,16 +83,34 @@ class _Runs:
         self.rows: dict[str, _Row] = {}
         with w.section("All runs", hidden_title=True):
             with ui.element("div").classes("so-row"):
-                self.words = ui.input("Filter by name, benchmark or model", on_change=self.draw).props("outlined dense clearable")
+                self.words = ui.input("Filter by name, benchmark or model", on_change=self.draw).props(
+                    "outlined dense clearable"
+                )
                 states = [_ALL, "running", "finished", "stopped"]
-                self.state = ui.select(states, label="Status", value=_ALL, on_change=self.draw).props("outlined dense options-dense")
-                self.button = ui.button("Compare", icon="compare", on_click=self.compare).props("unelevated no-caps")
+                self.state = ui.select(states, label="Status", value=_ALL, on_change=self.draw).props(
+                    "outlined dense options-dense"
+                )
+                self.button = ui.button("Compare", icon="compare", on_click=self.compare).props(
+                    "unelevated no-caps"
+                )
             self.said = ui.label("").classes("so-soft").props('role="status"')
-            columns = ("compare", "run", "status", "benchmark, target", "steps", "val", "sealed test", "cost", "changed")
+            columns = (
+                "compare",
+                "run",
+                "status",
+                "benchmark, target",
+                "steps",
+                "val",
+                "sealed test",
+                "cost",
+                "changed",
+            )
             with w.table("Runs", columns, columns[5:]) as self.body:
                 pass
             self.pages = live.Pages(SIZE, self.draw, "runs")
-            self.nothing = w.empty(f"No run below {visit.around.roots.spoken}. Start one under Launch, or by 'skillopt train'.")
+            self.nothing = w.empty(
+                f"No run below {visit.around.roots.spoken}. Start one under Launch, or by 'skillopt train'."
+            )
         self.compared = ui.element("div").classes("so-main so-bare")
 
     async def refresh(self) -> None:
@@ -96,7 +124,9 @@ class _Runs:
         found = {one.folder: one for one in await live.listed(folders)}
         self.places = {place.id: place for place in places if place.folder in found}
         self.found = {place.id: found[place.folder] for place in self.places.values()}
-        self.chosen = [id for id in self.chosen if id in self.found]  # one that was deleted has no box to take it out by
+        self.chosen = [
+            id for id in self.chosen if id in self.found
+        ]  # one that was deleted has no box to take it out by
         self.draw()
 
     def draw(self) -> None:
@@ -137,13 +167,18 @@ class _Runs:
     def _matches(self, place: RunPlace, one: Listed) -> bool:
         if self.state.value not in (_ALL, one.status):
             return False
-        text = f"{place.name} {one.benchmark} {one.target} {one.optimizer} {'simulated' if one.simulated else ''}".lower()
+        text = (
+            f"{place.name} {one.benchmark} {one.target} {one.optimizer}"
+            f" {'simulated' if one.simulated else ''}".lower()
+        )
         return all(word in text for word in (self.words.value or "").lower().split())
 
 
 def _side_by_side(runs: Sequence[tuple[RunPlace, Facts]]) -> None:
     told = compare([(place.folder, facts) for place, facts in runs])
-    chart = ui.echart(charts.together([(place.name, curves(facts)) for place, facts in runs]), renderer="svg").classes("so-chart")
+    chart = ui.echart(
+        charts.together([(place.name, curves(facts)) for place, facts in runs]), renderer="svg"
+    ).classes("so-chart")
     chart.props["role"] = "img"
     w.named(chart, "Val scores of the runs; the table below has the figures")
     block(_table([place.name for place, _ in runs], told)).classes("so-scroll").props('tabindex="0"')
@@ -156,12 +191,23 @@ def _side_by_side(runs: Sequence[tuple[RunPlace, Facts]]) -> None:
 def _table(names: Sequence[str], told: Compared) -> Markup:
     figures = [in_words(one) for one in told.facts]
     head = tag("tr", tag("td", ""), *(tag("th", name, scope="col") for name in names))
-    rows = [tag("tr", tag("th", name, scope="row"), *(tag("td", one[name]) for one in figures)) for name in figures[0]]
+    rows = [
+        tag("tr", tag("th", name, scope="row"), *(tag("td", one[name]) for one in figures))
+        for name in figures[0]
+    ]
     settings = [
-        tag("tr", tag("th", tag("code", key), scope="row"), *(tag("td", "–" if value is None else value) for value in values))
+        tag(
+            "tr",
+            tag("th", tag("code", key), scope="row"),
+            *(tag("td", "–" if value is None else value) for value in values),
+        )
         for key, values in told.settings.items()
     ]
-    parted = [tag("tr", tag("th", "Settings that differ", colspan=len(names) + 1, scope="colgroup"))] if settings else []
+    parted = (
+        [tag("tr", tag("th", "Settings that differ", colspan=len(names) + 1, scope="colgroup"))]
+        if settings
+        else []
+    )
     return tag("table", tag("thead", head), tag("tbody", joined([*rows, *parted, *settings])), cls="so-table")
 
 

@@ -1,4 +1,6 @@
-"""The page Skill of a run: every version, what changed between two of them, and where each line comes from."""
+"""The page Skill of a run: every version, what changed between two of them, and where each line
+comes from.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,21 @@ class _Skill:
         with ui.element("div").classes("so-main so-bare") as self.all:
             with w.section("What changed"):
                 with ui.element("div").classes("so-grid"):
-                    self.version = ui.select({}, label="Version", on_change=self.draw).props("outlined dense options-dense")
-                    self.against = ui.select({}, label="Compared with", on_change=self.draw).props("outlined dense options-dense")
+                    self.version = ui.select({}, label="Version", on_change=self.draw).props(
+                        "outlined dense options-dense"
+                    )
+                    self.against = ui.select({}, label="Compared with", on_change=self.draw).props(
+                        "outlined dense options-dense"
+                    )
                 self.view = ui.radio(_VIEWS, value="inline", on_change=self.draw).props("inline dense")
                 w.named(self.view, "How the text is shown")
                 self.said = ui.label("").props('role="status"')
                 self.place = ui.element("div")
             with w.section("Where each line comes from"):
                 w.paragraph(
-                    "The failures of a line are the training tasks that the analysts behind its edit had before them; fixed and broke are "
-                    "val tasks, and belong to all edits of that step together.",
+                    "The failures of a line are the training tasks that the analysts behind its edit had"
+                    " before them; fixed and broke are val tasks, and belong to all edits of that step"
+                    " together.",
                     soft=True,
                 )
                 self.rules = block(rules(provenance_of(None, "")), "ol").classes("so-rules")
@@ -61,9 +68,15 @@ class _Skill:
         self.versions = {one.short: one for one in found}
         taken = [one.short for one in found if one.is_taken]
         rejected = [one.short for one in found if not one.is_taken][-MOST_REJECTED:]
-        offered = {short: _named(one) for short, one in reversed(self.versions.items()) if short in taken or short in rejected}
+        offered = {
+            short: _named(one)
+            for short, one in reversed(self.versions.items())
+            if short in taken or short in rejected
+        }
         chosen = self.version.value or (self.wanted if self.wanted in offered else taken[-1])
-        self.against.set_options({BASE: "the skill it was made from", **offered}, value=self.against.value or BASE)
+        self.against.set_options(
+            {BASE: "the skill it was made from", **offered}, value=self.against.value or BASE
+        )
         self.version.set_options(offered, value=chosen)
         self.draw()
 
@@ -80,16 +93,25 @@ class _Skill:
         self.rules.set_content(rules(provenance_of(self.facts, one.short)))
 
     def _text(self, one: SkillVersion, before: str, name: str) -> None:
-        self.said.text = f"{one.name}: {'' if one.short == 'seed' else outcome(one.action) + ', '}val {score(one.score)}"
+        self.said.text = (
+            f"{one.name}: {'' if one.short == 'seed' else outcome(one.action) + ', '}val {score(one.score)}"
+        )
         if self.view.value == "text":
             w.verbatim(one.text or "The log does not hold this text.", f"The skill of {one.name}")
         elif before == one.text:
             w.paragraph(
-                f"{one.name} reads the same as {name}." if one.short != "seed" else "This is the skill the run began with.", soft=True
+                (
+                    f"{one.name} reads the same as {name}."
+                    if one.short != "seed"
+                    else "This is the skill the run began with."
+                ),
+                soft=True,
             )
             w.verbatim(one.text, f"The skill of {one.name}")
         elif self.view.value == "sides":
-            shown = w.named(block(side_by_side(before, one.text)), f"{name} on the left, {one.name} on the right")
+            shown = w.named(
+                block(side_by_side(before, one.text)), f"{name} on the left, {one.name} on the right"
+            )
             shown.classes("so-sides").props('tabindex="0" role="region"')
         else:
             w.diff(unified(before, one.text, name, one.name), f"Difference between {name} and {one.name}")

@@ -1,4 +1,6 @@
-"""The page Sleep: how the nights ended, what they propose, and the place to adopt, undo and discard it edit by edit."""
+"""The page Sleep: how the nights ended, what they propose, and the place to adopt, undo and discard it edit
+by edit.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,21 @@ from skillopt.sleep._status import ProposalStatus, Status
 from skillopt.sleep.adopt import Desk, Done
 from skillopt.sleep.proposal import Change, Judgement, Target
 
-_TONES: dict[str, w.Tone] = {"pending": "info", "partly adopted": "info", "adopted": "good", "interrupted": "bad"}
+_TONES: dict[str, w.Tone] = {
+    "pending": "info",
+    "partly adopted": "info",
+    "adopted": "good",
+    "interrupted": "bad",
+}
 _VERBS = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}
 _SHOWN = 20
 _BUTTON = "unelevated no-caps"
 
 
 class _Review:
-    """One proposal in front of a person. Everything it does goes through the desk, which checks it all again."""
+    """One proposal in front of a person. Everything it does goes through the desk, which checks
+    it all again.
+    """
 
     def __init__(self, desk: Desk, id: str, place: ui.element) -> None:
         self.desk, self.id, self.place = desk, id, place
@@ -64,15 +73,26 @@ class _Review:
             with ui.element("div").classes("so-actions"):
                 if pending:
                     ui.button("Adopt the chosen edits", icon="check", on_click=self._adopt).props(_BUTTON)
-                    ui.button("Discard the chosen edits", icon="close", on_click=self._discard).props(f"{_BUTTON} outline")
+                    ui.button("Discard the chosen edits", icon="close", on_click=self._discard).props(
+                        f"{_BUTTON} outline"
+                    )
                 if adopted:
-                    ui.button("Undo the last adoption", icon="undo", on_click=self._undo).props(f"{_BUTTON} outline")
+                    ui.button("Undo the last adoption", icon="undo", on_click=self._undo).props(
+                        f"{_BUTTON} outline"
+                    )
         for target, standing in zip(proposal.targets, one.targets, strict=True):
             with w.section(target.name):
                 what = (
-                    "Our block in the memory file" if target.kind == "memory" else "A new skill" if target.before is None else "The skill"
+                    "Our block in the memory file"
+                    if target.kind == "memory"
+                    else "A new skill"
+                    if target.before is None
+                    else "The skill"
                 )
-                w.paragraph(f"{what} {target.path}; on the disk is the {standing.disk} text. {standing.note}".rstrip(), soft=True)
+                w.paragraph(
+                    f"{what} {target.path}; on disk is the {standing.disk} text. {standing.note}".rstrip(),
+                    soft=True,
+                )
                 _judgement(target.judgement)
                 for change in target.changes:
                     self._change(target, change, one.edits[change.id])
@@ -89,9 +109,14 @@ class _Review:
                     w.heading(f"Edit {change.id}", level=3)
                     w.chip(decided, _TONES.get(decided, "plain"))
                 if change.needs:
-                    w.paragraph(f"Stands inside edit {', '.join(map(str, change.needs))}, and goes only together with it.")
+                    w.paragraph(
+                        f"Stands inside edit {', '.join(map(str, change.needs))}, and goes only together"
+                        " with it."
+                    )
                 for evidence in change.evidence:
-                    reason = evidence.why or str(evidence.edit.get("rationale", "") or evidence.edit.get("reason", ""))
+                    reason = evidence.why or str(
+                        evidence.edit.get("rationale", "") or evidence.edit.get("reason", "")
+                    )
                     w.paragraph(reason or "No reason was given.")
                     seen = [
                         f"from step {evidence.place}" if evidence.place else "",
@@ -100,7 +125,10 @@ class _Review:
                     ]
                     if any(seen):
                         w.paragraph("Evidence: " + "; ".join(filter(None, seen)) + ".", soft=True)
-                w.diff(target.diff((change.id, *change.needs), over=change.needs), f"What edit {change.id} changes")
+                w.diff(
+                    target.diff((change.id, *change.needs), over=change.needs),
+                    f"What edit {change.id} changes",
+                )
 
     def _chosen(self) -> list[int]:
         return [edit for edit, box in self.boxes.items() if box.value]
@@ -118,13 +146,24 @@ class _Review:
     async def _discard(self) -> None:
         chosen = self._chosen()
         detail = "No live file is touched; the next night is told."
-        await self._decide(chosen, f"Discard {_edits(chosen)}?", detail, "Discard", lambda: self.desk.discard(self.id, edits=chosen))
+        await self._decide(
+            chosen,
+            f"Discard {_edits(chosen)}?",
+            detail,
+            "Discard",
+            lambda: self.desk.discard(self.id, edits=chosen),
+        )
 
     async def _undo(self) -> None:
-        detail = "The live files get back, byte for byte, what they held before. A file that was edited since is refused."
+        detail = (
+            "The live files get back, byte for byte, what they held before. A file that was edited since is"
+            " refused."
+        )
         await self._decide([0], "Undo the last adoption?", detail, "Undo", lambda: self.desk.undo(self.id))
 
-    async def _decide(self, chosen: list[int], question: str, detail: str, yes: str, work: Callable[[], Done]) -> None:
+    async def _decide(
+        self, chosen: list[int], question: str, detail: str, yes: str, work: Callable[[], Done]
+    ) -> None:
         if not chosen:
             await self.show(trouble="No edit is chosen. Tick those that are meant.")
         elif await w.confirmed(question, detail, yes):
@@ -155,28 +194,50 @@ async def build(visit: Visit) -> None:
 
 def _nights(nights: Around, kept: ProjectState) -> None:
     with w.section("Nights"):
-        w.paragraph(f"Project {nights.project}: {kept.night} {'night' if kept.night == 1 else 'nights'} so far.", soft=True)
+        w.paragraph(
+            f"Project {nights.project}: {kept.night} {'night' if kept.night == 1 else 'nights'} so far.",
+            soft=True,
+        )
         if kept.open is not None:
             w.paragraph(f"Night {kept.open} is open: `skillopt sleep run` goes on with it.")
         if not kept.nights:
-            w.empty("No night has ended yet. `skillopt sleep dry-run` says what one would work on and cost; `skillopt sleep run` runs it.")
+            w.empty(
+                "No night has ended yet. `skillopt sleep dry-run` says what one would work on and cost;"
+                " `skillopt sleep run` runs it."
+            )
             return
-        with w.table("Nights", ("night", "ended", "sessions", "tasks", "outcome", "cost"), numbers=("sessions", "tasks")):
+        with w.table(
+            "Nights",
+            ("night", "ended", "sessions", "tasks", "outcome", "cost"),
+            numbers=("sessions", "tasks"),
+        ):
             for record in reversed(kept.nights[-_SHOWN:]):
                 cost = "unknown" if record.dollars is None else f"${record.dollars:.4f}"
                 ended = f"{record.ended:%Y-%m-%d %H:%M}"
-                cells = [str(record.number), ended, str(record.sessions), str(record.tasks), record.outcome, cost]
+                cells = [
+                    str(record.number),
+                    ended,
+                    str(record.sessions),
+                    str(record.tasks),
+                    record.outcome,
+                    cost,
+                ]
                 w.row(cells, numbers=(2, 3))
 
 
 def _list(visit: Visit, status: Status, shown: str | None) -> None:
     with w.section("Proposals"):
         if not status.proposals:
-            w.empty("No proposal is staged. A night makes one when a change holds up on tasks it was not made from.")
+            w.empty(
+                "No proposal is staged. A night makes one when a change holds up on tasks it was not made"
+                " from."
+            )
         else:
             with w.table("Proposals", ("proposal", "state", "edits", "targets")):
                 for one in status.proposals[:_SHOWN]:
-                    edits = ", ".join(f"{count} {word}" for word, count in Counter(one.edits.values()).items())
+                    edits = ", ".join(
+                        f"{count} {word}" for word, count in Counter(one.edits.values()).items()
+                    )
                     line = w.row(["", "", edits, ", ".join(target.name for target in one.targets)])
                     first, second = line.default_slot.children[:2]
                     with first:
@@ -218,7 +279,9 @@ def _score(score: float | None) -> str:
 
 
 def _edits(chosen: Sequence[int]) -> str:
-    return f"edit {', '.join(map(str, chosen))}" if len(chosen) == 1 else f"edits {', '.join(map(str, chosen))}"
+    return (
+        f"edit {', '.join(map(str, chosen))}" if len(chosen) == 1 else f"edits {', '.join(map(str, chosen))}"
+    )
 
 
 PLUGIN = Page(path="/sleep", title="Sleep", place=30, build=build, icon="bedtime")

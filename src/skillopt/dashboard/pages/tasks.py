@@ -26,7 +26,8 @@ _FILTERS = {
     "fail": "tasks the last skill fails",
     "invalid": "tasks with an invalid row",
 }
-# Arrow keys walk through the cells, which are one stop of the tabulator; Enter and Space are the button's own.
+# Arrow keys walk through the cells, which are one stop of the tabulator; Enter and Space are the button's
+# own.
 _WALK = """event => {
   const here = event.target.closest('button');
   const step = {ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0]}[event.key];
@@ -39,7 +40,10 @@ _WALK = """event => {
   if (!next) return;
   here.tabIndex = -1; next.tabIndex = 0; next.focus();
 }"""
-_PRESS = "event => { const cell = event.target.closest('button'); if (cell) emit(cell.dataset.task, cell.dataset.version); }"
+_PRESS = (
+    "event => { const cell = event.target.closest('button'); if (cell) emit(cell.dataset.task,"
+    " cell.dataset.version); }"
+)
 
 
 class _Tasks:
@@ -53,11 +57,15 @@ class _Tasks:
         self.wanted = ("", "")
         with w.section("Tasks and versions", hidden_title=True):
             with ui.element("div").classes("so-row"):
-                self.filter = ui.select(_FILTERS, label="Show", value="all", on_change=self.again).props("outlined dense options-dense")
+                self.filter = ui.select(_FILTERS, label="Show", value="all", on_change=self.again).props(
+                    "outlined dense options-dense"
+                )
                 self.words = ui.input("Task id", on_change=self.again).props("outlined dense clearable")
                 self.only = ui.checkbox("Only skills that were taken", on_change=self.draw)
             _legend()
-            self.map = w.named(block(joined([])), "Val tasks by version; arrow keys walk, Enter opens the rollout").classes("so-window")
+            self.map = w.named(
+                block(joined([])), "Val tasks by version; arrow keys walk, Enter opens the rollout"
+            ).classes("so-window")
             self.map.on("keydown", js_handler=_WALK)
             self.map.on("click", self.open, js_handler=_PRESS)
             with ui.element("div").classes("so-row"):
@@ -65,7 +73,11 @@ class _Tasks:
                 self.versions = live.Pages(VERSIONS, self.draw, "versions", ends_full=True)
             self.empty = w.empty("No task was measured yet: the table begins with the baseline of the seed.")
         with w.section("Rollout") as self.rollout:
-            self.title = ui.label("Choose a cell of the table to see what the target did.").classes("so-soft").props('role="status"')
+            self.title = (
+                ui.label("Choose a cell of the table to see what the target did.")
+                .classes("so-soft")
+                .props('role="status"')
+            )
             self.shown = ui.element("div").classes("so-main so-bare")
 
     def show(self, watcher: Watcher) -> None:
@@ -98,7 +110,9 @@ class _Tasks:
         self.map.set_content(_map(found, rows, columns))
 
     async def open(self, event: Any) -> None:
-        """Show the rollout behind a cell. What the browser says is looked up in the table, never used as a path or key."""
+        """Show the rollout behind a cell. What the browser says is looked up in the table, never used as a
+        path or key.
+        """
         said = event.args if isinstance(event.args, list) else []
         if self.facts is None or self.matrix is None or len(said) != 2:
             return
@@ -118,12 +132,21 @@ class _Tasks:
         version_of = next(one for one in self.facts.versions if one.short == version)
         cell = version_of.cells.get(task)
         mark = MARKS[0] if cell is None else cell.mark
-        self.title.text = f"{task} with {version_of.name}: {mark}" + (f" ({cell.note})" if cell is not None and cell.note else "")
+        self.title.text = f"{task} with {version_of.name}: {mark}" + (
+            f" ({cell.note})" if cell is not None and cell.note else ""
+        )
         with self.shown:
             for one in found or ():
                 _rollout(one, len(found or ()))
             if not found:
-                w.paragraph("This task was not run with this version." if cell is None else "No rollout is stored for this row.", soft=True)
+                w.paragraph(
+                    (
+                        "This task was not run with this version."
+                        if cell is None
+                        else "No rollout is stored for this row."
+                    ),
+                    soft=True,
+                )
 
     def _wanted(self, found: Matrix) -> list[int]:
         words = (self.words.value or "").lower()
@@ -146,7 +169,10 @@ class _Tasks:
 
 def _legend() -> None:
     block(
-        joined(tag("span", tag("span", sign, data_m=place), mark) for place, (sign, mark) in enumerate(zip(SIGNS, MARKS, strict=True)))
+        joined(
+            tag("span", tag("span", sign, data_m=place), mark)
+            for place, (sign, mark) in enumerate(zip(SIGNS, MARKS, strict=True))
+        )
     ).classes("so-legend so-map")
 
 
@@ -154,11 +180,16 @@ def _map(found: Matrix, rows: list[int], columns: list[int]) -> Markup:
     head = [tag("th", "task", scope="col")]
     for column in columns:
         counts = found.counts(column)
-        title = f"{found.names[column]}, {outcome(found.actions[column])}: {counts['pass']} of {len(found.tasks)} passed"
+        title = (
+            f"{found.names[column]}, {outcome(found.actions[column])}: {counts['pass']} of {len(found.tasks)}"
+            " passed"
+        )
         head.append(tag("th", found.versions[column], scope="col", title=title))
     body = []
     for row in rows:
-        cells = [_cell(found, row, column, is_first=row == rows[0] and column == columns[0]) for column in columns]
+        cells = [
+            _cell(found, row, column, is_first=row == rows[0] and column == columns[0]) for column in columns
+        ]
         body.append(tag("tr", tag("th", found.tasks[row], scope="row", title=found.tasks[row]), *cells))
     return tag("table", tag("thead", tag("tr", *head)), tag("tbody", joined(body)), cls="so-map")
 
@@ -181,7 +212,11 @@ def _cell(found: Matrix, row: int, column: int, *, is_first: bool) -> Markup:
 def _rollout(one: Shown, draws: int) -> None:
     if draws > 1:
         w.heading(f"Draw {one.draw + 1}", level=3)
-    scored = "no score is stored" if one.hard is None else f"{one.hard:g}" + (f", soft {one.soft:g}" if one.soft != one.hard else "")
+    scored = (
+        "no score is stored"
+        if one.hard is None
+        else f"{one.hard:g}" + (f", soft {one.soft:g}" if one.soft != one.hard else "")
+    )
     pairs = [("score", scored), ("calls", str(one.calls)), ("attempt", str(one.attempt + 1))]
     if one.failure:
         pairs.append(("failed by itself", one.failure))

@@ -1,4 +1,6 @@
-"""Reads message content in the form several programs share: a text, or a list of blocks with text, tool calls and tool results."""
+"""Reads message content in the form several programs share: a text, or a list of blocks with text, tool calls
+and tool results.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ def text_of(content: Any) -> str:
     for block in content if isinstance(content, list) else []:
         if isinstance(block, str):
             parts.append(block)
-        elif isinstance(block, dict) and block.get("type", "text") in _TEXTS and isinstance(block.get("text"), str):
+        elif (
+            isinstance(block, dict)
+            and block.get("type", "text") in _TEXTS
+            and isinstance(block.get("text"), str)
+        ):
             parts.append(block["text"])
     return "\n".join(parts)
 
@@ -32,8 +38,14 @@ def calls_of(content: Any) -> list[Call]:
     """The tool calls of a content: `tool_use` with `input`, or `toolCall` with `arguments`."""
     calls: list[Call] = []
     for block in content if isinstance(content, list) else []:
-        if isinstance(block, dict) and block.get("type") in ("tool_use", "toolCall") and isinstance(block.get("name"), str):
-            calls.append((str(block.get("id") or ""), block["name"], block.get("input", block.get("arguments"))))
+        if (
+            isinstance(block, dict)
+            and block.get("type") in ("tool_use", "toolCall")
+            and isinstance(block.get("name"), str)
+        ):
+            calls.append(
+                (str(block.get("id") or ""), block["name"], block.get("input", block.get("arguments")))
+            )
     return calls
 
 
@@ -41,4 +53,8 @@ def results_of(content: Any) -> Iterator[tuple[str, str, bool]]:
     """Call id, text and failure of every tool result of a content."""
     for block in content if isinstance(content, list) else []:
         if isinstance(block, dict) and block.get("type") == "tool_result":
-            yield str(block.get("tool_use_id") or ""), text_of(block.get("content")), block.get("is_error") is True
+            yield (
+                str(block.get("tool_use_id") or ""),
+                text_of(block.get("content")),
+                block.get("is_error") is True,
+            )

@@ -1,4 +1,6 @@
-"""Builds one session out of the records of a source, and decides how much of each text is kept: redacted first, cut afterwards."""
+"""Builds one session out of the records of a source, and decides how much of each text is kept: redacted
+first, cut afterwards.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,20 @@ _ABOUT = 300
 _AHEAD = 1 << 13
 """How far beyond the cut the redactor looks, so that no half of a key is left at the edge."""
 _SUBJECTS = (
-    *("skill", "file_path", "filePath", "path", "notebook_path", "filename", "command", "cmd", "url", "query", "pattern", "prompt"),
+    *(
+        "skill",
+        "file_path",
+        "filePath",
+        "path",
+        "notebook_path",
+        "filename",
+        "command",
+        "cmd",
+        "url",
+        "query",
+        "pattern",
+        "prompt",
+    ),
     *("name", "input"),
 )
 _SKILL_NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,99}")
@@ -35,7 +50,9 @@ Call = tuple[str, str, Any]
 class Draft:
     """A session while it is read. Nothing that is given to it leaves it unredacted."""
 
-    def __init__(self, *, source: str, id: str, path: str, project: str, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, *, source: str, id: str, path: str, project: str, redact: Callable[[str], str]
+    ) -> None:
         self.id = id
         self.project = project
         self._source = source
@@ -49,7 +66,9 @@ class Draft:
         self._is_ours = False
 
     def ask(self, text: str, time: datetime | None = None) -> bool:
-        """A user record. False where nobody wrote it: such a record is no turn, but tells of skills and interruptions."""
+        """A user record. False where nobody wrote it: such a record is no turn, but tells of skills and
+        interruptions.
+        """
         self.touch(time)
         for name in injected_skills(text):
             self.skill(name)
@@ -64,9 +83,17 @@ class Draft:
         return True
 
     def say(
-        self, text: str, time: datetime | None = None, *, calls: Iterable[Call] = (), proven: bool = False, failed: bool = False
+        self,
+        text: str,
+        time: datetime | None = None,
+        *,
+        calls: Iterable[Call] = (),
+        proven: bool = False,
+        failed: bool = False,
     ) -> None:
-        """What the agent said and which tools it called. `proven`: the source records no results, so that calling is all there is."""
+        """What the agent said and which tools it called. `proven`: the source records no results, so that
+        calling is all there is.
+        """
         self.touch(time)
         tools: list[ToolUse] = []
         for call, name, given in calls:
@@ -104,7 +131,12 @@ class Draft:
                     self._add("assistant", "", None, failed=True)
                 else:
                     self._turns[place] = Turn(
-                        role=turn.role, text=turn.text, time=turn.time, tools=turn.tools, clipped=turn.clipped, failed=True
+                        role=turn.role,
+                        text=turn.text,
+                        time=turn.time,
+                        tools=turn.tools,
+                        clipped=turn.clipped,
+                        failed=True,
                     )
                 return
 
@@ -115,7 +147,9 @@ class Draft:
             self._times = min(first, time), max(last, time)
 
     def finish(self, written: datetime) -> Session | None:
-        """The session, with the time of the file where its records tell none; None where no person said anything."""
+        """The session, with the time of the file where its records tell none; None where no person said
+        anything.
+        """
         if not any(turn.role == "user" for turn in self._turns):
             return None
         started, ended = self._times or (written, written)
@@ -131,7 +165,15 @@ class Draft:
             path=self._redact(self._path),
         )
 
-    def _add(self, role: Speaker, text: str, time: datetime | None, *, tools: tuple[ToolUse, ...] = (), failed: bool = False) -> None:
+    def _add(
+        self,
+        role: Speaker,
+        text: str,
+        time: datetime | None,
+        *,
+        tools: tuple[ToolUse, ...] = (),
+        failed: bool = False,
+    ) -> None:
         if len(self._turns) >= MOST_TURNS:
             return
         limit = min(TEXT_LIMITS[role], max(_HINT, self._room[role]))
@@ -171,9 +213,18 @@ def _subject(given: Any) -> str:
 def _skills(tool: str, given: Any) -> Iterator[str]:
     """The skills that a call would load: by the agent's own tool for it, or by reading the file."""
     given = _opened(given)
-    values = [given] if isinstance(given, str) else list(given.values())[:50] if isinstance(given, Mapping) else []
+    values = (
+        [given] if isinstance(given, str) else list(given.values())[:50] if isinstance(given, Mapping) else []
+    )
     if tool.casefold() in _SKILL_TOOLS and isinstance(given, Mapping):
-        name = next((given[key] for key in ("skill", "name", "skill_name", "command") if isinstance(given.get(key), str)), "")
+        name = next(
+            (
+                given[key]
+                for key in ("skill", "name", "skill_name", "command")
+                if isinstance(given.get(key), str)
+            ),
+            "",
+        )
         if name:
             yield name.removeprefix("/")
             return

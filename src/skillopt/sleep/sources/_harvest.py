@@ -15,12 +15,17 @@ MOST_SESSIONS = 2_000
 
 
 def harvest(
-    sources: Iterable[Source], since: datetime | None = None, redact: Redact = redact_transcript, *, most: int = MOST_SESSIONS
+    sources: Iterable[Source],
+    since: datetime | None = None,
+    redact: Redact = redact_transcript,
+    *,
+    most: int = MOST_SESSIONS,
 ) -> Harvest:
     """Every session of a person that ended at `since` or later, redacted, our own calls left out.
 
-    Where there are more than `most`, the oldest are kept and `next_since` stops there, so that the next harvest goes on with the rest and
-    none is skipped for ever. Memory is bounded by `most`, whatever the transcripts hold.
+    Where there are more than `most`, the oldest are kept and `next_since` stops there, so that the next
+    harvest goes on with the rest and none is skipped for ever. Memory is bounded by `most`, whatever the
+    transcripts hold.
     """
     if since is not None and since.tzinfo is None:
         raise ValueError("since has no time zone; sessions are in UTC")

@@ -1,4 +1,6 @@
-"""Reads transcript files record by record: bounded memory whatever a line holds, and times that are UTC whatever wrote them."""
+"""Reads transcript files record by record: bounded memory whatever a line holds, and times that are UTC
+whatever wrote them.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,25 @@ if TYPE_CHECKING:
     from skillopt.sleep.sources._source import Tally
 
 MAX_RECORD = 16 << 20
-"""Bytes of the longest record that is read. What is longer - pasted images, mostly - is passed over without being held."""
+"""Bytes of the longest record that is read. What is longer - pasted images, mostly - is passed over without
+being held.
+"""
 MAX_UNPACKED = 4 << 30
 """Bytes that a compressed file may grow to."""
 _CHUNK = 1 << 16
 _WINDOW = 1 << 27
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d\d:?\d\d)?", re.ASCII | re.IGNORECASE)
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d\d:?\d\d)?",
+    re.ASCII | re.IGNORECASE,
+)
 _YEARS = range(2000, 2200)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def records(path: Path, tally: Tally) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file of lines, plain or `.zst`; what is no object, or too long, is counted and skipped."""
+    """The JSON objects of a file of lines, plain or `.zst`; what is no object, or too long, is counted and
+    skipped.
+    """
     with _opened(path, tally) as stream:
         if stream is None:
             return
@@ -66,7 +75,9 @@ def document(path: Path, tally: Tally) -> dict[str, Any] | None:
 
 
 def when(value: Any) -> datetime | None:
-    """A time of a transcript as UTC: ISO text, or seconds or milliseconds since 1970. Text without an offset is UTC; nonsense is None."""
+    """A time of a transcript as UTC: ISO text, or seconds or milliseconds since 1970. Text without an offset
+    is UTC; nonsense is None.
+    """
     if isinstance(value, str):
         return _iso(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -116,11 +127,15 @@ def _opened(path: Path, tally: Tally) -> Iterator[IO[bytes] | None]:
             import zstandard
         except ImportError:
             tally.skip("compressed file that cannot be opened")
-            tally.note("Some transcripts are compressed (.jsonl.zst). To read them: pip install 'skillopt[sleep]'")
+            tally.note(
+                "Some transcripts are compressed (.jsonl.zst). To read them: pip install 'skillopt[sleep]'"
+            )
             yield None
             return
         try:
-            with zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(file, read_across_frames=True) as plain:
+            with zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
+                file, read_across_frames=True
+            ) as plain:
                 yield io.BufferedReader(Limited(plain, MAX_UNPACKED), _CHUNK)
         except zstandard.ZstdError as error:
             raise OSError(f"{path} is no whole zstd file: {error}") from error

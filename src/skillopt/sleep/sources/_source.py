@@ -1,4 +1,6 @@
-"""The port of every transcript source, where programs keep their files, and the walk over them that all sources share."""
+"""The port of every transcript source, where programs keep their files, and the walk over them that all
+sources share.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from skillopt.sleep.sources._draft import Draft
 
 Redact: TypeAlias = Callable[[str], str]
 _SLACK = timedelta(hours=1)
-"""A file that was last written this long before `since` holds nothing younger: clocks of network drives differ a little."""
+"""A file that was last written this long before `since` holds nothing younger: clocks of network drives
+differ a little.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,8 @@ class Source(Protocol):
     ) -> Iterator[Session]:
         """Every session that ended at `since` or later, redacted, one at a time in bounded memory.
 
-        A bad record or file is counted in the tally and skipped; nothing in a transcript raises. A session's prompts are each in it once.
+        A bad record or file is counted in the tally and skipped; nothing in a transcript raises. A session's
+        prompts are each in it once.
         """
         ...
 
@@ -175,7 +180,9 @@ def written_at(path: Path) -> datetime:
 
 
 def listed(root: Path, pattern: str) -> list[Path]:
-    """The regular files below a folder that fit the pattern, sorted; a folder that cannot be read holds none."""
+    """The regular files below a folder that fit the pattern, sorted; a folder that cannot be
+    read holds none.
+    """
     try:
         return sorted(path for path in root.glob(pattern) if path.is_file())
     except OSError:

@@ -1,4 +1,6 @@
-"""Opens other programs' databases so that nothing of theirs is touched, and reads only columns that are there."""
+"""Opens other programs' databases so that nothing of theirs is touched, and reads only columns that are
+there.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ _MOST_COPIED = 1 << 30
 
 @contextlib.contextmanager
 def read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that cannot write. A database nobody has open is read as it lies; one in use is read along with its log.
+    """A connection that cannot write. A database nobody has open is read as it lies; one in use is read along
+    with its log.
 
-    Without a `-wal` file nothing can be newer than the database, so it is opened as immutable and SQLite makes no files beside it.
-    A log without its index (a copy, a crash) would make SQLite create one there, so both are copied away first.
+    Without a `-wal` file nothing can be newer than the database, so it is opened as immutable and SQLite
+    makes no files beside it. A log without its index (a copy, a crash) would make SQLite create one there, so
+    both are copied away first.
     """
     wal, index = Path(f"{path}-wal"), Path(f"{path}-shm")
     with contextlib.ExitStack() as stack:
@@ -31,7 +35,12 @@ def read_only(path: Path) -> Iterator[sqlite3.Connection]:
         elif index.exists():
             target, mode = path, "mode=ro"
         else:
-            target, mode = _copied(path, wal, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillopt-read-")))), "mode=ro"
+            target, mode = (
+                _copied(
+                    path, wal, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillopt-read-")))
+                ),
+                "mode=ro",
+            )
         database = sqlite3.connect(f"{target.resolve().as_uri()}?{mode}", uri=True, timeout=_BUSY)
         stack.callback(database.close)
         database.execute("PRAGMA query_only = ON")

@@ -1,8 +1,9 @@
 """Claude Code: one file of lines a session, below `projects/` of its configuration folder.
 
-A line has `type`, `timestamp`, `cwd`, `sessionId`, `uuid` and, for `user` and `assistant`, a `message` whose `content` is text or blocks.
-Left out: `isMeta`, `isSidechain`, `isCompactSummary`, files of sub-agents (`subagents/`, `agent-*`), and all other types. A resumed or
-forked session copies earlier records into its own file under their old `uuid`; each is read once.
+A line has `type`, `timestamp`, `cwd`, `sessionId`, `uuid` and, for `user` and `assistant`, a `message` whose
+`content` is text or blocks. Left out: `isMeta`, `isSidechain`, `isCompactSummary`, files of sub-agents
+(`subagents/`, `agent-*`), and all other types. A resumed or forked session copies earlier records into its
+own file under their old `uuid`; each is read once.
 """
 
 from __future__ import annotations
@@ -24,10 +25,16 @@ class ClaudeCode(FileSource):
     name = "claude_code"
 
     def found(self) -> list[Path]:
-        """Every session of every project; sub-agents have files of their own, which are not sessions of a person."""
-        home = self.homes.places.get(self.name) or self.homes.folder("CLAUDE_CONFIG_DIR", self.homes.home / ".claude")
+        """Every session of every project; sub-agents have files of their own, which are not sessions of a
+        person.
+        """
+        home = self.homes.places.get(self.name) or self.homes.folder(
+            "CLAUDE_CONFIG_DIR", self.homes.home / ".claude"
+        )
         files = listed(home / "projects", "**/*.jsonl")
-        return [path for path in files if not path.name.startswith("agent-") and "subagents" not in path.parts]
+        return [
+            path for path in files if not path.name.startswith("agent-") and "subagents" not in path.parts
+        ]
 
     def read(self, path: Path, desk: Desk) -> Iterator[Draft]:
         """The one session of a file."""

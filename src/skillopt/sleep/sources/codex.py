@@ -1,8 +1,11 @@
-"""Codex: one file of lines a thread, in `sessions/YYYY/MM/DD/` while active and in `archived_sessions/` afterwards, `.zst` when old.
+"""Codex: one file of lines a thread, in `sessions/YYYY/MM/DD/` while active and in `archived_sessions/`
+afterwards, `.zst` when old.
 
-A line is `{timestamp, type, payload}`. Prompts and answers stand in a file up to three times - as `event_msg` of type `user_message` and
-`agent_message`, as `event_msg` of type `item_completed`, and as `response_item` - depending on the version; the n-th time a text comes in
-one of these forms is the same as the n-th time in another. Left out: threads of sub-agents, developer messages, injected context,
+A line is `{timestamp, type, payload}`. Prompts and answers stand in a file up to three times - as `event_msg`
+of type `user_message` and
+`agent_message`, as `event_msg` of type `item_completed`, and as `response_item` - depending on the version;
+the n-th time a text comes in one of these forms is the same as the n-th time in another. Left out: threads of
+sub-agents, developer messages, injected context,
 `compacted`, `turn_context`, and the history a fork copies from the thread it came from.
 """
 
@@ -95,7 +98,11 @@ class _Thread:
             self._say("item", text_of(payload.get("content")), time)
         elif kind in _CALLS:
             action = payload.get("action")
-            given = payload.get("arguments") or payload.get("input") or (action if isinstance(action, dict) else None)
+            given = (
+                payload.get("arguments")
+                or payload.get("input")
+                or (action if isinstance(action, dict) else None)
+            )
             name = str(payload.get("name") or str(kind).removesuffix("_call"))
             self.draft.say("", time, calls=[(str(payload.get("call_id") or ""), name, given)])
         elif kind in _OUTPUTS:
@@ -149,7 +156,11 @@ class _Thread:
 
 def _is_sub_agent(meta: Mapping[str, Any]) -> bool:
     source = meta.get("source")
-    by_source = source.startswith("subagent") if isinstance(source, str) else isinstance(source, dict) and "subagent" in source
+    by_source = (
+        source.startswith("subagent")
+        if isinstance(source, str)
+        else isinstance(source, dict) and "subagent" in source
+    )
     return by_source or meta.get("thread_source") == "subagent"
 
 

@@ -1,8 +1,10 @@
 """Copilot Chat in VS Code: one log of changes a session, `workspaceStorage/<id>/chatSessions/*.jsonl`.
 
-A line changes the session's state: `{kind: 0, v}` sets all of it, `{kind: 1, k, v}` a place in it, `{kind: 2, k, v, i?}` cuts a list at
-`i` and appends, `{kind: 3, k}` deletes. Only the fields that are read are kept while the log is replayed. Left out: requests to other
-agents than Copilot, requests the editor started itself, and workspaces without a folder.
+A line changes the session's state: `{kind: 0, v}` sets all of it, `{kind: 1, k, v}` a place in it, `{kind: 2,
+k, v, i?}` cuts a list at
+`i` and appends, `{kind: 3, k}` deletes. Only the fields that are read are kept while the log is replayed.
+Left out: requests to other agents than Copilot, requests the editor started itself, and workspaces without a
+folder.
 """
 
 from __future__ import annotations
@@ -33,7 +35,18 @@ _FIELDS = frozenset(
         "text",
         "timestamp",
     }
-    | {"modelState", "completedAt", "response", "kind", "toolId", "result", "errorDetails", "invocationMessage", "pastTenseMessage", "uris"}
+    | {
+        "modelState",
+        "completedAt",
+        "response",
+        "kind",
+        "toolId",
+        "result",
+        "errorDetails",
+        "invocationMessage",
+        "pastTenseMessage",
+        "uris",
+    }
 )
 _MOST_TEXT = 40_000
 _MOST_ITEMS = 20_000
@@ -111,7 +124,17 @@ def _response(parts: list[Any]) -> tuple[str, list[Call]]:
             value = value.get("value") if isinstance(value, dict) else value
             texts.append(value if isinstance(value, str) else "")
         elif part.get("kind") == "toolInvocationSerialized" and isinstance(part.get("toolId"), str):
-            calls.append(("", part["toolId"], {"path": _message(part.get("pastTenseMessage")) or _message(part.get("invocationMessage"))}))
+            calls.append(
+                (
+                    "",
+                    part["toolId"],
+                    {
+                        "path": (
+                            _message(part.get("pastTenseMessage")) or _message(part.get("invocationMessage"))
+                        )
+                    },
+                )
+            )
     return "".join(texts), calls
 
 
@@ -157,7 +180,9 @@ def _set(place: Any, last: Any, value: Any) -> None:
 
 
 def _pruned(value: Any) -> Any:
-    """A value without the fields that are not read, which hold most of a log: edits, references, tool data."""
+    """A value without the fields that are not read, which hold most of a log: edits,
+    references, tool data.
+    """
     if isinstance(value, dict):
         return {key: _pruned(item) for key, item in value.items() if key in _FIELDS}
     if isinstance(value, list):

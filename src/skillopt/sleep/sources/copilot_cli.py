@@ -1,4 +1,6 @@
-"""Copilot CLI: one SQLite database of sessions and turns, and beside it a log of events a session, which tells of skills and tools."""
+"""Copilot CLI: one SQLite database of sessions and turns, and beside it a log of events a session, which
+tells of skills and tools.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +34,27 @@ class CopilotCli(FileSource):
         with read_only(path) as database:
             there = columns(database, "sessions")
             turn = columns(database, "turns")
-            if "id" not in there or not {"session_id", "turn_index", "user_message", "assistant_response"} <= turn:
+            if (
+                "id" not in there
+                or not {"session_id", "turn_index", "user_message", "assistant_response"} <= turn
+            ):
                 desk.tally.skip("database of an unknown version")
                 return
             order = "created_at, id" if "created_at" in there else "id"
-            for id, cwd, created, updated in database.execute(f"SELECT {or_null(_SESSION, there)} FROM sessions ORDER BY {order}"):
+            for id, cwd, created, updated in database.execute(
+                f"SELECT {or_null(_SESSION, there)} FROM sessions ORDER BY {order}"
+            ):
                 draft = desk.draft(str(id), path, project=string(cwd))
                 draft.touch(when(created))
                 draft.touch(when(updated))
                 calls = self._events(path.parent / _STATES / str(id) / "events.jsonl", draft, desk)
-                wanted = f"{bounded('user_message')}, {bounded('assistant_response')}, {or_null(['timestamp'], turn)}, turn_index"
-                rows = database.execute(f"SELECT {wanted} FROM turns WHERE session_id = ? ORDER BY turn_index", (id,))
+                wanted = (
+                    f"{bounded('user_message')}, {bounded('assistant_response')},"
+                    f" {or_null(['timestamp'], turn)}, turn_index"
+                )
+                rows = database.execute(
+                    f"SELECT {wanted} FROM turns WHERE session_id = ? ORDER BY turn_index", (id,)
+                )
                 for asked, said, time, number in rows:
                     if asked is None and said is None:
                         desk.tally.skip("record that is empty or too long")
@@ -52,14 +64,21 @@ class CopilotCli(FileSource):
                 yield draft
 
     def _events(self, log: Path, draft: Draft, desk: Desk) -> dict[int, list[Call]]:
-        """The tools of each turn of a person; skills go straight into the draft. A session without a log has none to tell."""
+        """The tools of each turn of a person; skills go straight into the draft. A session without a log has
+        none to tell.
+        """
         calls: dict[int, list[Call]] = {}
         turn = -1
         if draft.id in ("", ".", "..") or draft.id != Path(draft.id).name or not log.is_file():
             return calls
         for record in records(log, desk.tally):
             data = record.get("data")
-            if not isinstance(data, dict) or record.get("agentId") or data.get("agentId") or data.get("parentToolCallId"):
+            if (
+                not isinstance(data, dict)
+                or record.get("agentId")
+                or data.get("agentId")
+                or data.get("parentToolCallId")
+            ):
                 continue  # what sub-agents did is not the session's
             kind = record.get("type")
             draft.touch(when(record.get("timestamp")))

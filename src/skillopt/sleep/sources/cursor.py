@@ -1,8 +1,9 @@
 """Cursor: one file of lines a session, `projects/<slug>/agent-transcripts/<session>/*.jsonl`.
 
-A line is `{role, message: {content}}`, in between `{type: turn_ended, status}`. There are no times but the `<timestamp>` tag in front of
-a query, by which `Tuesday, Jul 21, 2026, 1:11 PM (UTC+3)` is meant; the rest is dated by the file. There are no tool results either.
-Left out: `subagents/`, and the `[REDACTED]` that stands for thinking.
+A line is `{role, message: {content}}`, in between `{type: turn_ended, status}`. There are no times but the
+`<timestamp>` tag in front of a query, by which `Tuesday, Jul 21, 2026, 1:11 PM (UTC+3)` is meant; the rest is
+dated by the file. There are no tool results either. Left out: `subagents/`, and the `[REDACTED]` that stands
+for thinking.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ class Cursor(FileSource):
     def found(self) -> list[Path]:
         """The sessions of every project, without those of sub-agents."""
         home = self.homes.places.get(self.name) or self.homes.home / ".cursor"
-        return [path for path in listed(home / "projects", "*/agent-transcripts/**/*.jsonl") if "subagents" not in path.parts]
+        return [
+            path
+            for path in listed(home / "projects", "*/agent-transcripts/**/*.jsonl")
+            if "subagents" not in path.parts
+        ]
 
     def read(self, path: Path, desk: Desk) -> Iterator[Draft]:
         """The one session of a file."""
@@ -51,7 +56,12 @@ class Cursor(FileSource):
                 text = text_of(content)
                 draft.ask(text, time or _stamp(text))
             elif role == "assistant":
-                draft.say(text_of(content).strip().removesuffix("[REDACTED]"), time, calls=calls_of(content), proven=True)
+                draft.say(
+                    text_of(content).strip().removesuffix("[REDACTED]"),
+                    time,
+                    calls=calls_of(content),
+                    proven=True,
+                )
         # A prompt's stamp is when it was asked, not when the session ended; the file knows that better.
         draft.touch(written_at(path))
         yield draft
@@ -69,14 +79,23 @@ def _stamp(text: str) -> datetime | None:
     hours = int(match[7])
     ahead = timedelta(hours=hours, minutes=int(match[8] or 0) * (-1 if hours < 0 else 1))
     try:
-        local = datetime(int(match[3]), _MONTHS.index(match[1].lower()) + 1, int(match[2]), hour, int(match[5]), tzinfo=timezone.utc)
+        local = datetime(
+            int(match[3]),
+            _MONTHS.index(match[1].lower()) + 1,
+            int(match[2]),
+            hour,
+            int(match[5]),
+            tzinfo=timezone.utc,
+        )
         return local - ahead
     except (ValueError, OverflowError):
         return None
 
 
 def _project(folder: Path) -> str:
-    """The workspace from Cursor's own note; its folder's name alone loses which characters were dashes, so it is no path."""
+    """The workspace from Cursor's own note; its folder's name alone loses which characters were dashes, so it
+    is no path.
+    """
     try:
         with (folder / ".workspace-trusted").open("rb") as file:
             note = decoded(file.read(1 << 16))

@@ -1,7 +1,8 @@
 """Devin: one file a session in the trajectory format ATIF, `cli/transcripts/*.json` of its data folder.
 
-The file is `{schema_version: "ATIF...", session_id, steps: [{source: user|agent|system, message, timestamp, tool_calls, observation}]}`.
-Left out: system steps, steps marked as copied context, and trajectories that another one started.
+The file is `{schema_version: "ATIF...", session_id, steps: [{source: user|agent|system, message, timestamp,
+tool_calls, observation}]}`. Left out: system steps, steps marked as copied context, and trajectories that
+another one started.
 """
 
 from __future__ import annotations
@@ -60,7 +61,11 @@ class Devin(FileSource):
                 for key in _FOLDERS:
                     if isinstance(place.get(key), str) and place[key]:
                         return str(place[key])
-        named = [folder for folder in self.homes.env.get("SKILLOPT_DEVIN_WORKSPACES", "").split(os.pathsep) if folder.strip()]
+        named = [
+            folder
+            for folder in self.homes.env.get("SKILLOPT_DEVIN_WORKSPACES", "").split(os.pathsep)
+            if folder.strip()
+        ]
         return named[0] if len(named) == 1 else ""
 
 
@@ -76,7 +81,9 @@ def _step(draft: Draft, step: Mapping[str, Any]) -> None:
         calls: list[Call] = []
         for call in step["tool_calls"] if isinstance(step.get("tool_calls"), list) else []:
             if isinstance(call, dict) and isinstance(call.get("function_name"), str):
-                calls.append((str(call.get("tool_call_id") or ""), call["function_name"], call.get("arguments")))
+                calls.append(
+                    (str(call.get("tool_call_id") or ""), call["function_name"], call.get("arguments"))
+                )
         draft.say(text, time, calls=calls)
         observation = step.get("observation")
         results = observation.get("results") if isinstance(observation, dict) else None

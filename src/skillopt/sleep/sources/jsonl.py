@@ -1,9 +1,11 @@
-"""Plain lines of anybody's making: `*.jsonl` in `~/.skillopt-sleep/sessions/`, or the file or folder that is named.
+"""Plain lines of anybody's making: `*.jsonl` in `~/.skillopt-sleep/sessions/`, or the file or folder that is
+named.
 
-A line is one turn, `{"session": "s1", "project": "/path", "role": "user", "text": "...", "time": "2026-11-15T09:00:00Z"}`, or a whole
-session, `{"id": "s1", "project": "/path", "time": "...", "messages": [{"role": "user", "content": "..."}]}`. Without `session` all turns
-of a file are one. Turns of one session stand together; `content` and `timestamp` are read like `text` and `time`; an assistant's turn
-may name `tools` and `skills`.
+A line is one turn, `{"session": "s1", "project": "/path", "role": "user", "text": "...", "time":
+"2026-11-15T09:00:00Z"}`, or a whole session, `{"id": "s1", "project": "/path", "time": "...", "messages":
+[{"role": "user", "content": "..."}]}`. Without `session` all turns of a file are one. Turns of one session
+stand together; `content` and `timestamp` are read like `text` and `time`; an assistant's turn may name
+`tools` and `skills`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,11 @@ class Jsonl(FileSource):
         done: set[str] = set()
         for record in records(path, desk.tally):
             messages = record.get("messages")
-            id = str(record.get("session") or record.get("id" if isinstance(messages, list) else "session") or path.name.split(".jsonl")[0])
+            id = str(
+                record.get("session")
+                or record.get("id" if isinstance(messages, list) else "session")
+                or path.name.split(".jsonl")[0]
+            )
             if draft is not None and id != draft.id:
                 done.add(draft.id)
                 yield draft
@@ -59,14 +65,20 @@ def _turn(draft: Draft, turn: Mapping[str, Any], record: Mapping[str, Any]) -> b
     role = turn.get("role")
     text = text_of(turn.get("text") if turn.get("text") is not None else turn.get("content"))
     time = next((found for found in (when(turn.get(key)) for key in ("time", "timestamp")) if found), None)
-    time = time or next((found for found in (when(record.get(key)) for key in ("time", "timestamp")) if found), None)
+    time = time or next(
+        (found for found in (when(record.get(key)) for key in ("time", "timestamp")) if found), None
+    )
     for name in turn["skills"] if isinstance(turn.get("skills"), list) else []:
         draft.skill(str(name))
     if role == "user":
         draft.ask(text, time)
     elif role == "assistant":
         draft.say(
-            text, time, calls=[*calls_of(turn.get("content")), *_tools(turn.get("tools"))], proven=True, failed=turn.get("failed") is True
+            text,
+            time,
+            calls=[*calls_of(turn.get("content")), *_tools(turn.get("tools"))],
+            proven=True,
+            failed=turn.get("failed") is True,
         )
     elif role == "tool":
         draft.result(str(turn.get("tool_call_id") or ""), text, time, failed=turn.get("failed") is True)

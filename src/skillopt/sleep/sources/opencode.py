@@ -1,6 +1,7 @@
 """OpenCode: one SQLite database with the tables `session`, `message` and `part`; the last two hold JSON.
 
-Left out: sessions with a parent (sub-agents), parts that are `synthetic` or `ignored`, summaries of compactions, and reasoning.
+Left out: sessions with a parent (sub-agents), parts that are `synthetic` or `ignored`, summaries of
+compactions, and reasoning.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ class OpenCode(FileSource):
         with read_only(path) as database:
             there = columns(database, "session")
             needed = {"id", "message_id", "session_id", "data"}
-            if not {"id", "directory"} <= there or not needed <= columns(database, "part") or not columns(database, "message"):
+            if (
+                not {"id", "directory"} <= there
+                or not needed <= columns(database, "part")
+                or not columns(database, "message")
+            ):
                 desk.tally.skip("database of an unknown version")
                 return
             order = "time_created, id" if "time_created" in there else "id"
@@ -65,13 +70,19 @@ class OpenCode(FileSource):
 
     def _messages(self, database: sqlite3.Connection, draft: Draft, id: str, desk: Desk) -> None:
         rows = database.execute(
-            f"SELECT id, time_created, {bounded('data')} FROM message WHERE session_id = ? ORDER BY time_created, id", (id,)
+            f"SELECT id, time_created, {bounded('data')} FROM message WHERE session_id = ? ORDER BY"
+            " time_created, id",
+            (id,),
         )
         for message, time, raw in rows:
             data = _object(raw, desk)
             if data is None or data.get("summary") is True:
                 continue
-            parts = [part for part in self._parts(database, str(message), desk) if not part.get("synthetic") and not part.get("ignored")]
+            parts = [
+                part
+                for part in self._parts(database, str(message), desk)
+                if not part.get("synthetic") and not part.get("ignored")
+            ]
             text = "\n".join(string(part.get("text")) for part in parts if part.get("type") == "text")
             if data.get("role") == "user":
                 for name in injected_skills(text):
@@ -80,7 +91,9 @@ class OpenCode(FileSource):
             elif data.get("role") == "assistant":
                 self._assistant(draft, data, parts, text, when(time))
 
-    def _assistant(self, draft: Draft, data: dict[str, Any], parts: list[dict[str, Any]], text: str, time: Any) -> None:
+    def _assistant(
+        self, draft: Draft, data: dict[str, Any], parts: list[dict[str, Any]], text: str, time: Any
+    ) -> None:
         failed = bool(data.get("error"))
         calls: list[Call] = []
         results: list[tuple[str, str, bool]] = []
@@ -91,9 +104,21 @@ class OpenCode(FileSource):
                 call = str(part.get("callID") or len(calls))
                 calls.append((call, part["tool"], state.get("input")))
                 if state.get("status") in ("completed", "error"):
-                    results.append((call, string(state.get("output")) or string(state.get("error")), state["status"] == "error"))
-            elif part.get("type") == "tool-invocation" and isinstance(inner, dict) and isinstance(inner.get("toolName"), str):
-                calls.append((str(inner.get("toolCallId") or len(calls)), inner["toolName"], inner.get("args")))
+                    results.append(
+                        (
+                            call,
+                            string(state.get("output")) or string(state.get("error")),
+                            state["status"] == "error",
+                        )
+                    )
+            elif (
+                part.get("type") == "tool-invocation"
+                and isinstance(inner, dict)
+                and isinstance(inner.get("toolName"), str)
+            ):
+                calls.append(
+                    (str(inner.get("toolCallId") or len(calls)), inner["toolName"], inner.get("args"))
+                )
         draft.say(text, time, calls=calls, failed=failed)
         for call, output, is_error in results:
             draft.result(call, output, time, failed=is_error)
@@ -101,7 +126,9 @@ class OpenCode(FileSource):
             draft.broke_off()
 
     def _parts(self, database: sqlite3.Connection, message: str, desk: Desk) -> Iterator[dict[str, Any]]:
-        for (raw,) in database.execute(f"SELECT {bounded('data')} FROM part WHERE message_id = ? ORDER BY id", (message,)):
+        for (raw,) in database.execute(
+            f"SELECT {bounded('data')} FROM part WHERE message_id = ? ORDER BY id", (message,)
+        ):
             part = _object(raw, desk)
             if part is not None:
                 yield part

@@ -1,7 +1,9 @@
-"""Pi: one file of lines a session, below `sessions/` of its agent folder; the lines form a tree by `id` and `parentId`.
+"""Pi: one file of lines a session, below `sessions/` of its agent folder; the lines form a tree by `id` and
+`parentId`.
 
-Only the branch that leads to the last entry is the session: what was tried and left is another story. Version 1 has no tree and is read
-as it stands. Left out: compaction and branch summaries, messages of extensions, and entries a fork copied from another session.
+Only the branch that leads to the last entry is the session: what was tried and left is another story. Version
+1 has no tree and is read as it stands. Left out: compaction and branch summaries, messages of extensions, and
+entries a fork copied from another session.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ class Pi(FileSource):
     def found(self) -> list[Path]:
         """The sessions of every folder."""
         named = self.homes.places.get(self.name)
-        agent = named / "agent" if named is not None else self.homes.folder("PI_CODING_AGENT_DIR", self.homes.home / ".pi" / "agent")
+        agent = (
+            named / "agent"
+            if named is not None
+            else self.homes.folder("PI_CODING_AGENT_DIR", self.homes.home / ".pi" / "agent")
+        )
         return listed(agent / "sessions", "**/*.jsonl")
 
     def read(self, path: Path, desk: Desk) -> Iterator[Draft]:
@@ -41,8 +47,11 @@ class Pi(FileSource):
             message = record.get("message")
             if isinstance(message, dict):
                 time = when(record.get("timestamp")) or when(message.get("timestamp"))
-                # Ids are eight characters, so only together with the time do they name one entry among all files.
-                if string(record.get("id")) and not desk.first_time(f"{record['id']} {record.get('timestamp')}"):
+                # Ids are eight characters, so only together with the time do they name one entry among all
+                # files.
+                if string(record.get("id")) and not desk.first_time(
+                    f"{record['id']} {record.get('timestamp')}"
+                ):
                     desk.tally.skip("copy of an earlier record")
                     continue
                 _message(draft, message, time)
@@ -62,11 +71,17 @@ def _message(draft: Draft, message: dict[str, Any], time: Any) -> None:
         if failed:
             draft.broke_off()
     elif role == "toolResult":
-        draft.result(str(message.get("toolCallId") or ""), text_of(content), time, failed=message.get("isError") is True)
+        draft.result(
+            str(message.get("toolCallId") or ""),
+            text_of(content),
+            time,
+            failed=message.get("isError") is True,
+        )
 
 
 def _branch(path: Path, desk: Desk) -> set[int] | None:
-    """The numbers of the records that lead from the root to the last entry; None where there is no tree to walk.
+    """The numbers of the records that lead from the root to the last entry; None where there is no tree to
+    walk.
 
     A broken link ends the walk: what is below it is still the branch.
     """

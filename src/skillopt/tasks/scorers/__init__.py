@@ -2,7 +2,7 @@
 
 | `spec` | scorer |
 |---|---|
-| `"exact_match"`, `"contains"`, `"regex"`, `"numeric"`, `"multiple_choice"`, `"json_equal"` | one of ours; takes `options` |
+| `"exact_match"`, `"contains"`, `"regex"`, `"numeric"`, `"multiple_choice"`, `"json_equal"` | by name |
 | `"squad"`, `"anls"` | the measures of SQuAD and DocVQA for short answers |
 | `"checks"` | the rules that a task brings along in its field `checks` |
 | `"judge"` | a model judges by the task's `rubric`, or against its reference |
@@ -12,9 +12,10 @@
 
 `answer` is the text of the last `<answer>...</answer>` of the reply, or the whole reply without one.
 
-*Graded*: a scorer that gives partial credit and has no pass mark makes the gate read soft. Our own scorers decide hard themselves and are
-not graded. A function says so by its return annotation (`float` or `bool`) or an attribute `graded`; where nothing is said, and for
-commands, the first scores tell: a number strictly between 0 and 1 is partial credit. The argument `graded` overrides all of this, and a
+*Graded*: a scorer that gives partial credit and has no pass mark makes the gate read soft. Our own scorers
+decide hard themselves and are not graded. A function says so by its return annotation (`float` or `bool`) or
+an attribute `graded`; where nothing is said, and for commands, the first scores tell: a number strictly
+between 0 and 1 is partial credit. The argument `graded` overrides all of this, and a
 `pass_at` makes a scorer not graded.
 """
 
@@ -43,7 +44,19 @@ __all__ = ["SCORERS", "Scorer", "ScorerSpec", "extract_answer", "get_scorer", "s
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
 
 SCORERS: Mapping[str, type[NamedScorer]] = {
-    kind.name: kind for kind in (ExactMatch, Squad, Anls, Contains, Regex, Numeric, MultipleChoice, JsonEqual, Checks, JudgeScorer)
+    kind.name: kind
+    for kind in (
+        ExactMatch,
+        Squad,
+        Anls,
+        Contains,
+        Regex,
+        Numeric,
+        MultipleChoice,
+        JsonEqual,
+        Checks,
+        JudgeScorer,
+    )
 }
 """The scorers that have a name; their fields are their options."""
 
@@ -55,13 +68,17 @@ def get_scorer(
     graded: bool | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Scorer:
-    """The scorer that `spec` means. What cannot work - no such name, function, program or option - is an error here, not later."""
+    """The scorer that `spec` means. What cannot work - no such name, function, program or option - is an
+    error here, not later.
+    """
     if pass_at is not None and not 0 < pass_at <= 1:
         raise ConfigError(f"pass_at is {pass_at:g}; a score passes at some value above 0 and up to 1.")
     if isinstance(spec, str):
         return _by_text(spec, pass_at, graded, dict(options or {}))
     if isinstance(spec, Scorer):
-        _refuse(f"The scorer {spec.name!r} is complete in itself", pass_at=pass_at, graded=graded, options=options)
+        _refuse(
+            f"The scorer {spec.name!r} is complete in itself", pass_at=pass_at, graded=graded, options=options
+        )
         return spec
     if callable(spec):
         _refuse("A Python function takes no options", options=options)
@@ -91,7 +108,9 @@ def _with_options(kind: type[NamedScorer], options: dict[str, Any]) -> Scorer:
     except ValidationError as error:
         first = error.errors()[0]
         option = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"The scorer {kind.name!r} cannot use option {option} = {first['input']!r}: {first['msg']}.") from error
+        raise ConfigError(
+            f"The scorer {kind.name!r} cannot use option {option} = {first['input']!r}: {first['msg']}."
+        ) from error
 
 
 def _refuse(why: str, **given: Any) -> None:

@@ -1,4 +1,6 @@
-"""Scores short answers by ANLS, the measure of DocVQA: how few letters differ, with nothing for answers that are half wrong."""
+"""Scores short answers by ANLS, the measure of DocVQA: how few letters differ, with nothing for answers that
+are half wrong.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ _RIGHT = 0.999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anls(TextScorer):
-    """Average normalised Levenshtein similarity: soft is the best over the acceptable answers, hard says that nothing differs.
+    """Average normalised Levenshtein similarity: soft is the best over the acceptable answers, hard says that
+    nothing differs.
 
-    Case and runs of white space do not count. A similarity of `threshold` or less is none. Without tags the last line is the answer.
+    Case and runs of white space do not count. A similarity of `threshold` or less is none. Without tags the
+    last line is the answer.
     """
 
     name: ClassVar[str] = "anls"
@@ -37,12 +41,16 @@ class Anls(TextScorer):
 
 
 def similarity(answer: str, reference: str, threshold: float = 0.5) -> float:
-    """1 minus the edit distance over the longer length, and 0 unless that is above the threshold; two empty texts are alike."""
+    """1 minus the edit distance over the longer length, and 0 unless that is above the threshold; two empty
+    texts are alike.
+    """
     ours, theirs = (" ".join(text.lower().split()) for text in (answer, reference))
     longer = max(len(ours), len(theirs))
     if not longer:
         return 1.0
-    if abs(len(ours) - len(theirs)) >= (1 - threshold) * longer:  # a long ramble is not worth the quadratic time
+    if (
+        abs(len(ours) - len(theirs)) >= (1 - threshold) * longer
+    ):  # a long ramble is not worth the quadratic time
         return 0.0
     found = 1 - distance(ours, theirs) / longer
     return found if found > threshold else 0.0

@@ -1,4 +1,6 @@
-"""Scores by rules that a task brings along: each is read, and shown that it can pass and can fail, before anything is paid."""
+"""Scores by rules that a task brings along: each is read, and shown that it can pass and can fail, before
+anything is paid.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ from skillopt.tasks.protected import Protected
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._given import kept_rules, rule_of
 from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT
-from skillopt.tasks.scorers._rules import Contains, MaxChars, MinChars, NotContains, Pattern, Rule, SectionContains, SectionPresent, Work
+from skillopt.tasks.scorers._rules import (
+    Contains,
+    MaxChars,
+    MinChars,
+    NotContains,
+    Pattern,
+    Rule,
+    SectionContains,
+    SectionPresent,
+    Work,
+)
 from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer
 from skillopt.tasks.task import Task
 
@@ -22,9 +34,9 @@ from skillopt.tasks.task import Task
 class Checks(NamedScorer):
     """A list of checks per task: hard when all are kept, soft the share of them.
 
-    A task's checks stand in its field `checks` (or `judge: {kind: rule, checks: [...]}`) as `{"op": ..., "arg": ...}`; the option `checks`
-    adds some to every task. `passes` and `fails` in a check are texts of yours that it must pass and fail. `timeout` limits the patterns
-    of one answer, in seconds.
+    A task's checks stand in its field `checks` (or `judge: {kind: rule, checks: [...]}`) as `{"op": ...,
+    "arg": ...}`; the option `checks` adds some to every task. `passes` and `fails` in a check are texts of
+    yours that it must pass and fail. `timeout` limits the patterns of one answer, in seconds.
     """
 
     name: ClassVar[str] = "checks"
@@ -35,7 +47,10 @@ class Checks(NamedScorer):
         """Every check can be read, can pass and can fail, and no two contradict each other."""
         checks = self._given(task)
         if not checks:
-            raise TaskError(f'Task {task.id!r} has no checks. Give it a field \'checks\': [{{"op": "contains", "arg": "..."}}].')
+            raise TaskError(
+                f'Task {task.id!r} has no checks. Give it a field \'checks\': [{{"op": "contains", "arg":'
+                ' "..."}].'
+            )
         rules = []
         for place, check in enumerate(checks, start=1):
             try:
@@ -55,7 +70,9 @@ class Checks(NamedScorer):
         return [rule_of(check) for check in self._given(task)]
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Try every rule on the answer and the tools that were called; patterns in a child process that is killed when its time is up."""
+        """Try every rule on the answer and the tools that were called; patterns in a child process that is
+        killed when its time is up.
+        """
         called = tuple(call.name for message in trajectory.messages for call in message.tool_calls)
         work = Work(answer=extract_answer(trajectory.answer), tools=called)
         rules = self.rules(task)
@@ -70,7 +87,10 @@ class Checks(NamedScorer):
         if given is None:
             given = []
         if not isinstance(given, Sequence) or isinstance(given, str):
-            raise TaskError(f"Task {task.id!r}: the checks are {type(given).__name__}; write a list of objects with op and arg.")
+            raise TaskError(
+                f"Task {task.id!r}: the checks are {type(given).__name__}; write a list of objects with op"
+                " and arg."
+            )
         return [*self.checks, *given]
 
 
@@ -82,22 +102,38 @@ def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
             if not isinstance(check[name], str):
                 raise ValueError(f"{name!r} of {rule} is no text")
             if rule.keeps(Work(answer=check[name])) is not wanted:
-                raise ValueError(f"{rule} {'fails' if wanted else 'passes'} its own example {check[name]!r}, which it should not")
+                raise ValueError(
+                    f"{rule} {'fails' if wanted else 'passes'} its own example {check[name]!r}, which it"
+                    " should not"
+                )
     if passing is None and "passes" not in check and isinstance(rule, Pattern):
-        raise ValueError(f'no text was found that passes {rule}; if there is one, add it to the check as "passes"')
+        raise ValueError(
+            f'no text was found that passes {rule}; if there is one, add it to the check as "passes"'
+        )
     if failing is None and "fails" not in check:
-        raise ValueError(f'no text was found that fails {rule}, so it measures nothing; if there is one, add it to the check as "fails"')
+        raise ValueError(
+            f"no text was found that fails {rule}, so it measures nothing; if there is one, add it to the"
+            ' check as "fails"'
+        )
     for sample, wanted in ((passing, True), (failing, False)):
         if sample is not None and rule.keeps(sample) is not wanted:
             raise ValueError(f"{rule} can never {'pass' if wanted else 'fail'}")
 
 
 def _contradiction(rules: Sequence[Rule]) -> str:
-    """Two rules that no answer keeps together, as far as that can be told from their arguments; empty where none was found."""
+    """Two rules that no answer keeps together, as far as that can be told from their arguments; empty where
+    none was found.
+    """
     texts = [rule for rule in rules if isinstance(rule, (Contains, SectionPresent, SectionContains))]
     for limit in (rule for rule in rules if isinstance(rule, MaxChars)):
         for other in rules:
-            least = other.arg if isinstance(other, MinChars) else len(other.wanted) if other in texts and isinstance(other, Contains) else 0
+            least = (
+                other.arg
+                if isinstance(other, MinChars)
+                else len(other.wanted)
+                if other in texts and isinstance(other, Contains)
+                else 0
+            )
             if least > limit.arg:
                 return f"{limit} and {other}"
     for banned in (rule for rule in rules if isinstance(rule, NotContains)):

@@ -1,4 +1,6 @@
-"""Scores multiple choice: reads one label out of an answer, and never takes a word such as "A" in a sentence for one."""
+"""Scores multiple choice: reads one label out of an answer, and never takes a word such as "A" in a sentence
+for one.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,26 @@ from skillopt.tasks.task import Task
 _LABEL = r"([A-Za-z]|\d{1,2})"
 _ALONE = re.compile(rf"[\W_]*{_LABEL}[\W_]*")
 _LEADING = re.compile(rf"[(\[*\s]*{_LABEL}\s*[).:\]*](?!\d)")
-_STATED = re.compile(rf"\b(?:answer|option|choice)\b(?:\s+is)?\s*:?\s*[(\[*\s]*{_LABEL}[)\]*.\s]*$", re.IGNORECASE)
+_STATED = re.compile(
+    rf"\b(?:answer|option|choice)\b(?:\s+is)?\s*:?\s*[(\[*\s]*{_LABEL}[)\]*.\s]*$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultipleChoice(TextScorer):
     """The label of the right choice.
 
-    The reference is a label, or the text of a choice when the task's data has `choices` (a list is labelled A, B, C ..., a mapping by its
-    keys). An answer is read as a label alone, else the text of a choice, else a last line such as `B) Paris` or `The answer is B`.
+    The reference is a label, or the text of a choice when the task's data has `choices` (a list is labelled
+    A, B, C ..., a mapping by its keys). An answer is read as a label alone, else the text of a choice, else a
+    last line such as `B) Paris` or `The answer is B`.
     """
 
     name: ClassVar[str] = "multiple_choice"
 
     def check_task(self, task: Task) -> None:
-        """Every reference names a choice; a bare number beside a list of choices is refused, since it could count from 0 or from 1."""
+        """Every reference names a choice; a bare number beside a list of choices is refused, since it could
+        count from 0 or from 1.
+        """
         choices = _choices(task)
         for text in references(task):
             if choices and _reference_label(text, choices) is None:
@@ -45,7 +52,12 @@ class MultipleChoice(TextScorer):
         wanted = references(task)
         labels = {_fold(_reference_label(text, choices) or text) for text in wanted}
         label = _answer_label(answer, choices)
-        return passed(label is not None and _fold(label) in labels, answer, wanted, "No choice label was found." if label is None else "")
+        return passed(
+            label is not None and _fold(label) in labels,
+            answer,
+            wanted,
+            "No choice label was found." if label is None else "",
+        )
 
 
 def _choices(task: Task) -> dict[str, str]:

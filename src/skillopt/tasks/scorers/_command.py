@@ -23,17 +23,22 @@ _HASHED_UP_TO = 1 << 24
 _MOST_OUTPUT = 1 << 20
 _UNBOUNDED = 10_000
 """Commands run as many at a time as rollouts do."""
-_OUTSIDE = "It ran in the sandbox, without network and with files that cannot be changed; scorer_options: {sandbox: off} runs it outside."
+_OUTSIDE = (
+    "It ran in the sandbox, without network and with files that cannot be changed; scorer_options: {sandbox:"
+    " off} runs it outside."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandScorer:
     """A user's program.
 
-    In: `{"task": {"id", "prompt", "reference", "kind", "data"}, "answer"}`. Out: a number from 0 to 1, `true` or `false`, or an object
-    `{"hard", "soft", "feedback"}` or `{"score", "feedback"}`. Messages belong on stderr. A non-zero exit, anything else on stdout or no
-    end in time is an error of the scorer, never a zero. It gets a minimal environment without any key, and where bubblewrap is installed it
-    runs in the sandbox: it may read what the user may, but change nothing and reach no network.
+    In: `{"task": {"id", "prompt", "reference", "kind", "data"}, "answer"}`. Out: a number from 0 to 1, `true`
+    or `false`, or an object
+    `{"hard", "soft", "feedback"}` or `{"score", "feedback"}`. Messages belong on stderr. A non-zero exit,
+    anything else on stdout or no end in time is an error of the scorer, never a zero. It gets a minimal
+    environment without any key, and where bubblewrap is installed it runs in the sandbox: it may read what
+    the user may, but change nothing and reach no network.
     """
 
     name: str
@@ -50,7 +55,13 @@ class CommandScorer:
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Run the program on one answer."""
-        shown = {"id": task.id, "prompt": task.prompt, "reference": task.reference, "kind": task.kind, "data": dict(task.data)}
+        shown = {
+            "id": task.id,
+            "prompt": task.prompt,
+            "reference": task.reference,
+            "kind": task.kind,
+            "data": dict(task.data),
+        }
         job = json.dumps({"task": shown, "answer": extract_answer(trajectory.answer)}, default=str)
         try:
             code, stdout, stderr = await self._run(job.encode())
@@ -79,29 +90,44 @@ class CommandScorer:
         try:
             value = json.loads(text.lower() if text in ("True", "False") else text)
         except (ValueError, RecursionError):
-            raise ScoringError("contract", f"{who} printed {clip(text)!r} on stdout; print the score and nothing else") from None
-        return _from_object(value, self.pass_at, who) if isinstance(value, dict) else to_score(value, pass_at=self.pass_at, who=who)
+            raise ScoringError(
+                "contract", f"{who} printed {clip(text)!r} on stdout; print the score and nothing else"
+            ) from None
+        return (
+            _from_object(value, self.pass_at, who)
+            if isinstance(value, dict)
+            else to_score(value, pass_at=self.pass_at, who=who)
+        )
 
 
-def command_scorer(command: str | Sequence[str], *, pass_at: float | None, graded: bool | None, options: dict[str, Any]) -> Scorer:
+def command_scorer(
+    command: str | Sequence[str], *, pass_at: float | None, graded: bool | None, options: dict[str, Any]
+) -> Scorer:
     """A scorer of a command line or a list of arguments; the program must be there now.
 
-    `options` may set `timeout` in seconds, and `sandbox`: `bubblewrap` insists on it, `off` does without; unset, it is used where there is
-    one.
+    `options` may set `timeout` in seconds, and `sandbox`: `bubblewrap` insists on it, `off` does without;
+    unset, it is used where there is one.
     """
     argv = _argv(command)
     name = shlex.join(argv)
     for option in options:
         if option not in ("timeout", "sandbox"):
-            raise ConfigError(f"A scorer command has no option {option!r}. {suggest(option, ['timeout', 'sandbox'])}")
+            raise ConfigError(
+                f"A scorer command has no option {option!r}. {suggest(option, ['timeout', 'sandbox'])}"
+            )
     timeout = options.get("timeout", DEFAULT_TIMEOUT)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
         raise ConfigError(f"The scorer command's timeout is {timeout!r}; write a number of seconds above 0.")
     if graded and pass_at is not None:
-        raise ConfigError(f"The scorer {name!r} cannot be graded and have pass_at: a pass mark decides hard. Remove one of the two.")
+        raise ConfigError(
+            f"The scorer {name!r} cannot be graded and have pass_at: a pass mark decides hard. Remove one of"
+            " the two."
+        )
     program = shutil.which(argv[0])
     if program is None:
-        raise ConfigError(f"The scorer command {name!r}: there is no program {argv[0]!r}. Install it, or correct the path.")
+        raise ConfigError(
+            f"The scorer command {name!r}: there is no program {argv[0]!r}. Install it, or correct the path."
+        )
     version = f"command {name} {_files_hash([program, *argv[1:]])} pass_at={pass_at}"
     return CommandScorer(
         name=name,
@@ -118,12 +144,19 @@ def _sandbox(wanted: Any, timeout: float) -> Sandbox | None:
     if wanted is False:  # YAML 1.1 tools write an unquoted off so
         wanted = "off"
     if wanted not in (None, "bubblewrap", "off"):
-        raise ConfigError(f"The scorer command's sandbox is {wanted!r}; write 'bubblewrap' or 'off', or leave it out.")
+        raise ConfigError(
+            f"The scorer command's sandbox is {wanted!r}; write 'bubblewrap' or 'off', or leave it out."
+        )
     if wanted == "bubblewrap":
         require("bubblewrap", remedy="leave scorer_options.sandbox out to do without")
     if wanted == "off" or not is_there():
         return None
-    return Sandbox("bubblewrap", limits=Limits(seconds=timeout, output=_MOST_OUTPUT), own_program=True, at_once=_UNBOUNDED)
+    return Sandbox(
+        "bubblewrap",
+        limits=Limits(seconds=timeout, output=_MOST_OUTPUT),
+        own_program=True,
+        at_once=_UNBOUNDED,
+    )
 
 
 def _argv(command: str | Sequence[str]) -> list[str]:
@@ -131,7 +164,8 @@ def _argv(command: str | Sequence[str]) -> list[str]:
         argv = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:
         raise ConfigError(
-            f"The scorer command {command!r} cannot be read: {error}. Close the quotes, or give a list of arguments."
+            f"The scorer command {command!r} cannot be read: {error}. Close the quotes, or give a list of"
+            " arguments."
         ) from error
     if not argv or not all(isinstance(part, str) for part in argv) or not argv[0]:
         raise ConfigError(f"The scorer command {command!r} names no program. Write it after 'cmd:'.")
@@ -157,7 +191,11 @@ def _from_object(value: dict[str, Any], pass_at: float | None, who: str) -> Scor
     if figures == {"score"}:
         return replace(to_score(value["score"], pass_at=pass_at, who=who), feedback=feedback)
     if figures == {"hard", "soft"}:
-        return to_score(Score(hard=value["hard"], soft=value["soft"], feedback=feedback), pass_at=None, who=who)
+        return to_score(
+            Score(hard=value["hard"], soft=value["soft"], feedback=feedback), pass_at=None, who=who
+        )
     raise ScoringError(
-        "contract", f"{who} printed an object with [{', '.join(value)}]; write hard and soft, or score, and perhaps feedback"
+        "contract",
+        f"{who} printed an object with [{', '.join(value)}]; write hard and soft, or score, and perhaps"
+        " feedback",
     )

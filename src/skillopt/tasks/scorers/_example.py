@@ -1,4 +1,6 @@
-"""Makes a text in which a pattern is found, so that a check which can never pass is known before anything is paid."""
+"""Makes a text in which a pattern is found, so that a check which can never pass is known before anything is
+paid.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,16 @@ _MOST = 200
 
 
 def example(pattern: str, flags: int = 0) -> str | None:
-    """A text in which the pattern is found; None where none was made, which proves nothing about patterns that look around."""
+    """A text in which the pattern is found; None where none was made, which proves nothing about patterns
+    that look around.
+    """
     try:
         text = _Writer().text(_parser.parse(pattern, flags))
-    except (KeyError, RecursionError, OverflowError):  # a construct of a newer Python, or one that only looks around
+    except (
+        KeyError,
+        RecursionError,
+        OverflowError,
+    ):  # a construct of a newer Python, or one that only looks around
         return None
     return text if re.search(pattern, text, flags) else None
 
@@ -69,7 +77,13 @@ def _member(choices: Any) -> str:
 def _named(choices: Any) -> Iterable[str]:
     for op, value in choices:
         kind = str(op)
-        yield chr(value) if kind == "LITERAL" else chr(value[0]) if kind == "RANGE" else _CATEGORIES[str(value).removeprefix("CATEGORY_")]
+        yield (
+            chr(value)
+            if kind == "LITERAL"
+            else chr(value[0])
+            if kind == "RANGE"
+            else _CATEGORIES[str(value).removeprefix("CATEGORY_")]
+        )
 
 
 def _is_in(char: str, op: Any, value: Any) -> bool:
@@ -80,6 +94,8 @@ def _is_in(char: str, op: Any, value: Any) -> bool:
         return bool(value[0] <= ord(char) <= value[1])
     if kind == "CATEGORY":
         name = str(value).removeprefix("CATEGORY_")
-        found = {"DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_"}[name.removeprefix("NOT_")]
+        found = {"DIGIT": char.isdigit(), "SPACE": char.isspace(), "WORD": char.isalnum() or char == "_"}[
+            name.removeprefix("NOT_")
+        ]
         return found is not name.startswith("NOT_")
     return False

@@ -23,7 +23,9 @@ from skillopt.tasks.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionScorer:
-    """A user's function. A sync one runs in a thread, so it may be slow without holding up the rest; it has no time limit."""
+    """A user's function. A sync one runs in a thread, so it may be slow without holding up the rest; it has
+    no time limit.
+    """
 
     name: str
     version: str
@@ -35,16 +37,21 @@ class FunctionScorer:
         """Any task will do: only the function knows what it needs."""
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
-        """Call the function. What it raises is an error of the scorer (`judge`), what is no score breaks its contract."""
+        """Call the function. What it raises is an error of the scorer (`judge`), what is no score breaks its
+        contract.
+        """
         value, error = await self._call(task, extract_answer(trajectory.answer))
         if isinstance(error, Fault):
             raise error
         if error is not None:
-            raise ScoringError("judge", f"scorer {self.name} raised {type(error).__name__}: {error} (task {task.id!r})") from error
+            raise ScoringError(
+                "judge", f"scorer {self.name} raised {type(error).__name__}: {error} (task {task.id!r})"
+            ) from error
         return to_score(value, pass_at=self.pass_at, who=f"scorer {self.name} (task {task.id!r})")
 
     async def _call(self, task: Task, answer: str) -> tuple[Any, BaseException | None]:
-        # Every exception is caught because this is a stranger's code, and SystemExit because a scorer must not end the run.
+        # Every exception is caught because this is a stranger's code, and SystemExit because a scorer must
+        # not end the run.
         try:
             if _is_async(self.function):
                 return await self.function(task, answer), None
@@ -55,13 +62,20 @@ class FunctionScorer:
 
 
 def function_scorer(function: Callable[..., Any], *, pass_at: float | None, graded: bool | None) -> Scorer:
-    """A scorer of a callable. Its version is its attribute `version`, or else a hash of its source and the values it carries."""
+    """A scorer of a callable. Its version is its attribute `version`, or else a hash of its source and the
+    values it carries.
+    """
     name = getattr(function, "__qualname__", type(function).__name__)
     if graded is None:
         graded = False if pass_at is not None else getattr(function, "graded", _says(function))
     elif graded and pass_at is not None:
-        raise ConfigError(f"The scorer {name} cannot be graded and have pass_at: a pass mark decides hard. Remove one of the two.")
-    version = f"function {name} {getattr(function, 'version', None) or _source_hash(function)} pass_at={pass_at}"
+        raise ConfigError(
+            f"The scorer {name} cannot be graded and have pass_at: a pass mark decides hard. Remove one of"
+            " the two."
+        )
+    version = (
+        f"function {name} {getattr(function, 'version', None) or _source_hash(function)} pass_at={pass_at}"
+    )
     return FunctionScorer(name=name, version=version, graded=graded, function=function, pass_at=pass_at)
 
 
@@ -72,11 +86,18 @@ def load_function(spec: str) -> Callable[..., Any]:
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):
-            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
-            raise ConfigError(f"The scorer {spec!r}: {where} has no {attribute!r}. {suggest(attribute, known)}")
+            known = [
+                name for name, value in vars(module).items() if callable(value) and not name.startswith("_")
+            ]
+            raise ConfigError(
+                f"The scorer {spec!r}: {where} has no {attribute!r}. {suggest(attribute, known)}"
+            )
         found = getattr(found, part)
     if not callable(found):
-        raise ConfigError(f"The scorer {spec!r} is no function but {type(found).__name__}. Name a function of (task, answer).")
+        raise ConfigError(
+            f"The scorer {spec!r} is no function but {type(found).__name__}. Name a function of (task,"
+            " answer)."
+        )
     return found  # type: ignore[no-any-return]  # whatever is callable
 
 
@@ -84,9 +105,13 @@ def _from_import(where: str, spec: str) -> ModuleType:
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"The scorer {spec!r}: {error}. Install it, or name the file: path/to/file.py:function.") from error
+        raise ConfigError(
+            f"The scorer {spec!r}: {error}. Install it, or name the file: path/to/file.py:function."
+        ) from error
     except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
-        raise ConfigError(f"The scorer {spec!r}: importing {where} raised {type(error).__name__}: {error}.") from error
+        raise ConfigError(
+            f"The scorer {spec!r}: importing {where} raised {type(error).__name__}: {error}."
+        ) from error
 
 
 def _from_file(path: Path, spec: str) -> ModuleType:
@@ -101,7 +126,9 @@ def _from_file(path: Path, spec: str) -> ModuleType:
         module_spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
         del sys.modules[name]
-        raise ConfigError(f"The scorer {spec!r}: running {path} raised {type(error).__name__}: {error}.") from error
+        raise ConfigError(
+            f"The scorer {spec!r}: running {path} raised {type(error).__name__}: {error}."
+        ) from error
     return module
 
 
@@ -127,7 +154,9 @@ def _says(function: Callable[..., Any]) -> bool | None:
 
 
 def _source_hash(function: Callable[..., Any]) -> str:
-    """The source file, what the function compiles to, and the values it carries: two closures of one line are two scorers."""
+    """The source file, what the function compiles to, and the values it carries: two closures of one line are
+    two scorers.
+    """
     carried = _carried(function)
     plain = inspect.unwrap(getattr(function, "func", function))  # `func`: functools.partial
     code = _code_hash(getattr(plain, "__code__", None))
@@ -140,23 +169,39 @@ def _source_hash(function: Callable[..., Any]) -> str:
 
 
 def _carried(function: Any) -> str:
-    """Values bound to a function: partial arguments, defaults, closure cells, the attributes of a callable object."""
+    """Values bound to a function: partial arguments, defaults, closure cells, the attributes of a callable
+    object.
+    """
     plain = inspect.unwrap(getattr(function, "func", function))
     cells = [cell.cell_contents for cell in getattr(plain, "__closure__", None) or () if _is_filled(cell)]
     owner = getattr(plain, "__self__", None if hasattr(plain, "__code__") else plain)
-    held = vars(owner) if hasattr(owner, "__dict__") and not inspect.isclass(owner) and not inspect.ismodule(owner) else {}
+    held = (
+        vars(owner)
+        if hasattr(owner, "__dict__") and not inspect.isclass(owner) and not inspect.ismodule(owner)
+        else {}
+    )
     arguments = (getattr(function, "args", ()), getattr(function, "keywords", {}))
-    return _stable([arguments, getattr(plain, "__defaults__", None), getattr(plain, "__kwdefaults__", None), cells, held])
+    return _stable(
+        [arguments, getattr(plain, "__defaults__", None), getattr(plain, "__kwdefaults__", None), cells, held]
+    )
 
 
 def _stable(value: Any, depth: int = 4) -> str:
-    """A text that is the same in every process. What has none - an open client, a lock - is told by its type alone."""
+    """A text that is the same in every process. What has none - an open client, a lock - is told by its type
+    alone.
+    """
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, Path)):
         return repr(value)
     if depth == 0:
         return type(value).__qualname__
     if isinstance(value, Mapping):
-        return "{" + ",".join(sorted(f"{_stable(key, depth - 1)}:{_stable(item, depth - 1)}" for key, item in value.items())) + "}"
+        return (
+            "{"
+            + ",".join(
+                sorted(f"{_stable(key, depth - 1)}:{_stable(item, depth - 1)}" for key, item in value.items())
+            )
+            + "}"
+        )
     if isinstance(value, (set, frozenset)):
         return "{" + ",".join(sorted(_stable(item, depth - 1) for item in value)) + "}"
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,6 @@
-"""Reads checks as they are written into rules - strictly, or one by one where nobody vouches for them - and tries rules on work."""
+"""Reads checks as they are written into rules - strictly, or one by one where nobody vouches for them - and
+tries rules on work.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,14 @@ _FIELDS = ("op", "arg", "passes", "fails")
 
 
 def rule_of(check: Any) -> Rule:
-    """The rule that a check means. Raises `ValueError` in words for anything that is none: an unknown op is never a rule that is kept."""
+    """The rule that a check means. Raises `ValueError` in words for anything that is none: an unknown op is
+    never a rule that is kept.
+    """
     if not isinstance(check, Mapping) or not isinstance(check.get("op"), str):
-        raise ValueError(f'{check!r} is no check; write an object with op and arg, such as {{"op": "contains", "arg": "..."}}')
+        raise ValueError(
+            f'{check!r} is no check; write an object with op and arg, such as {{"op": "contains", "arg":'
+            ' "..."}'
+        )
     op = check["op"]
     if op not in RULES:
         raise ValueError(f"no rule is named {op!r}. {suggest(op, RULES)}".rstrip("."))
@@ -35,7 +42,9 @@ def rule_of(check: Any) -> Rule:
 
 
 def read_rules(raw: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """The rules of a list that a model or a file wrote, and one sentence for each entry that is none; no rule comes twice."""
+    """The rules of a list that a model or a file wrote, and one sentence for each entry that is none; no rule
+    comes twice.
+    """
     if not isinstance(raw, list):
         return (), (f"checks are a list, not {type(raw).__name__}",)
     found: dict[Rule, None] = {}
@@ -50,15 +59,21 @@ def read_rules(raw: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
     return tuple(found)[:MOST_CHECKS], tuple(problems)
 
 
-async def kept_rules(rules: Sequence[Rule], work: Work, *, whose: str, timeout: float = DEFAULT_TIMEOUT) -> list[bool]:
-    """Whether the work keeps each rule; patterns in a child process that is killed when its time is up, which is a `ScoringError`."""
+async def kept_rules(
+    rules: Sequence[Rule], work: Work, *, whose: str, timeout: float = DEFAULT_TIMEOUT
+) -> list[bool]:
+    """Whether the work keeps each rule; patterns in a child process that is killed when its time is up, which
+    is a `ScoringError`.
+    """
     patterns = [rule.arg for rule in rules if isinstance(rule, Pattern)]
     found = iter(await matches(patterns, work.answer, whose=whose, timeout=timeout) if patterns else ())
     return [next(found) if isinstance(rule, Pattern) else rule.keeps(work) for rule in rules]
 
 
 def _anybodys(item: Any) -> Rule:
-    """A rule that may be tried whoever wrote it. Its argument is of bounded size, and a whole number may come as 1200.0."""
+    """A rule that may be tried whoever wrote it. Its argument is of bounded size, and a whole number may come
+    as 1200.0.
+    """
     if not isinstance(item, Mapping) or not isinstance(item.get("op"), str):
         return rule_of(item)
     op, arg = item["op"], item.get("arg")

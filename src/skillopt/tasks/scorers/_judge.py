@@ -1,4 +1,6 @@
-"""Scores by a judge: every criterion of a task's rubric with evidence, or the answer against the reference in both orders."""
+"""Scores by a judge: every criterion of a task's rubric with evidence, or the answer against the reference in
+both orders.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,11 @@ _BETTER = "The better answer does what the task asks for, correctly and complete
 class JudgeScorer(NamedScorer):
     """A model judges the answer.
 
-    The criteria stand in the task's field `rubric` - one text, or a list of them - and in the option `rubric`, which holds for every task;
-    a task that has only a reference is judged by whether the answer agrees with it. Hard when all are met, soft the share of them.
-    With `pairs` the answer is compared with the reference in both orders instead: soft is 1 when it is better, 0.5 for a tie, and it
-    passes when it is not worse.
+    The criteria stand in the task's field `rubric` - one text, or a list of them - and in the option
+    `rubric`, which holds for every task; a task that has only a reference is judged by whether the answer
+    agrees with it. Hard when all are met, soft the share of them. With `pairs` the answer is compared with
+    the reference in both orders instead: soft is 1 when it is better, 0.5 for a tie, and it passes when it is
+    not worse.
     """
 
     name: ClassVar[str] = "judge"
@@ -34,7 +37,10 @@ class JudgeScorer(NamedScorer):
     def check_task(self, task: Task) -> None:
         """There is something to judge by."""
         if self.pairs and not _reference(task):
-            raise TaskError(f"Task {task.id!r} has no reference to compare with. Give it one, or judge without pairs, by a rubric.")
+            raise TaskError(
+                f"Task {task.id!r} has no reference to compare with. Give it one, or judge without pairs, by"
+                " a rubric."
+            )
         self.criteria(task)
 
     def protected(self, task: Task) -> Protected:
@@ -48,7 +54,10 @@ class JudgeScorer(NamedScorer):
         if found:
             return found
         if not _reference(task):
-            raise TaskError(f"Task {task.id!r} has no rubric to judge by. Give it a field 'rubric' (a text or a list), or a reference.")
+            raise TaskError(
+                f"Task {task.id!r} has no rubric to judge by. Give it a field 'rubric' (a text or a list), or"
+                " a reference."
+            )
         return [_FITS]
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
@@ -57,23 +66,35 @@ class JudgeScorer(NamedScorer):
 
     async def score_with(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
         """Ask the judge."""
-        return await (self._compared(judge, task, trajectory) if self.pairs else self._checked(judge, task, trajectory))
+        return await (
+            self._compared(judge, task, trajectory) if self.pairs else self._checked(judge, task, trajectory)
+        )
 
     async def _checked(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
         criteria = self.criteria(task)
         findings = await judge.check(task, trajectory, criteria)
         unmet = [
-            f"not met: {clip(criterion)}" + (f" (shown by {clip(finding.evidence)!r})" if finding.evidence else "")
+            f"not met: {clip(criterion)}"
+            + (f" (shown by {clip(finding.evidence)!r})" if finding.evidence else "")
             for criterion, finding in zip(criteria, findings, strict=True)
             if not finding.met
         ]
         return Score(hard=float(not unmet), soft=1 - len(unmet) / len(criteria), feedback="; ".join(unmet))
 
     async def _compared(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
-        rubric = "\n".join(f"- {text}" for text in [*_texts(self.rubric, task), *_texts(task.data.get("rubric"), task)]) or _BETTER
+        rubric = (
+            "\n".join(
+                f"- {text}" for text in [*_texts(self.rubric, task), *_texts(task.data.get("rubric"), task)]
+            )
+            or _BETTER
+        )
         better = await judge.prefer(task, trajectory, _reference(task), rubric)
         soft = {"answer": 1.0, "tie": 0.5, "other": 0.0}[better]
-        return Score(hard=float(soft >= 0.5), soft=soft, feedback="" if soft >= 0.5 else "The reference was judged the better answer.")
+        return Score(
+            hard=float(soft >= 0.5),
+            soft=soft,
+            feedback="" if soft >= 0.5 else "The reference was judged the better answer.",
+        )
 
 
 def _references(task: Task) -> list[str]:
@@ -87,8 +108,17 @@ def _reference(task: Task) -> str:
 
 
 def _texts(value: Any, task: Task) -> list[str]:
-    given = value if isinstance(value, Sequence) and not isinstance(value, str) else [] if value is None else [value]
+    given = (
+        value
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else []
+        if value is None
+        else [value]
+    )
     for text in given:
         if not isinstance(text, str) or not text.strip():
-            raise TaskError(f"Task {task.id!r}: {text!r} in its rubric is no criterion. Write a sentence that an answer can keep or break.")
+            raise TaskError(
+                f"Task {task.id!r}: {text!r} in its rubric is no criterion. Write a sentence that an answer"
+                " can keep or break."
+            )
     return [text.strip() for text in given]

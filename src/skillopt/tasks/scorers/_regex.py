@@ -1,4 +1,6 @@
-"""Scores by pattern in a process of its own, because a pattern that backtracks for ever can only be ended from outside."""
+"""Scores by pattern in a process of its own, because a pattern that backtracks for ever can only be ended
+from outside.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,15 @@ print(json.dumps([bool(find(pattern, job["text"], job["flags"])) for pattern in 
 """
 
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
-"""One semaphore per event loop: more matching at once than cores would let waiting count against the time limit."""
+"""One semaphore per event loop: more matching at once than cores would let waiting count against the time
+limit.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regex(NamedScorer):
-    """The reference is a Python pattern (or a list of them) found in the answer; with `full` it must match all of it.
+    """The reference is a Python pattern (or a list of them) found in the answer; with `full` it must match
+    all of it.
 
     `timeout` is in seconds; a match that takes longer is an error of the scorer, never a zero.
     """
@@ -49,7 +54,9 @@ class Regex(NamedScorer):
         """Every pattern compiles."""
         for pattern in references(task):
             if trouble := trouble_with(pattern, self._flags):
-                raise TaskError(f"Task {task.id!r}: the reference {pattern!r} is not a pattern: {trouble}. Correct it.")
+                raise TaskError(
+                    f"Task {task.id!r}: the reference {pattern!r} is not a pattern: {trouble}. Correct it."
+                )
 
     def protected(self, task: Task) -> Protected:
         """The patterns: a skill that quotes one is written for the scorer."""
@@ -59,7 +66,14 @@ class Regex(NamedScorer):
         """Match in a child process that is killed when its time is up."""
         answer = extract_answer(trajectory.answer)
         patterns = references(task)
-        found = await matches(patterns, answer, whose=f"task {task.id!r}", flags=self._flags, full=self.full, timeout=self.timeout)
+        found = await matches(
+            patterns,
+            answer,
+            whose=f"task {task.id!r}",
+            flags=self._flags,
+            full=self.full,
+            timeout=self.timeout,
+        )
         return passed(any(found), answer, patterns, "The reference is a regular expression.")
 
     @property
@@ -77,19 +91,33 @@ def trouble_with(pattern: str, flags: int = 0) -> str:
 
 
 async def matches(
-    patterns: Sequence[str], text: str, *, whose: str, flags: int = 0, full: bool = False, timeout: float = DEFAULT_TIMEOUT
+    patterns: Sequence[str],
+    text: str,
+    *,
+    whose: str,
+    flags: int = 0,
+    full: bool = False,
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> list[bool]:
-    """Which patterns are found in a text, all tried in one child process; raises `ScoringError`, saying `whose`, when the time is up."""
+    """Which patterns are found in a text, all tried in one child process; raises `ScoringError`, saying
+    `whose`, when the time is up.
+    """
     job = json.dumps({"patterns": list(patterns), "text": text, "flags": flags, "full": full})
     try:
         async with _slot():
             done = await run_process(
-                [sys.executable, "-I", "-S", "-c", _PROGRAM], input=job.encode(), env=minimal_env(), cwd=None, timeout=timeout
+                [sys.executable, "-I", "-S", "-c", _PROGRAM],
+                input=job.encode(),
+                env=minimal_env(),
+                cwd=None,
+                timeout=timeout,
             )
     except Fault as fault:
         if fault.kind != "timeout":
             raise ScoringError(fault.kind, fault.detail) from fault
-        raise ScoringError("timeout", f"the pattern of {whose} took longer than {timeout:g} s on this answer") from fault
+        raise ScoringError(
+            "timeout", f"the pattern of {whose} took longer than {timeout:g} s on this answer"
+        ) from fault
     if done.code != 0:
         said = done.stderr.decode(errors="replace")[-300:]
         raise ScoringError("judge", f"the pattern of {whose} could not be matched: {said}")

@@ -1,4 +1,6 @@
-"""The rules a check can ask for: what each takes, when an answer keeps it, and a text that keeps it and one that breaks it."""
+"""The rules a check can ask for: what each takes, when an answer keeps it, and a text that keeps it and one
+that breaks it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from skillopt.tasks.scorers._regex import trouble_with
 _SHORT_REFUSAL = 600
 """Characters from which a text is no mere refusal, however it begins."""
 _REFUSAL = re.compile(
-    r"(?:i['’]?m sorry|i am sorry|sorry(?:,| but)|i apologi[sz]e|i can(?:no|['’])t|i can not|i won['’]?t|i will not|i must decline"
+    r"(?:i['’]?m sorry|i am sorry|sorry(?:,| but)|i apologi[sz]e|i can(?:no|['’])t|i can not|i won['’]?t|i"
+    r" will not|i must decline"
     r"|i['’]?m (?:unable|not able)|i am (?:unable|not able)|unfortunately,? i can|as an ai\b)",
     re.IGNORECASE,
 )
@@ -107,7 +110,9 @@ class NotContains(_Text):
 
 @dataclass(frozen=True, slots=True)
 class SectionPresent(_Text):
-    """There is a section of that title: a heading that ends with it, a bold line that holds it, or a line that begins with it and `:`."""
+    """There is a section of that title: a heading that ends with it, a bold line that holds it, or a line
+    that begins with it and `:`.
+    """
 
     name = "section_present"
     is_shape = True
@@ -118,10 +123,16 @@ class SectionPresent(_Text):
     def _titles(self, line: str) -> bool:
         marks = len(line) - len(line.lstrip("#"))
         # Stripped and not matched: a line of marks and spaces would make a pattern try every end of it.
-        if 1 <= marks <= 6 and line[marks : marks + 1].isspace() and line.strip(" \t#*_:").endswith(self.wanted.strip(" *_:")):
+        if (
+            1 <= marks <= 6
+            and line[marks : marks + 1].isspace()
+            and line.strip(" \t#*_:").endswith(self.wanted.strip(" *_:"))
+        ):
             return True
         bold = _BOLD.match(line)
-        return (bold is not None and self.wanted in bold[2]) or line.lstrip("-*+ ").startswith(f"{self.wanted}:")
+        return (bold is not None and self.wanted in bold[2]) or line.lstrip("-*+ ").startswith(
+            f"{self.wanted}:"
+        )
 
     def samples(self) -> tuple[Work, Work]:
         return Work(answer=f"## {str(self.arg).strip()}"), Work(answer="")
@@ -278,7 +289,20 @@ class JsonSchema(Rule):
 
 RULES: Mapping[str, type[Rule]] = {
     rule.name: rule
-    for rule in (*(SectionPresent, SectionContains, Pattern, Contains, NotContains, MaxChars, MinChars, NoRefusal, ToolCalled, JsonSchema),)
+    for rule in (
+        *(
+            SectionPresent,
+            SectionContains,
+            Pattern,
+            Contains,
+            NotContains,
+            MaxChars,
+            MinChars,
+            NoRefusal,
+            ToolCalled,
+            JsonSchema,
+        ),
+    )
 }
 """Every rule by the name a check gives it."""
 
@@ -287,5 +311,7 @@ def _jsonschema() -> Any:
     try:
         import jsonschema
     except ImportError as error:
-        raise ConfigError("The check 'json_schema' needs jsonschema: pip install 'skillopt[schema]'") from error
+        raise ConfigError(
+            "The check 'json_schema' needs jsonschema: pip install 'skillopt[schema]'"
+        ) from error
     return jsonschema

@@ -24,8 +24,9 @@ _SHOWN = 300
 class Scorer(Protocol):
     """Turns what the target did into a score.
 
-    `score` raises `ScoringError` when the scorer itself failed; a wrong answer is a score. `check_task` raises `TaskError` for a task that
-    this scorer can never score (no reference, a pattern that does not compile), before anything is paid.
+    `score` raises `ScoringError` when the scorer itself failed; a wrong answer is a score. `check_task`
+    raises `TaskError` for a task that this scorer can never score (no reference, a pattern that does not
+    compile), before anything is paid.
     """
 
     @property
@@ -46,10 +47,16 @@ class Scorer(Protocol):
     async def score(self, task: Task, trajectory: Trajectory) -> Score: ...
 
 
-async def score_trajectory(scorer: Scorer, task: Task, trajectory: Trajectory, judge: Judge | None = None) -> Score:
-    """Score one trajectory. What the target itself got wrong - refusal, empty, length, turns - is hard 0 and asks no scorer."""
+async def score_trajectory(
+    scorer: Scorer, task: Task, trajectory: Trajectory, judge: Judge | None = None
+) -> Score:
+    """Score one trajectory. What the target itself got wrong - refusal, empty, length, turns - is hard 0 and
+    asks no scorer.
+    """
     if trajectory.failure is not None:
-        return Score(hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}.")
+        return Score(
+            hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}."
+        )
     if judge is not None and isinstance(scorer, Judged):
         return await scorer.score_with(judge, task, trajectory)
     return await scorer.score(task, trajectory)
@@ -62,7 +69,9 @@ def extract_answer(text: str) -> str:
 
 
 def extract_short_answer(text: str) -> str:
-    """Like `extract_answer`, but without tags only the last line that holds anything: for answers of a few words."""
+    """Like `extract_answer`, but without tags only the last line that holds anything: for answers of a few
+    words.
+    """
     found = _ANSWER.findall(text)
     if found:
         return str(found[-1]).strip()
@@ -111,7 +120,10 @@ def references(task: Task) -> tuple[str, ...]:
     given = task.reference if isinstance(task.reference, (list, tuple)) else [task.reference]
     texts = tuple(text for text in map(as_text, given) if text.strip())
     if not texts:
-        raise TaskError(f"Task {task.id!r} has no reference to compare with. Give it one, or use a scorer that needs none.")
+        raise TaskError(
+            f"Task {task.id!r} has no reference to compare with. Give it one, or use a scorer that needs"
+            " none."
+        )
     return texts
 
 
@@ -141,7 +153,9 @@ def clip(text: str) -> str:
 
 
 def to_score(value: Any, *, pass_at: float | None, who: str) -> Score:
-    """What a user's scorer returned, as a score: bool, a number in [0, 1], or `Score`. Anything else is a broken contract."""
+    """What a user's scorer returned, as a score: bool, a number in [0, 1], or `Score`. Anything else is a
+    broken contract.
+    """
     if isinstance(value, Score):
         return Score(hard=_unit(value.hard, who), soft=_unit(value.soft, who), feedback=value.feedback)
     if callable(getattr(value, "item", None)):  # a numpy or torch scalar
@@ -154,7 +168,10 @@ def to_score(value: Any, *, pass_at: float | None, who: str) -> Score:
 
 def _unit(value: Any, who: str) -> float:
     if not isinstance(value, numbers.Real):
-        raise ScoringError("contract", f"{who} returned {clip(repr(value))}; a score is True, False, a number from 0 to 1, or a Score")
+        raise ScoringError(
+            "contract",
+            f"{who} returned {clip(repr(value))}; a score is True, False, a number from 0 to 1, or a Score",
+        )
     number = float(value)
     if not 0 <= number <= 1:  # also true of NaN
         raise ScoringError("contract", f"{who} returned {number:g}; a score lies between 0 and 1")

@@ -26,7 +26,11 @@ class ExactMatch(TextScorer):
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
         wanted = references(task)
-        return passed(_cased(answer, self.ignore_case) in {_cased(text.strip(), self.ignore_case) for text in wanted}, answer, wanted)
+        return passed(
+            _cased(answer, self.ignore_case) in {_cased(text.strip(), self.ignore_case) for text in wanted},
+            answer,
+            wanted,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,9 @@ class Contains(TextScorer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Squad(TextScorer):
-    """SQuAD's measures: hard is exact match after normalising, soft the best token F1. Without tags the last line is the answer."""
+    """SQuAD's measures: hard is exact match after normalising, soft the best token F1. Without tags the last
+    line is the answer.
+    """
 
     name: ClassVar[str] = "squad"
 
@@ -73,7 +79,9 @@ def squad_exact(answer: str, reference: str) -> float:
 
 
 def squad_f1(answer: str, reference: str) -> float:
-    """F1 of the token multisets. When one side is empty after normalising, it is 1 only if both are (SQuAD 2.0)."""
+    """F1 of the token multisets. When one side is empty after normalising, it is 1 only if both are (SQuAD
+    2.0).
+    """
     ours, theirs = squad_normal(answer).split(), squad_normal(reference).split()
     if not ours or not theirs:
         return float(ours == theirs)

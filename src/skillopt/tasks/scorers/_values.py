@@ -35,7 +35,9 @@ class Quantity:
     percent: bool
 
     def readings(self, other: Quantity) -> tuple[float, ...]:
-        """The values this may stand for beside `other`: `12%` against a plain number is 12 (same unit) or 0.12."""
+        """The values this may stand for beside `other`: `12%` against a plain number is 12 (same unit) or
+        0.12.
+        """
         return (self.value, self.value / 100) if self.percent and not other.percent else (self.value,)
 
 
@@ -43,8 +45,9 @@ class Quantity:
 class Numeric(TextScorer):
     """The answer's number is within `absolute` or `relative` tolerance of an acceptable one.
 
-    Thousands commas, a currency sign, `%`, scale words (thousand to trillion) and an answer that is a number in brackets (negative, as in
-    accounts) are understood; scale words count, so 5 million is not 5 billion. Of several numbers the last one is the answer.
+    Thousands commas, a currency sign, `%`, scale words (thousand to trillion) and an answer that is a number
+    in brackets (negative, as in accounts) are understood; scale words count, so 5 million is not 5 billion.
+    Of several numbers the last one is the answer.
     """
 
     name: ClassVar[str] = "numeric"
@@ -56,7 +59,10 @@ class Numeric(TextScorer):
         for text in references(task):
             quantity = read_quantity(text)
             if quantity is None or not math.isfinite(quantity.value):
-                raise TaskError(f"Task {task.id!r}: the reference {text!r} is not a number. Correct it, or use another scorer.")
+                raise TaskError(
+                    f"Task {task.id!r}: the reference {text!r} is not a number. Correct it, or use another"
+                    " scorer."
+                )
 
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
@@ -93,8 +99,8 @@ def read_quantity(text: str) -> Quantity | None:
 class JsonEqual(TextScorer):
     """The answer is JSON of the same value: key order and spacing do not count, 1 equals 1.0, true is not 1.
 
-    The last fenced block of the answer is read, or all of it. The reference is the value itself - a list is one value, not alternatives -
-    or JSON text.
+    The last fenced block of the answer is read, or all of it. The reference is the value itself - a list is
+    one value, not alternatives - or JSON text.
     """
 
     name: ClassVar[str] = "json_equal"
@@ -105,10 +111,14 @@ class JsonEqual(TextScorer):
             _expected(task)
         except (ValueError, RecursionError) as error:
             raise TaskError(
-                f"Task {task.id!r}: the reference is text that is not JSON: {error}. A plain string needs quotes inside."
+                f"Task {task.id!r}: the reference is text that is not JSON: {error}. A plain string needs"
+                " quotes inside."
             ) from error
         if task.reference is None:
-            raise TaskError(f"Task {task.id!r} has no reference to compare with. Give it one, or use a scorer that needs none.")
+            raise TaskError(
+                f"Task {task.id!r} has no reference to compare with. Give it one, or use a scorer that needs"
+                " none."
+            )
 
     def grade(self, task: Task, answer: str) -> Score:
         """All or nothing."""
