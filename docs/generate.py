@@ -18,8 +18,8 @@ from skillopt.config.public import PUBLIC, WHY, differs, public_default
 from skillopt.config.show import Described
 from skillopt.config.values import MODES
 from skillopt.harnesses._support import with_tables
-from skillopt.mcp_server import SWITCHES, tool_specs
-from skillopt.mcp_server.tools import TOOLS
+from skillopt.mcp import SWITCHES, tool_specs
+from skillopt.mcp.tools import TOOLS
 
 HEAD = """# Configuration
 

@@ -14,7 +14,7 @@ from skillopt import api
 from skillopt.build import Engine, prepare
 from skillopt.config import load
 from skillopt.events import Event, Judged
-from skillopt.models._world_rules import HARMFUL, is_solved
+from skillopt.models.world.rules import HARMFUL, is_solved
 
 ARMS: Mapping[str, Sequence[str]] = {
     "strict": (),

@@ -16,7 +16,7 @@ from skillopt import api
 from skillopt.build import Engine, prepare
 from skillopt.config import load
 from skillopt.events import EpochEnded, Event, Judged, Reflected, Updated
-from skillopt.models._world_rules import HARMFUL
+from skillopt.models.world.rules import HARMFUL
 
 SEEDS = tuple(range(10))
 NOISE = 0.02

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from playwright.sync_api import Browser
 
 from dashboard._browser import CHROMIUM, Server, chromium, serving, tab
+from runs._big import big_run, first_state, step_events
 from skillopt.dashboard._runs import Roots
-from watch._big import big_run, first_state, step_events
 
 EVENTS_A_STEP = 8
 UPDATES = 5

@@ -17,8 +17,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from skillopt.sleep.mine import mine
-from skillopt.sleep.sources import Homes, harvest, present
+from skillopt.night.mine import mine
+from skillopt.transcripts import Homes, harvest, present
 
 START = datetime(2026, 11, 1, tzinfo=timezone.utc)
 TOPICS = (

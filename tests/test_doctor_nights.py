@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from cli._commands import run
+from night._nights import RULE, Person, scripted
+from night._sessions import SUBJECTS
 from skillopt.testing import Call, LoopbackProvider
-from sleep._nights import RULE, Person, scripted
-from sleep._sessions import SUBJECTS
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="modes of files are those of POSIX")
 KEY = "sk-simulated-0123456789abcdef"

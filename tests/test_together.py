@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from skillopt.together import run_gently
+from skillopt.aio import run_gently
 
 
 def test_ctrl_c_leaves_a_call_that_was_sent_to_whoever_waits_for_it() -> None:

@@ -18,11 +18,11 @@ from typing import Any, Literal
 from skillopt.errors import SkillError, UnknownName, UsageError
 from skillopt.events import Checkpoint, RunStarted
 from skillopt.files import read_text, write_bytes
+from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.layout import BOM
 from skillopt.skill.spec import Violation, frontmatter_fields, violations
-from skillopt.store.run import DATABASE, EVENTS, read_events
 
 AGENTS: Mapping[str, str] = {
     "claude-code": ".claude/skills",

@@ -13,6 +13,9 @@ from typing import Any
 
 from skillopt.errors import UnknownName
 
+PORT = "port"
+"""The file of a plug-in folder that holds the contract all its plug-ins keep."""
+
 
 class Registry:
     """The plug-ins of one folder. A plug-in is a module (or entry point target) with an attribute `PLUGIN`.
@@ -21,10 +24,10 @@ class Registry:
     name.
     """
 
-    def __init__(self, what: str, package: str) -> None:
+    def __init__(self, what: str, package: str, group: str | None = None) -> None:
         self.what = what
         self.package = package
-        self.group = package
+        self.group = group or package
 
     def names(self) -> list[str]:
         """All names, ours first come by file, a stranger's by entry point; nothing is imported."""
@@ -53,4 +56,5 @@ def _points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 @cache
 def _files(package: str) -> tuple[str, ...]:
     path = importlib.import_module(package).__path__
-    return tuple(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+    names = (module.name for module in pkgutil.iter_modules(path))
+    return tuple(name for name in names if not name.startswith("_") and name != PORT)

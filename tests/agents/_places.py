@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._agent import OWN, Access, Ask, Place, Work
+from skillopt.agents.port import OWN, Access, Ask, Place, Work
 from skillopt.process import Finished
 
 STREAMS = Path(__file__).parent / "streams"

@@ -11,7 +11,7 @@ import pytest
 
 from agents._places import KEY, PLACE, PROMPT, access, ask, work
 from skillopt.agents import agent, agents
-from skillopt.agents._agent import Access, Launch
+from skillopt.agents.port import Access, Launch
 from skillopt.errors import ConfigError, UnknownName
 
 LOCAL = "http://127.0.0.1:1/v1"

@@ -14,8 +14,8 @@ import pytest
 
 from agents._places import PLACE, STREAMS, printed, said
 from skillopt.agents import agent
-from skillopt.agents._agent import Place
 from skillopt.agents._place import fresh_place
+from skillopt.agents.port import Place
 from skillopt.errors import Fault
 from skillopt.messages import Usage
 

@@ -21,9 +21,9 @@ from skillopt.build import Engine, prepare
 from skillopt.config import load, packaged_names
 from skillopt.errors import ConfigError, Fault, TaskError
 from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.executor import Executor, InProcess, ProcessPool
-from skillopt.harnesses._harness import Session
+from skillopt.executors import Executor, InProcess, ProcessPool
 from skillopt.harnesses.chat import Chat
+from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, Request, ToolCall, Usage
 from skillopt.tasks.benchmark import Benchmark, ChoosesHarness, Conversation, Episode, UsesExecutor

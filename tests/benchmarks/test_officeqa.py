@@ -27,7 +27,7 @@ from skillopt.benchmarks.officeqa._pages import (
 from skillopt.build import Engine, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
-from skillopt.harnesses._harness import Session
+from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop
 from skillopt.messages import Message, Reply, ToolCall, Usage
 from skillopt.tasks.benchmark import Benchmark, ChoosesHarness

@@ -19,8 +19,8 @@ from skillopt.benchmarks.spreadsheetbench._load import Loader, preview
 from skillopt.benchmarks.spreadsheetbench._position import Area, parse_position
 from skillopt.config import load
 from skillopt.errors import TaskError
-from skillopt.harnesses._harness import Session, system_prompt
 from skillopt.harnesses.chat import Chat
+from skillopt.harnesses.port import Session, system_prompt
 from skillopt.messages import Message, ToolCall
 from skillopt.sandbox import is_there
 from skillopt.tasks.benchmark import Benchmark, Conversation

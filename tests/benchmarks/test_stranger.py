@@ -15,7 +15,7 @@ MODULE = '''"""Parcels: cases of the simulated world, as a stranger would pack t
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
+from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.task import Task
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli._commands import SMALL, Command, run
+from night._nights import Person
 from skillopt.testing import LoopbackProvider, world_answers
-from sleep._nights import Person
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from skillopt.build import Engine, prepare
 from skillopt.cli._progress import LiveView, PlainLines, Silent
 from skillopt.config import load
 from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
-from skillopt.store.run import read_events
+from skillopt.runs.log import read_events
+from skillopt.runs.status import Status
 from skillopt.testing import LoopbackProvider, world_answers
-from skillopt.watch.status import Status
 
 
 class Clock:

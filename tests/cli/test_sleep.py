@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from cli._commands import SRC, Ran, run
-from skillopt.sleep._task_scheduler import split
+from night._nights import LEARNT, RULE, SKILL, Person, scripted
+from skillopt.night._task_scheduler import split
 from skillopt.testing import LoopbackProvider
-from sleep._nights import LEARNT, RULE, SKILL, Person, scripted
 
 
 @pytest.fixture

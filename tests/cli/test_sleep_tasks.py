@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import pytest
 
 from cli._commands import SRC, Ran, run
+from night._nights import LEARNT, RULE, Person, scripted
 from skillopt.testing import LoopbackProvider
-from sleep._nights import LEARNT, RULE, Person, scripted
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
 

@@ -15,10 +15,10 @@ from cli._commands import SMALL, Command, program
 from skillopt.cli._progress import panel
 from skillopt.events import parse_event
 from skillopt.files import lock
-from skillopt.store.database import Database
-from skillopt.store.run import read_events
+from skillopt.runs.database import Database
+from skillopt.runs.live import Watcher
+from skillopt.runs.log import read_events
 from skillopt.testing import LoopbackProvider
-from skillopt.watch.live import Watcher
 
 PATIENCE = 60
 

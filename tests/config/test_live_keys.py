@@ -19,8 +19,8 @@ from skillopt.build import Engine, prepare
 from skillopt.config import describe, load
 from skillopt.errors import SkillOptError
 from skillopt.events import Event, comparable
-from skillopt.models._limits import Retry
-from skillopt.models._world_rules import FAMILIES, SEED_SKILL, code_of, family_of
+from skillopt.models.stack.limited import Retry
+from skillopt.models.world.rules import FAMILIES, SEED_SKILL, code_of, family_of
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 BASE = {

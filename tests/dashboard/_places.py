@@ -12,14 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
+from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt import api
 from skillopt.build import Engine, prepare
+from skillopt.changes.proposal import Evidence, Proposal, Step
 from skillopt.config import load
 from skillopt.events import Notice
-from skillopt.nights import Home, NightRecord, ProjectState, SleepSettings
-from skillopt.sleep.proposal import Evidence, Proposal, Step
+from skillopt.night import Home, NightRecord, ProjectState, SleepSettings
 from skillopt.testing import Answer, Call, LoopbackProvider
-from sleep._adoption import FIRST, SECOND, SKILL, THIRD, World
 
 SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 """Text that would make itself known if a browser took it for markup."""

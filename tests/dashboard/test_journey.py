@@ -7,10 +7,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser
 
+from changes._adoption import SKILL, THIRD
 from dashboard._browser import serving, tab
 from dashboard._places import SCRIPT, hostile_run, staged
 from skillopt.dashboard._runs import Roots
-from sleep._adoption import SKILL, THIRD
 
 RUN_PAGES = ("Overview", "Skill", "Edits", "Tasks", "Cost")
 

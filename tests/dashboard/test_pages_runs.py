@@ -16,18 +16,18 @@ from playwright.sync_api import Browser, Page, expect
 
 from cli._commands import SMALL, run
 from dashboard._browser import Server, serving, tab
+from runs._big import big_run
 from skillopt.dashboard._charts import scores, spoken, together
 from skillopt.dashboard._markup import joined, tag
 from skillopt.dashboard._runs import Roots
 from skillopt.dashboard._text import side_by_side
 from skillopt.files import lock
 from skillopt.ledger import Amount
-from skillopt.report.values import Facts
-from skillopt.store.database import Database
-from skillopt.watch.curves import Curves, Point, curves
-from skillopt.watch.live import Watcher
-from skillopt.watch.rules import skill_versions
-from watch._big import big_run
+from skillopt.runs.curves import Curves, Point, curves
+from skillopt.runs.database import Database
+from skillopt.runs.live import Watcher
+from skillopt.runs.provenance import skill_versions
+from skillopt.runs.values import Facts
 
 SCRIPT = '<img src=x onerror="alert(1)">"\'&'
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
+from changes._adoption import FIRST, SKILL
 from dashboard._browser import serving, tab
 from dashboard._places import SCRIPT, staged
-from sleep._adoption import FIRST, SKILL
 
 
 def decide(page: Page, button: str, yes: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from skillopt.errors import ModelError, ScoringError, TaskError
 from skillopt.evaluate.judge import ModelJudge, shown_work
 from skillopt.messages import Image, Message, Reply, Request, ToolCall
-from skillopt.models._recorded import Recorded
+from skillopt.models.stack.recorded import Recorded
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import get_scorer, score_trajectory
 from skillopt.tasks.task import Task

@@ -8,12 +8,12 @@ import pytest
 
 from gate._tables import Memory
 from optimizer.test_stages import Lesson, Quiz, at, optimizer
+from skillopt.aio import together
 from skillopt.errors import ModelError, ProviderDown
 from skillopt.evaluate.runner import Evaluator, rows_of
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.tasks.task import Task
-from skillopt.together import together
 
 
 async def test_the_first_failure_takes_the_others_back():

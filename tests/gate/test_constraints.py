@@ -16,7 +16,7 @@ from promises._runs import events_of, in_world, make_job, quick_folder, run
 from skillopt.build import Job
 from skillopt.events import Checkpoint, Event, Judged, StageClosed
 from skillopt.gate.constraints import Constraints, Effort, Ruled
-from skillopt.models._world_rules import FAMILIES, WorldRules
+from skillopt.models.world.rules import FAMILIES, WorldRules
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 ACCEPT = Ruled(ruling="accept", why="0.9 > 0.5 on all 2 rows", by="score")

@@ -27,7 +27,7 @@ from skillopt import api
 from skillopt.build import Engine, Job
 from skillopt.errors import Interrupted
 from skillopt.events import Checkpoint, Event, Judged, Spending, StageClosed, StageOpened
-from skillopt.models._world_rules import WorldRules
+from skillopt.models.world.rules import WorldRules
 from skillopt.testing import Answer, Call, LoopbackProvider, seeded_latency, world_answers
 
 SMALL = (

@@ -21,11 +21,11 @@ from harnesses._stub import stub
 from skillopt.errors import BudgetSpent, ConfigError, Fault
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._agent import AgentHarness
-from skillopt.harnesses._harness import Session, Setup, Unasked
-from skillopt.harnesses._purse import Allowance, Purse
+from skillopt.harnesses._rollout_budget import Allowance, Purse
+from skillopt.harnesses.port import Session, Setup, Unasked
 from skillopt.ledger import Amount, Budget, Entry, Ledger
 from skillopt.messages import Image
-from skillopt.models._model import ModelSpec
+from skillopt.models.port import ModelSpec
 from skillopt.redact import Scrubber
 from skillopt.sandbox import is_there
 from skillopt.skill.folder import load_skill

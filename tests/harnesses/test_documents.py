@@ -19,8 +19,8 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.errors import Fault
 from skillopt.harnesses import harnesses
-from skillopt.harnesses._harness import Session, Setup, Unasked
 from skillopt.harnesses._support import benchmark_table
+from skillopt.harnesses.port import Session, Setup, Unasked
 from skillopt.sandbox import is_there
 from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, OffersDocuments, Reading
 from skillopt.tasks.rollout import Trajectory

@@ -15,12 +15,12 @@ from skillopt.benchmarks import benchmarks
 from skillopt.config import load
 from skillopt.errors import Fault, ModelError
 from skillopt.harnesses import harnesses
-from skillopt.harnesses._harness import Session
 from skillopt.harnesses.chat import Chat
+from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import PLUGIN, ToolLoop
 from skillopt.messages import Finish, Image, Message, Reply, Request, Tool, ToolCall, Usage
 from skillopt.models import providers
-from skillopt.models._model import ModelSpec
+from skillopt.models.port import ModelSpec
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, LoopbackProvider, ScriptedModel

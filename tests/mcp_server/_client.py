@@ -15,8 +15,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from cli._commands import SRC
-from skillopt.mcp_server.server import Desk
-from skillopt.mcp_server.work import Workshop
+from skillopt.mcp.server import Desk
+from skillopt.mcp.work import Workshop
 from skillopt.testing import LoopbackProvider
 
 SMALL = ["env.train_cases=24", "env.val_cases=20", "env.test_cases=20"]

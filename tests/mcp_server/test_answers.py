@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from skillopt.mcp_server.answers import OUTPUT_SCHEMA, answer_of, environment_scrubber, refusal
-from skillopt.mcp_server.tools import TOOLS, Tool
+from skillopt.mcp.answers import OUTPUT_SCHEMA, answer_of, environment_scrubber, refusal
+from skillopt.mcp.tools import TOOLS, Tool
 from skillopt.process import Finished
 from skillopt.redact import Scrubber
 

@@ -30,10 +30,10 @@ from mcp_server._client import (
     slow_train,
     text_of,
 )
-from skillopt.mcp_server.tools import arguments_by_tool
+from night._nights import LEARNT, RULE, SKILL, Person, scripted
+from skillopt.mcp.tools import arguments_by_tool
+from skillopt.runs.folder import open_run
 from skillopt.testing import Call, LoopbackProvider, seeded_latency, world_answers
-from skillopt.watch.folder import open_run
-from sleep._nights import LEARNT, RULE, SKILL, Person, scripted
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and crontab of POSIX")
 KEY = "sk-proj-Zx81kQpL02mnVbT7uWc4"

@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from cli._commands import run
 from mcp_server._client import ERAS, TRAIN, environment
 from skillopt.errors import UsageError
-from skillopt.mcp_server.transport import read_token
+from skillopt.mcp.transport import read_token
 from skillopt.testing import LoopbackProvider, seeded_latency, world_answers
 
 TOKEN = "a-token-of-the-tests-0123456789"

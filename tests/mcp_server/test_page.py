@@ -10,9 +10,9 @@ from types import ModuleType
 
 import pytest
 
-from skillopt.mcp_server import RIGHTS, SWITCHES, tool_specs
-from skillopt.mcp_server.answers import OUTPUT_SCHEMA
-from skillopt.mcp_server.resources import RUNS, TEMPLATES
+from skillopt.mcp import RIGHTS, SWITCHES, tool_specs
+from skillopt.mcp.answers import OUTPUT_SCHEMA
+from skillopt.mcp.resources import RUNS, TEMPLATES
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from cli._commands import run
 from mcp_server._client import SMALL, connected
 from skillopt.errors import UsageError
-from skillopt.mcp_server.resources import TEMPLATES, listed, read
+from skillopt.mcp.resources import TEMPLATES, listed, read
 
 
 @pytest.fixture(scope="module")

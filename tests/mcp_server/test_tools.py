@@ -14,10 +14,10 @@ import typer
 from cli._commands import SRC
 from skillopt.cli import app
 from skillopt.errors import UsageError
-from skillopt.mcp_server import SWITCHES, tool_specs
-from skillopt.mcp_server.answers import OUTPUT_SCHEMA
-from skillopt.mcp_server.schema import arguments_of
-from skillopt.mcp_server.tools import TOOLS, Tool, arguments_by_tool
+from skillopt.mcp import SWITCHES, tool_specs
+from skillopt.mcp.answers import OUTPUT_SCHEMA
+from skillopt.mcp.schema import arguments_of
+from skillopt.mcp.tools import TOOLS, Tool, arguments_by_tool
 
 EVERYTHING = tuple(SWITCHES)
 FACE = {"json", "quiet", "plain"}
@@ -107,7 +107,7 @@ def test_all_schemas_together_cost_a_model_little() -> None:
 def test_the_tools_are_known_without_the_mcp_package() -> None:
     program = (
         "import sys\nfor name in ('mcp', 'mcp_types', 'uvicorn', 'starlette'): sys.modules[name] = None\nfrom"
-        " skillopt.mcp_server import tool_specs\nname, description, schema = tool_specs()[0]\nprint(name,"
+        " skillopt.mcp import tool_specs\nname, description, schema = tool_specs()[0]\nprint(name,"
         " schema['type'])"
     )
     done = subprocess.run(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillopt.errors import UsageError
-from skillopt.mcp_server.work import Work, Workshop, program
+from skillopt.mcp.work import Work, Workshop, program
 from skillopt.process import minimal_env, run_process
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

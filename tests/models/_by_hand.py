@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.messages import Message, Request
-from skillopt.models.world import World, WorldRules
+from skillopt.models.providers.world import World, WorldRules
 
 Entry = Mapping[str, Any]
 WORLD = World(WorldRules(noise=0.0))

@@ -9,8 +9,8 @@ import pytest
 
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
-from skillopt.models import anthropic
-from skillopt.models._model import ModelSpec
+from skillopt.models.port import ModelSpec
+from skillopt.models.providers import anthropic
 from skillopt.testing._loopback import Answer, Call, LoopbackProvider, Misbehaviour
 
 SPEC = ModelSpec(provider="anthropic", name="claude-x", api_key="key-0123456789")

@@ -18,10 +18,10 @@ from aiohttp import web
 
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Request, Tool
-from skillopt.models import azure
-from skillopt.models._entra import Token, TokenLogin, from_azure_cli, from_managed_identity
-from skillopt.models._model import ModelSpec
-from skillopt.models._structured import AskedAgain
+from skillopt.models.port import ModelSpec
+from skillopt.models.providers import azure
+from skillopt.models.providers._entra import Token, TokenLogin, from_azure_cli, from_managed_identity
+from skillopt.models.wires.structured import AskedAgain
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 KEY = "azure-key-0123456789"

@@ -15,8 +15,8 @@ import pytest
 from skillopt.errors import BudgetSpent, ModelError
 from skillopt.ledger import Amount, Budget, Entry, Ledger
 from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
-from skillopt.models._budgeted import Budgeted
-from skillopt.models._prices import Price
+from skillopt.models.prices import Price
+from skillopt.models.stack.budgeted import Budgeted
 
 PRICE = Price(
     input=Fraction(3, 10**6),

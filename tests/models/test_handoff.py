@@ -14,10 +14,10 @@ from models._by_hand import questions, rounds
 from skillopt.errors import AnswersWanted, ConfigError, RunConflict
 from skillopt.messages import Image, Message, Reply, Request, Tool
 from skillopt.models import providers
-from skillopt.models._desk import Desk
-from skillopt.models._model import Model, ModelSpec
-from skillopt.models._rounds import Handed, Rounds
-from skillopt.models._shape import misfits
+from skillopt.models.handoff.desk import Desk
+from skillopt.models.handoff.rounds import Handed, Rounds
+from skillopt.models.handoff.shape import misfits
+from skillopt.models.port import Model, ModelSpec
 
 SCHEMA = {
     "type": "object",

@@ -21,8 +21,8 @@ from skillopt import api
 from skillopt.build import Job
 from skillopt.errors import AnswersWanted
 from skillopt.events import Judged, StageClosed
+from skillopt.runs.log import read_events
 from skillopt.skill.document import Document
-from skillopt.store.run import read_events
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 SMALL = (

@@ -12,7 +12,7 @@ import pytest
 
 from skillopt.errors import Interrupted, Kind, ModelError, ProviderDown, Stopped
 from skillopt.messages import Message, Reply, Request, Role, Usage
-from skillopt.models._limits import Limited, Limiter, Retry, Slots
+from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
 
 OK = Reply(text="ok", finish="stop", usage=Usage(input_tokens=1, output_tokens=1))
 NO_PAUSE = Retry(attempts=6, seconds=100.0, first_delay=0.0, longest_delay=0.0)

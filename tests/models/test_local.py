@@ -23,8 +23,8 @@ from skillopt.errors import ConfigError, ModelError
 from skillopt.events import Event, Spending
 from skillopt.messages import Image, Message, Request, Tool, ToolCall, Usage
 from skillopt.models import providers
-from skillopt.models._model import ModelSpec
-from skillopt.models._prices import price_of
+from skillopt.models.port import ModelSpec
+from skillopt.models.prices import price_of
 
 SCRIPTED = """
 import time

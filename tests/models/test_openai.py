@@ -12,8 +12,9 @@ import pytest
 
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
-from skillopt.models import azure, compatible, openai, providers
-from skillopt.models._model import Model, ModelSpec
+from skillopt.models import providers
+from skillopt.models.port import Model, ModelSpec
+from skillopt.models.providers import azure, compatible, openai
 from skillopt.testing._loopback import Answer, Call, LoopbackProvider, Misbehaviour
 
 SPEC = ModelSpec(provider="openai", name="gpt-x", api_key="key-0123456789")

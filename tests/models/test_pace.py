@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from skillopt.messages import Message, Request, Usage
-from skillopt.models._pace import Pace, Sent
+from skillopt.models.stack.pace import Pace, Sent
 from skillopt.testing import Quota
 from skillopt.testing._quota import Meter
 

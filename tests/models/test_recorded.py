@@ -14,10 +14,10 @@ import pytest
 from skillopt.errors import ModelError
 from skillopt.ledger import Budget, Ledger
 from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
-from skillopt.models._budgeted import Budgeted
-from skillopt.models._limits import Limited, Limiter, Retry
-from skillopt.models._recorded import Recorded, request_key
-from skillopt.store.database import Database
+from skillopt.models.stack.budgeted import Budgeted
+from skillopt.models.stack.limited import Limited, Limiter, Retry
+from skillopt.models.stack.recorded import Recorded, request_key
+from skillopt.runs.database import Database
 
 USAGE = Usage(input_tokens=3, output_tokens=2)
 BASE = Request(

@@ -9,8 +9,8 @@ import pytest
 
 from skillopt.errors import ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
-from skillopt.models import openai
-from skillopt.models._model import ModelSpec
+from skillopt.models.port import ModelSpec
+from skillopt.models.providers import openai
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 SPEC = ModelSpec(provider="openai", name="gpt-x", api_key="key-0123456789", options={"api": "responses"})

@@ -14,7 +14,7 @@ from gate._tables import Memory
 from skillopt.evaluate.runner import Evaluator, rows_of
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
-from skillopt.models._model import DEFAULT_MAX_TOKENS
+from skillopt.models.port import DEFAULT_MAX_TOKENS
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score

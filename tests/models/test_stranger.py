@@ -16,7 +16,7 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 MODULE = '''
 """A provider of a package that SkillOpt has never heard of; it hands every question to the simulated world."""
 
-from skillopt.models.world import World, WorldRules
+from skillopt.models.providers.world import World, WorldRules
 
 
 class Strange:

@@ -19,12 +19,12 @@ from skillopt.errors import ModelError
 from skillopt.ledger import Amount, Budget, Entry, Ledger
 from skillopt.messages import Message, Request, Usage
 from skillopt.models import providers
-from skillopt.models._budgeted import Budgeted
-from skillopt.models._limits import Limited, Limiter, Retry
-from skillopt.models._model import Model, ModelSpec
-from skillopt.models._recorded import request_key
-from skillopt.models._scrubbed import Scrubbed
-from skillopt.models._structured import AskedAgain, closed, is_strict
+from skillopt.models.port import Model, ModelSpec
+from skillopt.models.stack.budgeted import Budgeted
+from skillopt.models.stack.limited import Limited, Limiter, Retry
+from skillopt.models.stack.recorded import request_key
+from skillopt.models.stack.scrubbed import Scrubbed
+from skillopt.models.wires.structured import AskedAgain, closed, is_strict
 from skillopt.optimizer import _replies
 from skillopt.redact import Scrubber
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers

@@ -10,8 +10,8 @@ import pytest
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.models import providers
-from skillopt.models._chat import without_thinking
-from skillopt.models._model import Model, ModelSpec
+from skillopt.models.port import Model, ModelSpec
+from skillopt.models.wires.chat import without_thinking
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 HELLO = Request(

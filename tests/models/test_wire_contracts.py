@@ -17,8 +17,8 @@ import pytest
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Request
 from skillopt.models import providers
-from skillopt.models._model import Model, ModelSpec
-from skillopt.models._wire import is_loopback, kind_of_status, retry_after
+from skillopt.models.port import Model, ModelSpec
+from skillopt.models.wires.http import is_loopback, kind_of_status, retry_after
 from skillopt.testing._loopback import Call, LoopbackProvider, Misbehaviour
 
 KEY = "planted-Key/with+odd=chars%41"
@@ -293,7 +293,7 @@ async def test_a_closed_model_opens_again_and_closing_twice_is_harmless(provider
 @both
 def test_importing_and_building_a_provider_does_not_import_its_sdk(provider: str) -> None:
     program = (
-        f"import sys; from skillopt.models import {provider}; from skillopt.models._model import"
+        f"import sys; from skillopt.models import {provider}; from skillopt.models.port import"
         f" ModelSpec\n{provider}.PLUGIN(ModelSpec(provider='{provider}', name='m', api_key='k'))\nprint([name"
         " for name in ('openai', 'anthropic', 'aiohttp', 'httpx', 'httpx2') if name in sys.modules])"
     )

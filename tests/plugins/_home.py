@@ -7,6 +7,7 @@ import stat
 from datetime import datetime, timezone
 from pathlib import Path
 
+from skillopt.changes._actions import Block, Entry, Own
 from skillopt.plugins import (
     Command,
     Installer,
@@ -21,7 +22,6 @@ from skillopt.plugins import (
     agent,
     agent_names,
 )
-from skillopt.plugins._actions import Block, Entry, Own
 
 PROGRAM = Program(argv=("/opt/my tools/bin/skillopt",))
 KIT = Kit(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from plugins._home import KIT, actions, place
+from skillopt.changes._actions import Own
 from skillopt.plugins import Program, by_name, this_program
-from skillopt.plugins._actions import Own
 
 
 def test_the_script_beside_the_interpreter_is_called_by_its_path(tmp_path: Path) -> None:

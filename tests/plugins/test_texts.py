@@ -16,10 +16,10 @@ from typer.main import get_command
 import skillopt
 from plugins._cli import command_lines, complaint, options_alone
 from plugins._home import EVERYWHERE, actions, place
+from skillopt.changes._actions import Block, Own
 from skillopt.cli import _plugin, app
-from skillopt.mcp_server import tool_specs
+from skillopt.mcp import tool_specs
 from skillopt.plugins import Kit, Scope
-from skillopt.plugins._actions import Block, Own
 from skillopt.skill.spec import violations
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ from promises._runs import QUICK, make_job, verdicts
 from skillopt import api
 from skillopt.build import Engine
 from skillopt.events import Sink
-from skillopt.models._limits import Retry
-from skillopt.models._world_rules import SEED_SKILL
+from skillopt.models.stack.limited import Retry
+from skillopt.models.world.rules import SEED_SKILL
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, WorldRules, world_answers
 
 SIZES = ("env.train_cases=16", "env.val_cases=12", "env.test_cases=12", "evaluation.repeats=1")

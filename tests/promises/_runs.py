@@ -21,8 +21,8 @@ from skillopt import api
 from skillopt.build import Engine, Job, prepare
 from skillopt.config import load
 from skillopt.events import VOLATILE, Event, Sink, comparable
-from skillopt.models._limits import Retry
-from skillopt.store.run import DATABASE, EVENTS, read_events
+from skillopt.models.stack.limited import Retry
+from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.tasks.benchmark import Benchmark
 
 QUICK = Retry(attempts=3, seconds=5.0, first_delay=0.01, longest_delay=0.05)

@@ -33,7 +33,7 @@ from promises._runs import committed, database_of, events_of, facts, summary, ve
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.events import Checkpoint, Event, Notice, StageOpened, TestMeasured
 from skillopt.ledger import Amount
-from skillopt.store.database import Database
+from skillopt.runs.database import Database
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency, world_answers
 
 PRICES = {"target": (3, 7), "optimizer": (11, 23)}

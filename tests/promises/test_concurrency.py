@@ -9,7 +9,7 @@ import pytest
 
 from promises._runs import assert_same_run, events_of, in_world, make_job, public_files, run, verdicts
 from skillopt.events import StageClosed, TestMeasured
-from skillopt.models._world_rules import WorldRules, chance
+from skillopt.models.world.rules import WorldRules, chance
 from skillopt.testing import (
     Answer,
     Call,

@@ -29,8 +29,8 @@ from promises._runs import (
     summary,
 )
 from skillopt.events import StageClosed, TestMeasured
-from skillopt.models._world_rules import WorldRules, chance
-from skillopt.store.run import DATABASE
+from skillopt.models.world.rules import WorldRules, chance
+from skillopt.runs.log import DATABASE
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency, world_answers
 
 OPTIONS = (

@@ -42,7 +42,7 @@ from promises._runs import (
 from skillopt import api
 from skillopt.errors import ProviderDown, SkillOptError, UnusableReplies
 from skillopt.events import Checkpoint, Event, Notice, Reflected, StageClosed
-from skillopt.models._limits import Retry
+from skillopt.models.stack.limited import Retry
 from skillopt.skill.document import Document
 from skillopt.testing import Answer, Call, Misbehaviour, world_answers
 

@@ -8,8 +8,8 @@ from promises._runs import make_job, run
 from skillopt import api
 from skillopt.build import Engine
 from skillopt.events import Event, StageClosed
+from skillopt.runs.status import Status
 from skillopt.testing import LoopbackProvider, Quota, world_answers
-from skillopt.watch.status import Status
 
 SIZES = (
     "env.train_cases=40",

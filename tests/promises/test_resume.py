@@ -31,8 +31,8 @@ from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
 from skillopt.build import Engine, Job
 from skillopt.errors import Fault, Interrupted, RunConflict, ScoringError
 from skillopt.events import Event, StageClosed, TestMeasured
-from skillopt.models._world_rules import WorldRules
-from skillopt.store.run import EVENTS
+from skillopt.models.world.rules import WorldRules
+from skillopt.runs.log import EVENTS
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, world_answers

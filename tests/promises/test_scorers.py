@@ -12,7 +12,7 @@ import pytest
 
 import skillopt
 from skillopt.errors import RunConflict, UsageError
-from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
+from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from skillopt.config import load
 from skillopt.errors import ModelError
 from skillopt.events import Event
 from skillopt.messages import Message, Request
-from skillopt.models import azure
-from skillopt.models._entra import Token
-from skillopt.models._model import ModelSpec
+from skillopt.models.port import ModelSpec
+from skillopt.models.providers import azure
+from skillopt.models.providers._entra import Token
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, world_answers
 
 IN_FILE = "cfgsecret-Zq9/7+Xw==kk"

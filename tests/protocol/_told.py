@@ -17,8 +17,8 @@ from skillopt.build import Engine, Job, prepare
 from skillopt.config import load
 from skillopt.errors import Interrupted
 from skillopt.events import Checkpoint, Event
-from skillopt.models._limits import Retry
-from skillopt.models._world_rules import FAMILIES, HARMFUL
+from skillopt.models.stack.limited import Retry
+from skillopt.models.world.rules import FAMILIES, HARMFUL
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, WorldRules, world_answers
 

@@ -34,10 +34,10 @@ from skillopt.build import Engine
 from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluate.compare import compare
 from skillopt.events import Checkpoint, Judged, StageClosed, StageOpened
-from skillopt.models._world_rules import SEED_SKILL
+from skillopt.models.world.rules import SEED_SKILL
+from skillopt.runs.database import Database
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
-from skillopt.store.database import Database
 from skillopt.tasks.rollout import Score
 from skillopt.testing import LoopbackProvider, Misbehaviour, WorldRules, world_answers
 from train._world import train

@@ -22,7 +22,7 @@ from skillopt.events import Judged, RunStarted, StageClosed, Updated
 from skillopt.gate.gate import Measured, Verdict
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request
-from skillopt.models._model import Model
+from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score

@@ -11,7 +11,7 @@ from real._npm import cli
 from skillopt.config import load
 from skillopt.config.load import Resolved
 from skillopt.messages import ToolCall
-from skillopt.models._world_rules import CASE, code_of, is_solved
+from skillopt.models.world.rules import CASE, code_of, is_solved
 from skillopt.testing import Answer, Call, LoopbackProvider, world_answers
 
 

@@ -22,7 +22,7 @@ from skillopt.errors import ModelError
 from skillopt.evaluate.runner import Row
 from skillopt.messages import Image, Message, Request
 from skillopt.models import providers
-from skillopt.models._model import ModelSpec
+from skillopt.models.port import ModelSpec
 from skillopt.process import run_process
 from skillopt.tasks.rollout import Invalid, Scored
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour

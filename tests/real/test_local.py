@@ -18,8 +18,8 @@ import pytest
 from skillopt.errors import ModelError
 from skillopt.messages import Message, Request
 from skillopt.models import providers
-from skillopt.models._model import ModelSpec
-from skillopt.models._shape import misfits
+from skillopt.models.handoff.shape import misfits
+from skillopt.models.port import ModelSpec
 
 pytestmark = pytest.mark.real
 EXAMPLE = Path(__file__).parents[2] / "examples" / "house-formats"

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from report._log import SEED, baseline, look, row, six, started, state, step
 from report._page import SHAPES, VOID, Page
+from runs._log import SEED, baseline, look, row, six, started, state, step
 from skillopt.events import Checkpoint, Event, PatchFact
-from skillopt.report import Facts, fold, page, summary
-from skillopt.store.run import read_events
+from skillopt.report import Facts, page, summary
+from skillopt.runs import fold
+from skillopt.runs.log import read_events
 from train._world import Trained
 
 EVIL = "\"'><script>alert(1)</script>\x00\ud800"

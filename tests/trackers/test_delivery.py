@@ -15,7 +15,7 @@ from skillopt.errors import ConfigError, UnknownName
 from skillopt.events import Event, Notice, comparable
 from skillopt.trackers import _delivery, otel
 from skillopt.trackers._delivery import Delivery
-from skillopt.trackers._tracker import Kind, Opening
+from skillopt.trackers.port import Kind, Opening
 from trackers._runs import facts, trained, warnings
 from trackers.test_otel import Collector
 

@@ -12,7 +12,7 @@ from gate._tables import Memory
 from skillopt.errors import Fault
 from skillopt.evaluate.runner import Evaluator, rows_of
 from skillopt.events import Event, StageOpened
-from skillopt.harnesses._purse import Allowance
+from skillopt.harnesses._rollout_budget import Allowance
 from skillopt.ledger import Amount, Budget, Ledger
 from skillopt.messages import Usage
 from skillopt.skill.document import Document

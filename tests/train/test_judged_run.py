@@ -16,9 +16,9 @@ from skillopt.build import Engine, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError, ProviderDown
 from skillopt.events import Checkpoint, Event
-from skillopt.models._limits import Retry
+from skillopt.models.stack.limited import Retry
+from skillopt.runs.database import Database
 from skillopt.skill.document import Document
-from skillopt.store.database import Database
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
 POLITE = "Begin with a greeting."

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from skillopt.events import EpochEnded, Judged, RunStarted, StageClosed, TestMeasured, Updated
-from skillopt.models._world_rules import HARMFUL, needs_of
+from skillopt.models.world.rules import HARMFUL, needs_of
 from train._world import Trained, train
 
 STEP_FIELDS = [

@@ -4,7 +4,7 @@ apart from the user's.
 
 from __future__ import annotations
 
-from skillopt.agents._agent import Agent
+from skillopt.agents.port import Agent
 from skillopt.registry import Registry
 
 agents = Registry("agent", "skillopt.agents")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from skillopt.agents._agent import Agent
 from skillopt.agents._place import bare_env
+from skillopt.agents.port import Agent
 from skillopt.errors import ConfigError, Fault
 from skillopt.process import ask_process
 

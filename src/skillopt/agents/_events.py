@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._agent import Place
+from skillopt.agents.port import Place
 from skillopt.errors import Fault, Kind
 from skillopt.messages import Message, ToolCall, Usage
 from skillopt.process import Finished

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._agent import Access, Place
+from skillopt.agents.port import Access, Place
 from skillopt.process import minimal_env
 
 _OUTSIDE = (

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._agent import OWN, Access, Agent, Launch, Place, Report
 from skillopt.agents._binary import Installed, check_flags, installed
 from skillopt.agents._events import kind_of
 from skillopt.agents._place import environment, fresh_place
 from skillopt.agents._settings import check_settings, text_setting
 from skillopt.agents._wall import wall
+from skillopt.agents.port import OWN, Access, Agent, Launch, Place, Report
 from skillopt.errors import ConfigError, Fault
 from skillopt.files import write_text
 from skillopt.process import TimedOut, run_process

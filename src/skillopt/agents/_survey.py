@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skillopt.agents import agent, agents
-from skillopt.agents._agent import Agent
 from skillopt.agents._binary import check_flags, installed
 from skillopt.agents._place import fresh_place
 from skillopt.agents._wall import wall
+from skillopt.agents.port import Agent
 from skillopt.errors import ConfigError, Fault
 
 

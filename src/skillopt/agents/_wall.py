@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from skillopt.agents._agent import Access, Place
 from skillopt.agents._place import environment, fresh_place
+from skillopt.agents.port import Access, Place
 from skillopt.errors import Fault
 from skillopt.process import ask_process
 

@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._agent import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.agents._events import (
     call_message,
     count,
@@ -27,6 +26,7 @@ from skillopt.agents._events import (
     usage_of,
 )
 from skillopt.agents._settings import refuse_sdk, text_setting
+from skillopt.agents.port import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import Fault, Kind
 from skillopt.messages import Finish, Message
 from skillopt.process import Finished

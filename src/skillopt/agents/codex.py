@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._agent import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.agents._events import (
     call_message,
     events,
@@ -24,6 +23,7 @@ from skillopt.agents._events import (
     usage_of,
 )
 from skillopt.agents._settings import choice, refuse_sdk, switch, text_setting
+from skillopt.agents.port import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError, Fault
 from skillopt.messages import Message
 from skillopt.process import Finished

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._agent import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.agents._events import (
     call_message,
     count,
@@ -24,6 +23,7 @@ from skillopt.agents._events import (
     usage_of,
 )
 from skillopt.agents._settings import switch, text_setting
+from skillopt.agents.port import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError, Fault, Kind
 from skillopt.messages import Message, Usage
 from skillopt.process import Finished

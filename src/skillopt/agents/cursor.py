@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from skillopt.agents._agent import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.agents._events import (
     call_message,
     events,
@@ -21,6 +20,7 @@ from skillopt.agents._events import (
     unique,
 )
 from skillopt.agents._settings import choice
+from skillopt.agents.port import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError
 from skillopt.messages import Message
 from skillopt.process import Finished

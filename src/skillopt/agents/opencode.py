@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents._agent import Access, Ask, Launch, Place, Report, Work
 from skillopt.agents._events import (
     call_message,
     count,
@@ -25,6 +24,7 @@ from skillopt.agents._events import (
     unique,
 )
 from skillopt.agents._settings import text_setting
+from skillopt.agents.port import Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError, Fault
 from skillopt.messages import Message, Usage
 from skillopt.process import Finished

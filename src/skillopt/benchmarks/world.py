@@ -1,4 +1,4 @@
-"""The cases of the rule world (simulated, see `models/world.py`): the embedded default and the test-bed for
+"""The cases of the rule world (simulated, see `models/world/`): the embedded default and the test-bed for
 gates and schedules.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
+from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 

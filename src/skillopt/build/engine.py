@@ -19,11 +19,11 @@ from skillopt.events import Notice, RunStarted, Sink
 from skillopt.gate.constraints import Constraints
 from skillopt.gate.gate import Gate
 from skillopt.ledger import Budget
-from skillopt.models._limits import Retry
-from skillopt.models._model import Model
+from skillopt.models.port import Model
+from skillopt.models.stack.limited import Retry
 from skillopt.optimizer.optimizer import Optimizer, SkillAware
+from skillopt.runs.exports import Exports
 from skillopt.skill.spec import violations
-from skillopt.store.exports import Exports
 from skillopt.tasks.protected import protected_by
 from skillopt.train.exam import Exam
 from skillopt.train.plan import Plan

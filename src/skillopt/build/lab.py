@@ -22,25 +22,25 @@ from skillopt.errors import ConfigError, Stopped
 from skillopt.evaluate.judge import ModelJudge
 from skillopt.evaluate.runner import Evaluator, Rollouts
 from skillopt.events import Called, Checkpoint, Event, Sink, Spending
-from skillopt.executor import ProcessPool
+from skillopt.executors import ProcessPool
 from skillopt.files import write_json
 from skillopt.harnesses import harnesses
-from skillopt.harnesses._harness import Harness, Setup, Unasked
-from skillopt.harnesses._purse import Allowance, Purse
+from skillopt.harnesses._rollout_budget import Allowance, Purse
+from skillopt.harnesses.port import Harness, Setup, Unasked
 from skillopt.ledger import Budget, Entry, Ledger
 from skillopt.messages import Role
 from skillopt.models import providers
-from skillopt.models._budgeted import Budgeted
-from skillopt.models._limits import Limited, Limiter, Retry
-from skillopt.models._model import UNBOUNDED, Model, ModelSpec, Paced, Provider
-from skillopt.models._prices import Price
-from skillopt.models._recorded import Recorded
-from skillopt.models._rounds import Attended, ByHand, Handed, Rounds
-from skillopt.models._scrubbed import Scrubbed
-from skillopt.models._structured import AskedAgain
+from skillopt.models.handoff.rounds import Attended, ByHand, Handed, Rounds
+from skillopt.models.port import UNBOUNDED, Model, ModelSpec, Paced, Provider
+from skillopt.models.prices import Price
+from skillopt.models.stack.budgeted import Budgeted
+from skillopt.models.stack.limited import Limited, Limiter, Retry
+from skillopt.models.stack.recorded import Recorded
+from skillopt.models.stack.scrubbed import Scrubbed
+from skillopt.models.wires.structured import AskedAgain
+from skillopt.runs.cache import SharedRollouts
+from skillopt.runs.log import Run
 from skillopt.skill.folder import Skill
-from skillopt.store.cache import SharedRollouts
-from skillopt.store.run import Run
 from skillopt.tasks.benchmark import UsesExecutor
 
 DRAIN_SECONDS = 10.0

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from skillopt.config import Config, PriceConfig, RoleSpec
 from skillopt.ledger import Budget
-from skillopt.models._prices import Price, price_of
+from skillopt.models.prices import Price, price_of
 
 
 def budget_of(config: Config) -> Budget:

@@ -12,7 +12,7 @@ from skillopt.errors import ConfigError
 from skillopt.events import Notice
 from skillopt.trackers import trackers
 from skillopt.trackers._delivery import Delivery
-from skillopt.trackers._tracker import Kind, Opening
+from skillopt.trackers.port import Kind, Opening
 
 FOLDER = "tracking"
 

@@ -227,7 +227,7 @@ def _command(name: str, command: Any) -> Command:
 
 @cache
 def _tools() -> tuple[Tool, ...]:
-    from skillopt.mcp_server import tool_specs
+    from skillopt.mcp import tool_specs
     from skillopt.plugins import Tool
 
     return tuple(Tool(name=name, description=description) for name, description, _ in tool_specs())

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from skillopt.cli._words import duration, money, score, spent
 from skillopt.events import Checkpoint, Event, Notice
-from skillopt.watch.lines import line_of
-from skillopt.watch.status import Status
+from skillopt.runs.lines import line_of
+from skillopt.runs.status import Status
 
 QUIET_SECONDS = 30.0
 """A plain line at least this often while something arrives."""

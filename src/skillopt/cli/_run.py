@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from skillopt.aio import run_gently
 from skillopt.errors import BudgetSpent, Interrupted, SkillOptError, Stopped
 from skillopt.redact import Scrubber
-from skillopt.together import run_gently
 
 if TYPE_CHECKING:
     from skillopt.api import Result
@@ -58,7 +58,7 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     from rich.console import Console
 
     from skillopt.cli._progress import LiveView, PlainLines, Silent
-    from skillopt.watch.status import Status
+    from skillopt.runs.status import Status
 
     console = Console(stderr=True, highlight=False)
     if quiet:

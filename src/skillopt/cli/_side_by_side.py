@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.watch import compare as side_by_side
+from skillopt.runs import side_by_side
 
 if TYPE_CHECKING:
-    from skillopt.watch.folder import RunView
+    from skillopt.runs.folder import RunView
 
 
 def compare(runs: Sequence[RunView]) -> side_by_side.Compared:

@@ -24,8 +24,8 @@ from skillopt.process import own_program
 if TYPE_CHECKING:
     from skillopt.build import Engine, Job
     from skillopt.events import Sink
-    from skillopt.nights import Around
-    from skillopt.nights.gather import Gathered
+    from skillopt.night import Around
+    from skillopt.night.gather import Gathered
     from skillopt.process import Finished
 
 FLAGS: Mapping[str, tuple[str, Any]] = {
@@ -99,7 +99,7 @@ _PATHS = (*_HERE, "vscode_workspace_storage", "copilot_cli_session_store", "open
 
 def register(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
     """Add a command that takes `flags`: the common options that were given, by setting."""
-    from skillopt.nights.settings import SleepSettings
+    from skillopt.night.settings import SleepSettings
 
     def option(flag: str, field: str, kind: Any) -> inspect.Parameter:
         about = SleepSettings.model_fields[field].description
@@ -146,7 +146,7 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
 
 def _answer(flags: Sequence[str]) -> None:
     """Say why public options have no effect here; raises where one would promise what does not happen."""
-    from skillopt.nights.settings import DEAD, REFUSED
+    from skillopt.night.settings import DEAD, REFUSED
 
     for flag in flags:
         key = flag.replace("-", "_")
@@ -164,8 +164,8 @@ def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Ar
     """Where the command takes place, by the settings file with the flags over it; what the reader should know
     goes to stderr.
     """
-    from skillopt.nights import Around, Home, find_settings, read_settings, with_tasks
-    from skillopt.sleep.sources import Homes
+    from skillopt.night import Around, Home, find_settings, read_settings, with_tasks
+    from skillopt.transcripts import Homes
 
     home = Path.home()
     read = read_settings(find_settings(home / ".skillopt-sleep"), flags)
@@ -191,7 +191,7 @@ def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Ar
 
 def write_output(path: Path, around: Around, gathered: Gathered) -> str:
     """Write what was mined to a file for its owner to read; one that is there is never written over."""
-    from skillopt.sleep.tasks_file import write_tasks
+    from skillopt.night.tasks_file import write_tasks
 
     if path.exists():
         raise UsageError(f"{path} exists already, and may hold what you corrected. Name another file.")
@@ -242,7 +242,7 @@ def utc_now() -> datetime:
 
 def ask_system(argv: Sequence[str], data: bytes | None) -> Finished:
     """Run a program of the system, such as crontab, to its end."""
-    from skillopt.sleep.timer import system
+    from skillopt.night.timer import system
 
     return system(os.environ)(argv, data)
 
@@ -327,7 +327,7 @@ def program() -> tuple[str, ...]:
 
 def _absolute(field: str, value: Any) -> Any:
     """A path as it is meant from here: a schedule runs elsewhere."""
-    from skillopt.nights.settings import expanded
+    from skillopt.night.settings import expanded
 
     if field not in _PATHS:
         return value

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from skillopt.changes._page import plain
 from skillopt.cli import _words as words
 from skillopt.cli._text import print_unified
-from skillopt.sleep._page import plain
-from skillopt.sleep.timer import Schedule, log_tail, schedule_id
+from skillopt.night.timer import Schedule, log_tail, schedule_id
 
 if TYPE_CHECKING:
+    from skillopt.changes._status import Status as Standing
+    from skillopt.changes.adopt import Done
     from skillopt.estimate import Range
-    from skillopt.nights import Around, Cleaned, Ended, Preview
-    from skillopt.sleep._status import Status as Standing
-    from skillopt.sleep.adopt import Done
-    from skillopt.sleep.session import Harvest, Session
+    from skillopt.night import Around, Cleaned, Ended, Preview
+    from skillopt.transcripts.session import Harvest, Session
 
 _MOST = 10
 _ON_DISK = {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from skillopt.cli._progress import View
-    from skillopt.watch.live import Watcher
+    from skillopt.runs.live import Watcher
 
 EVERY = 0.5
 """Seconds between two looks."""
@@ -68,7 +68,7 @@ def watch(
     """
     from rich.console import Console
 
-    from skillopt.watch.live import Watcher
+    from skillopt.runs.live import Watcher
 
     console = Console(highlight=False)
     watcher = Watcher(_folder(run, once=once))
@@ -92,7 +92,7 @@ def _command() -> Any:
 
 
 def _folder(run: Path | None, *, once: bool) -> Path:
-    from skillopt.watch.live import find_run
+    from skillopt.runs.live import find_run
 
     wanted = Path("outputs") if run is None else run
     if run is not None and not once and not wanted.exists():
@@ -103,7 +103,7 @@ def _folder(run: Path | None, *, once: bool) -> Path:
 def _show(watcher: Watcher, console: Console, *, plain: bool) -> None:
     """Follow a run to its end: what was decided last, then everything as it comes."""
     from skillopt.cli._progress import LiveView, PlainLines
-    from skillopt.watch.status import Status
+    from skillopt.runs.status import Status
 
     # A status of its own: the watcher's has taken in an event before the view is told of it.
     status = Status(clock=time.time, from_records=True)

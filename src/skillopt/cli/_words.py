@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skillopt.report.words import NOT_MEASURED, UNKNOWN, money, outcome, score
-from skillopt.watch.compare import signed as change
-from skillopt.watch.words import count, duration, outcomes, spent
+from skillopt.runs.side_by_side import signed as change
+from skillopt.runs.wording import NOT_MEASURED, UNKNOWN, money, outcome, score
+from skillopt.runs.words import count, duration, outcomes, spent
 
 __all__ = [
     "NOT_MEASURED",

@@ -32,7 +32,7 @@ def diff(
     from rich.console import Console
 
     from skillopt.cli._text import print_diff
-    from skillopt.watch.folder import is_run
+    from skillopt.runs.folder import is_run
 
     if b is None:
         if not is_run(a):
@@ -44,8 +44,8 @@ def diff(
 
 
 def _text(path: Path) -> tuple[str, str]:
+    from skillopt.runs.folder import is_run
     from skillopt.skill.folder import load_skill
-    from skillopt.watch.folder import is_run
 
     if is_run(path):
         return _of_run(path, "best")
@@ -53,8 +53,8 @@ def _text(path: Path) -> tuple[str, str]:
 
 
 def _of_run(folder: Path, which: str) -> tuple[str, str]:
+    from skillopt.runs.folder import open_run
     from skillopt.skill.document import Document
-    from skillopt.watch.folder import open_run
 
     state = open_run(folder).state
     if state is None:

@@ -174,9 +174,9 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, S
 
 def _load(name: str) -> Skill:
     """A skill with the files of its own folder; the best one of a run with those that its seed had."""
+    from skillopt.runs.folder import is_run
     from skillopt.skill.document import Document
     from skillopt.skill.folder import Skill, load_skill
-    from skillopt.watch.folder import is_run
 
     if name == "none":
         return Skill(path=None, name=name, document=Document(""))
@@ -200,7 +200,7 @@ def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
     """The training runs that this may look into: those that are named, and those in whose folder a skill
     lies.
     """
-    from skillopt.watch.folder import is_run, open_run
+    from skillopt.runs.folder import is_run, open_run
 
     for run in named:
         if open_run(run).started is None:

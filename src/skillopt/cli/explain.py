@@ -10,7 +10,7 @@ import typer
 from skillopt.cli._options import Json
 
 if TYPE_CHECKING:
-    from skillopt.cli._evidence import Evidence
+    from skillopt.runs.evidence import Evidence
 
 PANEL, PLACE = "Look at runs", 1
 
@@ -37,8 +37,8 @@ def explain(
     differs from the record.
     """
     from skillopt.cli import _report
-    from skillopt.cli._evidence import gather
-    from skillopt.watch.folder import open_run
+    from skillopt.runs.evidence import gather
+    from skillopt.runs.folder import open_run
 
     evidence = gather(open_run(run), step)
     if json:

@@ -47,7 +47,7 @@ def start(folder: Path) -> list[Path]:
     in the way.
     """
     from skillopt.files import write_text
-    from skillopt.models._world_rules import SEED_SKILL, code_of, family_of
+    from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
     from skillopt.skill.folder import SKILL_FILE
     from skillopt.skill.spec import violations
 

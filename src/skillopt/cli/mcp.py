@@ -71,8 +71,8 @@ def mcp(
     """
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt[mcp]'")
-    from skillopt.mcp_server import RIGHTS, SWITCHES
-    from skillopt.mcp_server.transport import new_token, read_token, serve_http, serve_stdio
+    from skillopt.mcp import RIGHTS, SWITCHES
+    from skillopt.mcp.transport import new_token, read_token, serve_http, serve_stdio
 
     words = [word.strip() for word in allow.split(",") if word.strip()]
     for word in words:

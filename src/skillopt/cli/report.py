@@ -12,7 +12,7 @@ from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
     from skillopt.report import Facts
-    from skillopt.watch.folder import RunView
+    from skillopt.runs.folder import RunView
 
 PANEL, PLACE = "Look at runs", 3
 _OURS = "SkillOpt report"
@@ -42,7 +42,7 @@ def report(
     """
     from skillopt.cli import _report
     from skillopt.report import page, summary
-    from skillopt.watch.folder import open_run
+    from skillopt.runs.folder import open_run
 
     view = open_run(run)
     target = run / "report.html" if out is None else out
@@ -59,10 +59,10 @@ def report(
 
 def facts_of(view: RunView) -> Facts:
     """All that the files of a run tell; raises where it has not begun."""
-    from skillopt.report import fold
-    from skillopt.store.database import Database
-    from skillopt.store.looks import read_looks
-    from skillopt.store.run import DATABASE
+    from skillopt.runs.database import Database
+    from skillopt.runs.facts import fold
+    from skillopt.runs.log import DATABASE
+    from skillopt.runs.looks import read_looks
 
     if view.started is None:
         raise UsageError(f"{view.folder} holds no training run that has begun; there is nothing to report.")

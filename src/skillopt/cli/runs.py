@@ -15,7 +15,7 @@ from skillopt.cli._watch import RunsCommand
 from skillopt.errors import SkillOptError, UsageError
 
 if TYPE_CHECKING:
-    from skillopt.watch.folder import RunView
+    from skillopt.runs.folder import RunView
 
 PANEL, PLACE = "Look at runs", 0
 
@@ -66,7 +66,7 @@ def runs(
 
 def _below(places: Sequence[Path]) -> list[RunView]:
     """The runs in and below some folders, each once."""
-    from skillopt.watch.folder import is_run, open_run
+    from skillopt.runs.folder import is_run, open_run
 
     found: dict[Path, RunView] = {}
     for place in places:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from skillopt.aio import run_gently
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli._options import Json, Plain, Quiet
 from skillopt.errors import ConfigError, UsageError
-from skillopt.together import run_gently
 
 if TYPE_CHECKING:
-    from skillopt.nights import Around
-    from skillopt.sleep.adopt import Desk, Done
-    from skillopt.sleep.timer import Schedule, Timer
+    from skillopt.changes.adopt import Desk, Done
+    from skillopt.night import Around
+    from skillopt.night.timer import Schedule, Timer
 
 PANEL, PLACE = "Train and measure", 6
 
@@ -80,7 +80,7 @@ def harvest(
     written without --output.
     """
     from skillopt.cli import _report, _sleep_show
-    from skillopt.nights import gather, read_sessions, since_of
+    from skillopt.night import gather, read_sessions, since_of
 
     around = _sleep.surroundings(flags)
     now = _sleep.utc_now()
@@ -102,7 +102,7 @@ def harvest(
 def dry_run(flags: Mapping[str, Any], tasks_file: TasksPath = None, json: Json = False) -> None:
     """Harvest and mine, and say what a night would work on and cost. Nothing is written or sent."""
     from skillopt.cli import _report, _sleep_show
-    from skillopt.nights import preview, roles_of
+    from skillopt.night import preview, roles_of
 
     around = _sleep.surroundings(flags, tasks_file)
     seen = asyncio.run(
@@ -140,7 +140,7 @@ def run(
     No live file changes; `skillopt sleep adopt` does that.
     """
     from skillopt.cli import _report, _sleep_show
-    from skillopt.nights import REMEDY, preview, roles_of, run_night
+    from skillopt.night import REMEDY, preview, roles_of, run_night
 
     if log is not None:
         _sleep.print_to(log)
@@ -240,8 +240,8 @@ def schedule(
     """Run a night of this project every night, with exactly the options given here. Nothing is
     adopted by it.
     """
-    from skillopt.nights import roles_of
-    from skillopt.sleep.timer import Schedule, schedule_id
+    from skillopt.night import roles_of
+    from skillopt.night.timer import Schedule, schedule_id
 
     around = _sleep.surroundings(flags)
     if roles_of(around.settings) is None:
@@ -277,8 +277,8 @@ def unschedule(
     every: Annotated[bool, typer.Option("--all", help="The nights of all projects.")] = False,
 ) -> None:
     """Take the schedule of this project out again; nobody else's entry is touched."""
-    from skillopt.sleep.timer import schedule_id
-    from skillopt.sleep.timer import unschedule as take_out
+    from skillopt.night.timer import schedule_id
+    from skillopt.night.timer import unschedule as take_out
 
     around = _sleep.surroundings(flags)
     gone = [
@@ -306,7 +306,7 @@ def clean(
     Nothing that is open goes, and the last adoption of each file stays, so that it can be undone.
     """
     from skillopt.cli import _report, _sleep_show
-    from skillopt.nights import clean as take_away
+    from skillopt.night import clean as take_away
 
     around = _sleep.surroundings(flags)
     done = take_away(around, before=_sleep.moment(older_than, _sleep.utc_now(), "--older-than"), dry=dry_run)
@@ -333,7 +333,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 
 
 def _desk(around: Around) -> Desk:
-    from skillopt.sleep.adopt import Desk
+    from skillopt.changes.adopt import Desk
 
     return Desk(
         store=around.home.store, roots=around.roots(), now=_sleep.utc_now, project=str(around.project)
@@ -350,7 +350,7 @@ def _told(done: Done, json: bool) -> None:
 
 
 def _timers(around: Around, wanted: str | None) -> list[Timer]:
-    from skillopt.sleep.timer import available, timer_for
+    from skillopt.night.timer import available, timer_for
 
     kinds = (wanted,) if wanted is not None else available(_sleep.ask_system, sys.platform)
     if not kinds:

@@ -34,7 +34,7 @@ from skillopt.config.roles import (
 )
 from skillopt.config.source import CHOSEN, DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, suggest
-from skillopt.models._model import DEFAULT_MAX_TOKENS
+from skillopt.models.port import DEFAULT_MAX_TOKENS
 
 _KEEPS_DEFAULT = frozenset({"openai", "azure", "codex_cli"})
 """Providers at which the public default model exists."""

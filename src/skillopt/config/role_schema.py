@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from skillopt.models._model import DEFAULT_MAX_TOKENS
+from skillopt.models.port import DEFAULT_MAX_TOKENS
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 RoleName = Literal["optimizer", "target", "judge"]

@@ -19,8 +19,8 @@ from skillopt.config.schema import Config
 from skillopt.errors import ConfigError, UnknownName, suggest
 from skillopt.harnesses import harnesses as harness_registry
 from skillopt.models import providers as provider_registry
-from skillopt.models._model import ModelSpec
-from skillopt.models._wire import is_loopback
+from skillopt.models.port import ModelSpec
+from skillopt.models.wires.http import is_loopback
 
 NEEDS_KEY: Mapping[str, str] = {
     "openai": "OPENAI_API_KEY",

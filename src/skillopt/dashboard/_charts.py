@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from skillopt.report.values import Paid
-from skillopt.watch.curves import Curves, Point
+from skillopt.runs.curves import Curves, Point
+from skillopt.runs.values import Paid
 
 T = TypeVar("T")
 BLUE, ORANGE, GREEN, RED, VIOLET, GREY = (

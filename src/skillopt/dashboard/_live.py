@@ -12,9 +12,9 @@ from nicegui import ui
 
 from skillopt.dashboard import _widgets as w
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.watch.folder import is_run
-from skillopt.watch.listing import Listed, Listing
-from skillopt.watch.live import Watched, Watcher
+from skillopt.runs.folder import is_run
+from skillopt.runs.listing import Listed, Listing
+from skillopt.runs.live import Watched, Watcher
 
 EVERY = 1.0
 """Seconds between two looks at a run."""

@@ -8,10 +8,10 @@ import os
 from datetime import datetime, timezone
 from pathlib import Path
 
+from skillopt.changes.adopt import Desk
 from skillopt.dashboard._page import Surroundings
-from skillopt.nights import Around, Home, find_settings, read_settings
-from skillopt.sleep.adopt import Desk
-from skillopt.sleep.sources import Homes
+from skillopt.night import Around, Home, find_settings, read_settings
+from skillopt.transcripts import Homes
 
 
 def nights_of(around: Surroundings) -> Around:

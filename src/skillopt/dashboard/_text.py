@@ -8,8 +8,8 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 from skillopt.dashboard._markup import Markup, joined, tag
-from skillopt.report.words import outcome
-from skillopt.watch.rules import Edited, Origin, Provenance
+from skillopt.runs.provenance import Edited, Origin, Provenance
+from skillopt.runs.wording import outcome
 
 CONTEXT = 3
 LONGEST_LIST = 24

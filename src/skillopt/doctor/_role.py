@@ -22,14 +22,14 @@ from skillopt.doctor import _questions
 from skillopt.doctor._finding import Finding, State
 from skillopt.errors import ModelError, SkillOptError
 from skillopt.harnesses import harnesses
-from skillopt.harnesses._harness import Setup
+from skillopt.harnesses.port import Setup
 from skillopt.messages import Reply, Request
 from skillopt.models import providers
-from skillopt.models._model import Model
-from skillopt.models._prices import Price, cost
-from skillopt.models._reading import Unusable, read
-from skillopt.models._scrubbed import Scrubbed
-from skillopt.models._structured import AskedAgain, Changing
+from skillopt.models.port import Model
+from skillopt.models.prices import Price, cost
+from skillopt.models.reading import Unusable, read
+from skillopt.models.stack.scrubbed import Scrubbed
+from skillopt.models.wires.structured import AskedAgain, Changing
 from skillopt.redact import Scrubber
 
 LONGEST = 60.0

@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from skillopt.changes._seal import read_key
+from skillopt.changes._status import status
 from skillopt.config import load
 from skillopt.config.environment import read_dotenv
 from skillopt.config.role_schema import RoleName
 from skillopt.doctor._finding import Finding, State
 from skillopt.doctor._role import Needs, Spent, Trial
 from skillopt.errors import Fault, SkillOptError, UsageError
-from skillopt.nights.gather import since_of
-from skillopt.nights.roles import Roles, roles_of
-from skillopt.nights.settings import SleepSettings, find_settings, read_settings
-from skillopt.nights.state import Home
+from skillopt.night.gather import since_of
+from skillopt.night.roles import Roles, roles_of
+from skillopt.night.settings import SleepSettings, find_settings, read_settings
+from skillopt.night.state import Home
+from skillopt.night.timer import Schedule, available, system, timer_for
 from skillopt.redact import Scrubber
-from skillopt.sleep._seal import read_key
-from skillopt.sleep._status import status
-from skillopt.sleep.sources import Homes, harvest, pick, present
-from skillopt.sleep.timer import Schedule, available, system, timer_for
+from skillopt.transcripts import Homes, harvest, pick, present
 
 AREA = "nights"
 _ASK_SECONDS = 10.0

@@ -12,7 +12,7 @@ from skillopt.config import RoleSpec
 from skillopt.estimate.advice import advised
 from skillopt.estimate.figures import NOTHING, Estimate, Line, Range, Role
 from skillopt.estimate.plan import REPLY_TOKENS, SIMULATED_REPLY_TOKENS, Plan
-from skillopt.models._prices import Price
+from skillopt.models.prices import Price
 
 __all__ = ["NOTHING", "Estimate", "Line", "Range", "estimate"]
 

@@ -14,9 +14,9 @@ from skillopt.agents import agents
 from skillopt.build.job import Job
 from skillopt.estimate.figures import NOTHING, Line, Range, Role
 from skillopt.evaluate.judge import ATTEMPTS, judge_prompt
-from skillopt.harnesses._purse import FIRST_TOKENS
+from skillopt.harnesses._rollout_budget import FIRST_TOKENS
 from skillopt.messages import Usage
-from skillopt.models._prices import Price, cost
+from skillopt.models.prices import Price, cost
 from skillopt.optimizer._ask import packaged
 from skillopt.optimizer.forms import FORMS
 from skillopt.tasks.protected import protected_by

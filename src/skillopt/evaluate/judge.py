@@ -16,15 +16,15 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, StrictBool
 
+from skillopt.aio import together
 from skillopt.errors import Fault, ScoringError
 from skillopt.messages import Message, Request
-from skillopt.models._model import Model
-from skillopt.models._reading import Unusable, read
+from skillopt.models.port import Model
+from skillopt.models.reading import Unusable, read
 from skillopt.tasks.judge import Finding
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers import extract_answer
 from skillopt.tasks.task import Task
-from skillopt.together import together
 
 ATTEMPTS = 2
 """A reply that cannot be used is asked for once more; then there is no score."""

@@ -16,10 +16,10 @@ from skillopt.errors import Fault, Kind
 from skillopt.evaluate.breaker import Breaker
 from skillopt.evaluate.judge import ModelJudge
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
-from skillopt.harnesses._harness import Harness, Session, Unasked, rollout_prompt
+from skillopt.harnesses.port import Harness, Session, Unasked, rollout_prompt
 from skillopt.ledger import TEST_STAGE
-from skillopt.models._limits import Slots
-from skillopt.models._model import Model
+from skillopt.models.port import Model
+from skillopt.models.stack.limited import Slots
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task

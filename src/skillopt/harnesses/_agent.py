@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import get_args
 
 from skillopt.agents import agent
-from skillopt.agents._agent import OWN, Access, Activation, Place, Report, Work
 from skillopt.agents._run import Driver
 from skillopt.agents._settings import choice
+from skillopt.agents.port import OWN, Access, Activation, Place, Report, Work
 from skillopt.errors import ConfigError, Fault
-from skillopt.harnesses._harness import Session, Setup, rollout_prompt
 from skillopt.harnesses._workspace import (
     are_untouched,
     as_prompt,
@@ -26,6 +25,7 @@ from skillopt.harnesses._workspace import (
     put_files,
     snapshot,
 )
+from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message
 from skillopt.tasks.benchmark import Environment, Reading
 from skillopt.tasks.rollout import Trajectory

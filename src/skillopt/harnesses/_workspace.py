@@ -14,7 +14,7 @@ from pathlib import Path
 
 from skillopt.errors import Fault, SkillError
 from skillopt.files import write_text
-from skillopt.models._agent_cli import write_image
+from skillopt.models.providers._agent_cli import write_image
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE, Skill, copy_skill
 from skillopt.skill.spec import frontmatter_fields

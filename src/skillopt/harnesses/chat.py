@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skillopt.errors import Fault
-from skillopt.harnesses._harness import Session, Setup, converse, failure_of
+from skillopt.harnesses.port import Session, Setup, converse, failure_of
 from skillopt.messages import Message, Reply
 from skillopt.tasks.benchmark import Conversation, Environment
 from skillopt.tasks.rollout import Trajectory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillopt.harnesses._agent import AgentHarness
-from skillopt.harnesses._harness import Harness, Setup
+from skillopt.harnesses.port import Harness, Setup
 
 
 def PLUGIN(setup: Setup) -> Harness:  # noqa: N802 - the name every plug-in has

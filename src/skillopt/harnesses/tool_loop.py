@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from skillopt.harnesses._harness import Session, Setup, converse, failure_of, is_over
+from skillopt.harnesses.port import Session, Setup, converse, failure_of, is_over
 from skillopt.messages import Message, Reply, ToolCall
 from skillopt.tasks.benchmark import Conversation, Environment
 from skillopt.tasks.rollout import Trajectory

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from skillopt.errors import Fault, ProviderDown
 from skillopt.messages import Message, Reply, Request
-from skillopt.models._model import Model
+from skillopt.models.port import Model
 from skillopt.optimizer._replies import Unusable, read
 from skillopt.optimizer.tally import Tally
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES

@@ -1,4 +1,4 @@
-"""What the optimizer model must answer at each stage; a reply is read strictly (`models/_reading.py`)."""
+"""What the optimizer model must answer at each stage; a reply is read strictly (`models/reading.py`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from skillopt.models._reading import Unusable as Unusable
-from skillopt.models._reading import read as read
+from skillopt.models.reading import Unusable as Unusable
+from skillopt.models.reading import read as read
 
 
 def _items(properties: Mapping[str, Any], *, required: Sequence[str]) -> WithJsonSchema:

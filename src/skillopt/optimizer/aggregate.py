@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skillopt.aio import together
 from skillopt.events import Aggregated, Sink
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import proposals_section, section, skill_section
@@ -14,7 +15,6 @@ from skillopt.optimizer._replies import Unusable
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.reflect import Reflection
 from skillopt.skill.edits import Outcome, Proposal
-from skillopt.together import together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 from skillopt.evaluate.runner import Evaluation
 from skillopt.events import Sink
-from skillopt.models._model import Model
+from skillopt.models.port import Model
 from skillopt.optimizer._ask import Asker, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged
 from skillopt.optimizer.appendix import Archivist

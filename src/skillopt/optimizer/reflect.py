@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from skillopt.aio import together
 from skillopt.evaluate.runner import Evaluation, stage_closed
 from skillopt.events import PatchFact, Reflected, Sink
 from skillopt.optimizer._ask import Asker
@@ -23,7 +24,6 @@ from skillopt.optimizer.forms import Form
 from skillopt.skill.edits import Proposal
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
-from skillopt.together import together
 
 Side = Literal["failure", "success"]
 

@@ -4,12 +4,12 @@ back.
 
 from __future__ import annotations
 
+from skillopt.changes._install import Installer, agent, agent_names
+from skillopt.changes._plan import Change, Plan, plan_uninstall
+from skillopt.changes._receipt import Receipt, Receipts
 from skillopt.plugins._agent import Agent, Place, Scope
-from skillopt.plugins._install import Installer, agent, agent_names
 from skillopt.plugins._kit import SKILL, Command, Kit, Option, Tool
-from skillopt.plugins._plan import Change, Plan, plan_uninstall
 from skillopt.plugins._program import Program, by_name, this_program
-from skillopt.plugins._receipt import Receipt, Receipts
 from skillopt.plugins._session_end import LOG, note
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from skillopt.plugins._actions import Block, Entry, Own
+from skillopt.changes._actions import Block, Entry, Own
 from skillopt.plugins._kit import Kit
 
 Scope = Literal["user", "project"]

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from skillopt.plugins._actions import Own
+from skillopt.changes._actions import Own
 from skillopt.plugins._program import Program
 from skillopt.skill.folder import SKILL_FILE
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from skillopt.plugins._actions import Block, Own
+from skillopt.changes._actions import Block, Own
 from skillopt.plugins._agent import Agent, Place
 from skillopt.plugins._kit import SKILL, Kit
 

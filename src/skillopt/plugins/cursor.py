@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from skillopt.plugins._actions import Entry, Own
+from skillopt.changes._actions import Entry, Own
 from skillopt.plugins._agent import Agent, Place
 from skillopt.plugins._kit import SKILL, Kit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skillopt.plugins._actions import Block
+from skillopt.changes._actions import Block
 from skillopt.plugins._agent import Agent, Place
 from skillopt.plugins._kit import Kit
 

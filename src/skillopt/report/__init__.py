@@ -4,9 +4,9 @@ Markdown.
 
 from __future__ import annotations
 
-from skillopt.report.facts import fold
 from skillopt.report.html import page
 from skillopt.report.markdown import summary
-from skillopt.report.values import Facts
+from skillopt.runs.facts import fold
+from skillopt.runs.values import Facts
 
 __all__ = ["Facts", "fold", "page", "summary"]

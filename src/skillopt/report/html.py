@@ -9,9 +9,9 @@ from importlib.resources import files
 from string import Template
 
 from skillopt.report import chart
-from skillopt.report.spending import total
-from skillopt.report.values import Change, EditFact, Facts, Study, Version
-from skillopt.report.words import NOT_MEASURED, SIGNS, amount, escape, money, outcome, outcomes, score
+from skillopt.runs.paid import total
+from skillopt.runs.values import Change, EditFact, Facts, Study, Version
+from skillopt.runs.wording import NOT_MEASURED, SIGNS, amount, escape, money, outcome, outcomes, score
 
 _CELLS = {"pass": ("p", "✓"), "partial": ("m", "◐"), "fail": ("f", "✗"), "invalid": ("i", "!")}
 _NOT_EVALUATED = '<td class="n">·</td>'

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from skillopt.report.spending import total
-from skillopt.report.values import EditFact, Facts
-from skillopt.report.words import NOT_MEASURED, amount, markdown, money, outcome, outcomes, printable, score
+from skillopt.runs.paid import total
+from skillopt.runs.values import EditFact, Facts
+from skillopt.runs.wording import NOT_MEASURED, amount, markdown, money, outcome, outcomes, printable, score
 
 MARKER = "<!-- SkillOpt report -->"
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
-from skillopt.executor import Executor
+from skillopt.executors import Executor
 from skillopt.messages import Tool
 from skillopt.tasks.judge import Judged
 from skillopt.tasks.rollout import Score, Trajectory

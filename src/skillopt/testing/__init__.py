@@ -2,8 +2,8 @@
 misbehave.
 """
 
-from skillopt.models._world_rules import WorldRules
-from skillopt.models.world import World
+from skillopt.models.providers.world import World
+from skillopt.models.world.rules import WorldRules
 from skillopt.testing._answers import Answer, Call
 from skillopt.testing._doubles import FunctionModel, ScriptedModel, world_answers
 from skillopt.testing._loopback import Logged, LoopbackProvider, seeded_latency

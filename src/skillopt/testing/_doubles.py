@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from skillopt.messages import Message, Reply, Request, Role, Usage
-from skillopt.models._world_rules import WorldRules
-from skillopt.models.world import World
+from skillopt.models.providers.world import World
+from skillopt.models.world.rules import WorldRules
 from skillopt.testing._answers import Call
 from skillopt.testing._asked import turns
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from skillopt.events import Called, Event, Notice
 from skillopt.files import write_json
-from skillopt.trackers._tracker import Kind, Opening, Tracker
+from skillopt.trackers.port import Kind, Opening, Tracker
 
 PATIENCE_SECONDS = 20.0
 """How long the end of a session waits for a tracker that still sends."""

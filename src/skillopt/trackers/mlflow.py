@@ -7,7 +7,7 @@ from typing import Any
 
 from skillopt.events import Checkpoint, Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers._tracker import Kind, Opening
+from skillopt.trackers.port import Kind, Opening
 
 _PARAMS_AT_ONCE = 100
 _LONGEST_PARAM = 500

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from skillopt.events import Called, Checkpoint, Event, Judged
-from skillopt.trackers._tracker import Kind, Opening
+from skillopt.trackers.port import Kind, Opening
 
 _AT_ONCE = 256
 _TIMEOUT_SECONDS = 10

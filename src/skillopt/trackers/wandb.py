@@ -6,7 +6,7 @@ from typing import Any
 
 from skillopt.events import Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers._tracker import Kind, Opening
+from skillopt.trackers.port import Kind, Opening
 
 _QUIET: dict[str, Any] = {
     "console": "off",

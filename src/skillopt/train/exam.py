@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
+from skillopt.aio import together
 from skillopt.evaluate.breaker import MOST_LOST
 from skillopt.evaluate.compare import Comparison, compare
 from skillopt.evaluate.runner import Evaluation, Evaluator, Row, fact
 from skillopt.events import Notice, TestMeasured
 from skillopt.gate.decision import Metric, value
 from skillopt.gate.gate import STAGE
-from skillopt.harnesses._purse import Allowance, reservation
+from skillopt.harnesses._rollout_budget import Allowance, reservation
 from skillopt.ledger import TEST_STAGE, Amount, Ledger
 from skillopt.messages import Usage
-from skillopt.models._prices import Price, cost
+from skillopt.models.prices import Price, cost
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Invalid, Means, Rollout, Scored, means
-from skillopt.together import together
 
 MARGIN = Fraction(13, 10)
 

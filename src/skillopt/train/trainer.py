@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from skillopt.aio import together
 from skillopt.errors import BudgetSpent, UnusableReplies
 from skillopt.evaluate.leaks import LeakGuard, why
 from skillopt.evaluate.runner import Evaluator
@@ -17,7 +18,6 @@ from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.update import Update, halves
 from skillopt.skill.document import Document
-from skillopt.together import together
 from skillopt.train.book import StepBook
 from skillopt.train.exam import Exam, Report
 from skillopt.train.hindsight import Hindsight, LookBack, nothing_to_say, skipped

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import SkillOptError, Stopped
-from skillopt.nights import SleepSettings, read_settings
+from skillopt.night import SleepSettings, read_settings
 from skillopt_sleep.experiments._nights import Night
 
 

@@ -12,15 +12,15 @@ from typing import Any
 
 from skillopt import api
 from skillopt.build import Engine, Job
+from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
-from skillopt.nights import Roles, SleepSettings
-from skillopt.nights.job import advice_of, is_spent, job_of
-from skillopt.nights.tonight import Group, PinnedTask, total
+from skillopt.night import Roles, SleepSettings
+from skillopt.night.job import advice_of, is_spent, job_of
+from skillopt.night.tonight import Group, PinnedTask, total
+from skillopt.runs.folder import open_run
 from skillopt.skill.document import Document
-from skillopt.sleep.proposal import Cost
 from skillopt.tasks.task import Split
-from skillopt.watch.folder import open_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

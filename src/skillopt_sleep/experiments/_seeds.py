@@ -11,9 +11,9 @@ from typing import Any
 
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import TaskError, UnknownName
-from skillopt.nights.tonight import PinnedTask
+from skillopt.night.mine import MineSettings, split_of
+from skillopt.night.tonight import PinnedTask
 from skillopt.skill.folder import load_skill
-from skillopt.sleep.mine import MineSettings, split_of
 from skillopt.tasks.task import Split, Task
 from skillopt_sleep.experiments._nights import Work
 

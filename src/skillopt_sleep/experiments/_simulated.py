@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from skillopt.nights import Roles
+from skillopt.night import Roles
 from skillopt.testing import Call, LoopbackProvider
 from skillopt_sleep.experiments._persona import Persona
 

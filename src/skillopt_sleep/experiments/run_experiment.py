@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from skillopt.nights import Roles
-from skillopt.nights.tonight import PinnedTask, total
+from skillopt.night import Roles
+from skillopt.night.tonight import PinnedTask, total
 from skillopt_sleep.experiments import _face as face
 from skillopt_sleep.experiments._nights import Night, Work, run_nights
 from skillopt_sleep.experiments._persona import PERSONAS, Persona

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skillopt.changes.proposal import Cost
 from skillopt.errors import ConfigError, Stopped
-from skillopt.nights import SleepSettings
-from skillopt.nights.tonight import total
-from skillopt.sleep.proposal import Cost
+from skillopt.night import SleepSettings
+from skillopt.night.tonight import total
 from skillopt_sleep.experiments import _face as face
 from skillopt_sleep.experiments._nights import Night, Work, run_nights
 from skillopt_sleep.experiments._seeds import find_seeds

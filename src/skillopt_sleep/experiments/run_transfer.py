@@ -20,9 +20,9 @@ from skillopt import api
 from skillopt.build import prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError
-from skillopt.nights import Roles
-from skillopt.nights.job import benchmark_of
-from skillopt.nights.tonight import total
+from skillopt.night import Roles
+from skillopt.night.job import benchmark_of
+from skillopt.night.tonight import total
 from skillopt.skill.document import Document
 from skillopt_sleep.experiments import _face as face
 from skillopt_sleep.experiments._nights import Night, Work, run_nights

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from skillopt.benchmarks.alfworld._game import Game, Seen
-from skillopt.executor import Executor, Handle
+from skillopt.executors import Executor, Handle
 from skillopt.messages import Tool
 
 WON = "The task is done."

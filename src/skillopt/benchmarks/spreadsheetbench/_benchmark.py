@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from skillopt.aio import together
 from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, run_code, solution_of, trouble_of
 from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differences, shown
 from skillopt.benchmarks.spreadsheetbench._desk import Desk, Trial
@@ -24,7 +25,6 @@ from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Split, Task
-from skillopt.together import together
 
 REVISION = 1
 """Raise it when the same workbook could get another score."""

@@ -11,10 +11,10 @@ from skillopt.dashboard import _live as live
 from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
-from skillopt.report.spending import total
-from skillopt.report.values import Paid
-from skillopt.report.words import amount, money
-from skillopt.watch.live import Watcher
+from skillopt.runs.live import Watcher
+from skillopt.runs.paid import total
+from skillopt.runs.values import Paid
+from skillopt.runs.wording import amount, money
 
 _COLUMNS = ("role", "stage", "calls", "tokens", "input", "output", "cost", "without a usage report")
 

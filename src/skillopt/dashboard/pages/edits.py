@@ -14,9 +14,9 @@ from skillopt.dashboard import _live as live
 from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
-from skillopt.report.values import Change, EditFact
-from skillopt.report.words import outcome, score
-from skillopt.watch.live import Watcher
+from skillopt.runs.live import Watcher
+from skillopt.runs.values import Change, EditFact
+from skillopt.runs.wording import outcome, score
 
 SIZE = 20
 ALL = "all"

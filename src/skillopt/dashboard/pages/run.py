@@ -11,13 +11,13 @@ from skillopt.dashboard import _live as live
 from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import block, joined, tag
 from skillopt.dashboard._page import Page, Visit
-from skillopt.report.values import Facts
-from skillopt.report.words import SIGNS, money, score
-from skillopt.watch.curves import curves
-from skillopt.watch.lines import Line
-from skillopt.watch.live import Watcher
-from skillopt.watch.status import Status
-from skillopt.watch.words import duration
+from skillopt.runs.curves import curves
+from skillopt.runs.lines import Line
+from skillopt.runs.live import Watcher
+from skillopt.runs.status import Status
+from skillopt.runs.values import Facts
+from skillopt.runs.wording import SIGNS, money, score
+from skillopt.runs.words import duration
 
 LONGEST_LOG = 200
 _SIGNS = {"done": "✓", "now": "▶", "ahead": "·"}

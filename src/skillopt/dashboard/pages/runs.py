@@ -15,12 +15,12 @@ from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
 from skillopt.dashboard._runs import RunPlace
 from skillopt.errors import SkillOptError
-from skillopt.report.values import Facts
-from skillopt.report.words import money, score
-from skillopt.watch.compare import Compared, compare, in_words
-from skillopt.watch.curves import curves
-from skillopt.watch.listing import Listed
-from skillopt.watch.words import marks
+from skillopt.runs.curves import curves
+from skillopt.runs.listing import Listed
+from skillopt.runs.side_by_side import Compared, compare, in_words
+from skillopt.runs.values import Facts
+from skillopt.runs.wording import money, score
+from skillopt.runs.words import marks
 
 EVERY = 2.0
 SIZE = 25

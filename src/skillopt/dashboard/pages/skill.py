@@ -11,11 +11,11 @@ from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import block
 from skillopt.dashboard._page import Page, Visit
 from skillopt.dashboard._text import rules, side_by_side
-from skillopt.report.values import Facts
-from skillopt.report.words import outcome, score
+from skillopt.runs.live import Watcher
+from skillopt.runs.provenance import Provenance, SkillVersion, provenance, skill_versions
+from skillopt.runs.values import Facts
+from skillopt.runs.wording import outcome, score
 from skillopt.skill.diff import unified
-from skillopt.watch.live import Watcher
-from skillopt.watch.rules import Provenance, SkillVersion, provenance, skill_versions
 
 BASE = "base"
 MOST_REJECTED = 200

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 
 from nicegui import ui
 
+from skillopt.changes._status import ProposalStatus, Status
+from skillopt.changes.adopt import Desk, Done
+from skillopt.changes.proposal import Change, Judgement, Target
 from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._nights import desk_of, nights_of
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.nights import Around, ProjectState
-from skillopt.sleep._status import ProposalStatus, Status
-from skillopt.sleep.adopt import Desk, Done
-from skillopt.sleep.proposal import Change, Judgement, Target
+from skillopt.night import Around, ProjectState
 
 _TONES: dict[str, w.Tone] = {
     "pending": "info",

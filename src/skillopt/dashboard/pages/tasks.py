@@ -11,10 +11,10 @@ from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError
-from skillopt.report.values import Facts
-from skillopt.report.words import outcome
-from skillopt.watch.live import Watcher
-from skillopt.watch.matrix import MARKS, Matrix, Shown, matrix, trajectories
+from skillopt.runs.live import Watcher
+from skillopt.runs.matrix import MARKS, Matrix, Shown, matrix, trajectories
+from skillopt.runs.values import Facts
+from skillopt.runs.wording import outcome
 
 TASKS = 50
 VERSIONS = 24

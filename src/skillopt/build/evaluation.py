@@ -1,0 +1,292 @@
+"""Measures skills with one target or several, and says what could not be measured: one target's outage costs
+the others nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from skillopt.agents import agents
+from skillopt.aio import together
+from skillopt.build import Job, Lab
+from skillopt.build.comparison import Evaluated, comparisons, evaluated
+from skillopt.build.looking import Noted, note_in
+from skillopt.build.results import Missing, write_results
+from skillopt.config import Config, RoleSpec, resolve_role
+from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
+from skillopt.evaluate.runner import Evaluation, Evaluator, fact, rows_of
+from skillopt.events import RowFact, Sink
+from skillopt.harnesses._workspace import carried_digest
+from skillopt.models.stack.limited import Retry
+from skillopt.skill.document import Document
+from skillopt.skill.folder import Skill
+from skillopt.tasks.splits import canonical_split
+from skillopt.tasks.task import SPLITS, Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A target to measure with."""
+
+    name: str
+    digest: str
+    """Of all that can change what it does: model, sampling, output cap, harness. Endpoint and key are no part
+    of it.
+    """
+    spec: RoleSpec
+
+    @classmethod
+    def of(cls, config: Config) -> Target:
+        """The target that a configuration names. Raises `ConfigError` where its key or endpoint
+        is missing.
+        """
+        identity = json.dumps(config.identity()["model"]["target"], sort_keys=True)
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        return cls(name=config.model.target.name, digest=digest, spec=resolve_role(config, "target"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """Every skill with every target on every split, as far as it could be measured."""
+
+    evaluations: tuple[Evaluated, ...]
+    missing: tuple[Missing, ...] = ()
+    stopped: Stopped | None = None
+    """Why something is missing."""
+    noted: tuple[Noted, ...] = ()
+    """Training runs whose test split was looked at."""
+
+    def whole(self) -> list[Evaluated]:
+        """All evaluations; raises what stopped them where one is missing."""
+        if self.stopped is not None:
+            raise self.stopped
+        return list(self.evaluations)
+
+
+async def evaluate(
+    job: Job,
+    skills: Mapping[str, Document | Skill],
+    splits: Sequence[Split],
+    folder: Path,
+    *,
+    against: str | None = None,
+    repeats: int = 1,
+    sinks: Sequence[Sink] = (),
+    retry: Retry | None = None,
+) -> list[Evaluated]:
+    """Measure skills on splits with the job's target, all of them or it raises why not; `matrix` does it with
+    several targets.
+    """
+    found = await matrix(
+        job, skills, splits, folder, against=against, repeats=repeats, sinks=sinks, retry=retry
+    )
+    return found.whole()
+
+
+async def matrix(
+    job: Job,
+    skills: Mapping[str, Document | Skill],
+    splits: Sequence[Split],
+    folder: Path,
+    *,
+    targets: Sequence[Target] = (),
+    against: str | None = None,
+    repeats: int = 1,
+    runs: Sequence[Path] = (),
+    sinks: Sequence[Sink] = (),
+    retry: Retry | None = None,
+) -> Matrix:
+    """Measure skills on splits with every target; what was measured before in this folder (or the shared
+    cache) is not paid again.
+
+    All targets share the folder, its ledger and its budget. Equal skills are measured once. A `Skill` brings
+    the files of its own folder to a target that installs it, a `Document` those of the job's skill. `targets`
+    left out is the job's own; `against` names the one of
+    `skills` that `eval_summary.json` compares the others with; `repeats` is the number of draws per task. A
+    target that is lost stops for itself: what is complete is kept and written, and `Matrix` says what is
+    missing. `runs` are training runs in which it is noted if their test tasks were among what was measured.
+    """
+    own = Target.of(job.config)
+    targets = list(targets) or [own]
+    _check_apart(targets)
+    identity = job.identity()
+    kept = {"kind": "eval", "env": identity["env"], "tasks": identity["tasks"]}
+    if job.judge is not None:  # rows of two judges do not add up
+        kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
+    async with Lab(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as lab:
+        work = _Work(job, skills, splits, repeats, targets)
+        evaluators = [_Evaluators(lab, target, is_own=target.digest == own.digest) for target in targets]
+        try:
+            await together(
+                *(work.measure(target, each) for target, each in zip(targets, evaluators, strict=True))
+            )
+        finally:
+            await lab.drain()
+            found = work.matrix()
+            if found.evaluations:  # also when the person stopped it: a cell that is complete stays complete
+                noted = (
+                    note_in(run, job, found.evaluations) for run in runs
+                )  # before anybody can read the figures
+                found = replace(found, noted=tuple(one for one in noted if one is not None))
+                compared = (
+                    comparisons(found.evaluations, against, graded=job.benchmark.graded)
+                    if against is not None
+                    else []
+                )
+                write_results(folder, lab, found.evaluations, compared, found.missing)
+    return found
+
+
+def eval_splits(name: str, job: Job) -> list[Split]:
+    """The splits that `--split` names; `all` is every one that has tasks."""
+    if name == "all":
+        return [split for split in SPLITS if job.splits.of(split)]
+    split = canonical_split(name)
+    if not job.splits.of(split):
+        raise UsageError(f"The {split} split of {job.benchmark.name!r} is empty.")
+    return [split]
+
+
+class _Evaluators:
+    """One target's evaluators: for an agent, skills that carry other files beside their text
+    need one each.
+    """
+
+    def __init__(self, lab: Lab, target: Target, *, is_own: bool) -> None:
+        self._lab = lab
+        self._spec = target.spec
+        first = lab.evaluator if is_own else lab.further_target(target.spec)
+        self._made = {_files(target, lab.job.seed): first}
+
+    def of(self, target: Target, skill: Skill) -> Evaluator:
+        """The one that installs this skill with its own files."""
+        files = _files(target, skill)
+        if files not in self._made:
+            self._made[files] = self._lab.further_target(self._spec, skill)
+        return self._made[files]
+
+
+class _Work:
+    """What is to be measured, what is in, and why a target could not go on."""
+
+    def __init__(
+        self,
+        job: Job,
+        skills: Mapping[str, Document | Skill],
+        splits: Sequence[Split],
+        repeats: int,
+        targets: Sequence[Target],
+    ) -> None:
+        self._job = job
+        self._skills = {
+            name: one if isinstance(one, Skill) else replace(job.seed, document=one)
+            for name, one in skills.items()
+        }
+        self._splits = splits
+        self._repeats = repeats
+        self._targets = targets
+        self._rows: dict[tuple[str, str, Split], tuple[RowFact, ...]] = {}
+        self._reasons: dict[str, Stopped] = {}
+
+    async def measure(self, target: Target, evaluators: _Evaluators) -> None:
+        """All skills with one target. What stops it is kept for the end and takes nothing from the other
+        targets.
+        """
+        names: dict[str, str] = {}
+        for name, skill in self._skills.items():
+            names.setdefault(_digest(target, skill), name)  # equal ones are measured once
+        running = [
+            self._close(
+                (target.digest, digest, split),
+                self._start(evaluators.of(target, self._skills[name]), target, name, split),
+            )
+            for digest, name in names.items()
+            for split in self._splits
+        ]
+        try:
+            await together(*running)
+        except Stopped as reason:
+            self._reasons[target.name] = reason
+
+    def _start(self, evaluator: Evaluator, target: Target, name: str, split: Split) -> Evaluation:
+        rows = rows_of(self._job.splits.of(split), self._repeats)
+        place = f"{target.name}/{name}/{split}" if len(self._targets) > 1 else f"{name}/{split}"
+        return evaluator.start(
+            self._skills[name].document.rendered, rows, stage="eval", place=place, resumes=False
+        )
+
+    async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:
+        outcomes = await evaluation.close()
+        self._rows[cell] = tuple(fact(outcome) for outcome in outcomes)
+
+    def matrix(self) -> Matrix:
+        """What came of it, in the order it was asked for: targets, skills, splits."""
+        found, missing = [], []
+        for target, name, split in self._cells():
+            digest = _digest(target, self._skills[name])
+            rows = self._rows.get((target.digest, digest, split))
+            if rows is None:
+                why = str(self._reasons.get(target.name, Interrupted("Interrupted.")))
+                missing.append(Missing(target=target.name, skill=name, split=split, why=why))
+            else:
+                found.append(
+                    evaluated(
+                        target=target.name,
+                        target_digest=target.digest,
+                        skill=name,
+                        digest=digest,
+                        split=split,
+                        repeats=self._repeats,
+                        rows=rows,
+                    )
+                )
+        return Matrix(evaluations=tuple(found), missing=tuple(missing), stopped=self._stopped())
+
+    def _cells(self) -> Iterator[tuple[Target, str, Split]]:
+        for target in self._targets:
+            for name in self._skills:
+                for split in self._splits:
+                    yield target, name, split
+
+    def _stopped(self) -> Stopped | None:
+        """One reason for all: an outage before everything else, a spent budget last, because raising it would
+        not mend the others.
+        """
+        if not self._reasons:
+            return None
+        said: dict[str, list[str]] = {}
+        for name, reason in self._reasons.items():
+            said.setdefault(str(reason), []).append(name)
+        first = min(
+            self._reasons.values(),
+            key=lambda reason: (not isinstance(reason, ProviderDown), isinstance(reason, BudgetSpent)),
+        )
+        if len(said) == 1 and len(self._reasons) == len(self._targets):
+            return first
+        return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))
+
+
+def _files(target: Target, skill: Skill) -> str:
+    """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
+    return carried_digest(skill) if target.spec.harness in agents.names() else ""
+
+
+def _digest(target: Target, skill: Skill) -> str:
+    """What identifies a skill as a target gets it."""
+    files = _files(target, skill)
+    text = skill.document.digest
+    return hashlib.sha256(f"{text} {files}".encode()).hexdigest()[: len(text)] if files else text
+
+
+def _check_apart(targets: Sequence[Target]) -> None:
+    digests = [target.digest for target in targets]
+    twice = sorted({target.name for target in targets if digests.count(target.digest) > 1})
+    if twice:
+        raise ConfigError(
+            f"The target {', '.join(twice)} is named more than once. An endpoint makes no other target of the"
+            " same model: measure it in another folder (--out_root)."
+        )

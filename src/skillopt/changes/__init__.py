@@ -1,0 +1,1 @@
+"""Changes of a person's files: proposed, applied with a backup, and taken back."""

@@ -1,0 +1,56 @@
+"""Runs environment work in one thread of this process: for debugging, and where a further process is not
+worth its start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from skillopt.errors import Fault
+from skillopt.executors.port import Handle, Result, told
+
+
+class InProcess:
+    """One thread, so that work which cannot bear threads never runs twice at once. Nothing can end it before
+    its time.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="skillopt-work")
+        self._closed = False
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do the work in the thread."""
+        if self._closed:
+            raise Fault("sandbox", "the executor is closed")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except Exception as error:  # work may raise anything, and all of it is told alike
+            raise Fault(*told(error)) from error
+
+    async def open(self, make: Callable[[], object]) -> Handle:
+        """Make an object in the thread; only there it is touched."""
+        return _Here(self, await self.run(make))
+
+    async def close(self) -> None:
+        """Forget what has not begun. What runs is left to end by itself: a thread cannot be killed."""
+        self._closed = True
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+class _Here:
+    def __init__(self, executor: InProcess, made: object) -> None:
+        self._executor = executor
+        self._made: object | None = made
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        made = self._made
+        if made is None:
+            raise Fault("sandbox", "the handle is closed")
+        return await self._executor.run(lambda: getattr(made, method)(*arguments))
+
+    async def close(self) -> None:
+        self._made = None

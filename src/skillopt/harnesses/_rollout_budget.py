@@ -1,0 +1,141 @@
+"""Decides what a whole rollout reserves and what it cost, where an agent CLI makes the model calls itself."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from skillopt.agents.port import Report
+from skillopt.errors import ConfigError, Fault
+from skillopt.ledger import Amount, Entry, Ledger
+from skillopt.messages import Usage
+from skillopt.models.prices import Price, cost
+
+SAFETY = Fraction(13, 10)
+FIRST_TOKENS = 60_000
+"""What a rollout is taken to use before any has been seen; an agent's system prompt alone is 10,000 tokens a
+turn.
+"""
+FIRST_USD = Fraction(1, 2)
+_NOT_WORKED_ON = ("spawn", "auth", "contract")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What the user lets one rollout use; None is not said."""
+
+    tokens: int | None = None
+    usd: Fraction | None = None
+
+
+def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amount:
+    """What is set aside for a rollout before it starts: its allowance, or 1.3 x `most`, the dearest one seen;
+    before any, a guess.
+    """
+    seen = most.times(SAFETY)
+    tokens = allowance.tokens or seen.tokens or FIRST_TOKENS
+    usd = allowance.usd or seen.usd
+    if not usd:
+        usd = FIRST_USD if price is None else cost(Usage(input_tokens=tokens, output_tokens=0), price)
+    return Amount(calls=max(1, math.ceil(seen.calls)), tokens=tokens, usd=usd)
+
+
+class Purse:
+    """Pays for rollouts from the ledger: reserve the allowance, or 1.3 x the dearest rollout seen; run;
+    settle what was reported.
+    """
+
+    def __init__(self, ledger: Ledger, price: Price | None, allowance: Allowance | None = None) -> None:
+        self._ledger = ledger
+        self._price = price
+        self._allowance = allowance or Allowance()
+        self._most = Amount()
+
+    def require_allowance(self, who: str) -> None:
+        """An agent that reports no usage can only be held to a budget by what each of its rollouts is
+        allowed.
+        """
+        budget, allowance = self._ledger.budget, self._allowance
+        for unit, limit, allowed in (
+            ("tokens", budget.tokens, allowance.tokens),
+            ("usd", budget.usd, allowance.usd),
+        ):
+            if limit is not None and allowed is None:
+                raise ConfigError(
+                    f"{who} reports no usage, so a budget in {unit} needs budget.per_rollout.{unit}. Set it."
+                )
+
+    async def pay(
+        self,
+        stage: str,
+        place: str,
+        work: Callable[[], Coroutine[Any, Any, Report]],
+        *,
+        background: bool,
+        trusts_cost: bool,
+    ) -> Report:
+        """Run paid work. Once started it runs to its end, so that what is paid is kept, even if nobody waits
+        for it any more.
+
+        `trusts_cost` says that the dollars the work reports are those of the bill: the CLI talks to its own
+        service.
+        """
+        need = reservation(self._allowance, self._most, self._price)
+        entry = await self._ledger.reserve("target", stage, place, need, background=background)
+        return await _to_the_end(self._run(work, entry, trusts_cost))
+
+    async def _run(
+        self, work: Callable[[], Coroutine[Any, Any, Report]], entry: Entry, trusts_cost: bool
+    ) -> Report:
+        try:
+            report = await work()
+        except Fault as fault:
+            if fault.kind in _NOT_WORKED_ON:
+                self._ledger.refuse(entry)
+            else:
+                self._ledger.settle(entry, None, None)
+            raise
+        except BaseException:  # a bug or a dying loop: it was started, so it stays charged
+            self._ledger.settle(entry, None, None)
+            raise
+        charged = self._charge(report, entry, trusts_cost)
+        self._ledger.settle(entry, report.usage, charged)
+        if charged is not None:
+            self._most = Amount(
+                calls=max(self._most.calls, charged.calls),
+                tokens=max(self._most.tokens, charged.tokens),
+                usd=max(self._most.usd or Fraction(0), charged.usd or Fraction(0)),
+            )
+        return report
+
+    def _charge(self, report: Report, entry: Entry, trusts_cost: bool) -> Amount | None:
+        """What the report says it cost; None where it says nothing, so that the reservation stays charged."""
+        usd = report.usd if trusts_cost else None
+        if self._price is not None and report.usage is not None:
+            usd = cost(report.usage, self._price)
+        if report.usage is None and usd is None:
+            return None
+        if usd is None:
+            usd = self._allowance.usd  # unknown would never fit a dollar budget again
+        tokens = entry.reserved if report.usage is None else report.usage.total
+        return Amount(calls=report.calls, tokens=tokens, usd=usd)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, Report]) -> Report:
+    """Run to the end even if the waiting task is cancelled meanwhile; only if the work failed does the
+    cancellation surface.
+    """
+    started: asyncio.Task[Report] = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not started.done():
+        try:
+            await asyncio.wait([started])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and (started.cancelled() or started.exception() is not None):
+        raise cancelled
+    return started.result()

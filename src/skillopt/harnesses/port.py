@@ -1,0 +1,215 @@
+"""The port every harness implements, and the session through which it asks the model."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeGuard
+
+from skillopt.errors import Fault
+from skillopt.harnesses._rollout_budget import Purse
+from skillopt.messages import Message, Reply, Request, Tool, Usage
+from skillopt.models.port import Model, ModelSpec
+from skillopt.models.wires.http import fingerprint
+from skillopt.skill.folder import Skill
+from skillopt.tasks.benchmark import AGENT_PROMPT, Environment, Episode
+from skillopt.tasks.rollout import Trajectory
+from skillopt.tasks.task import Task
+from skillopt.tasks.template import fill
+
+
+class Session:
+    """The model as one rollout sees it: every turn has its place, so a half-done rollout is replayed and
+    continued.
+    """
+
+    def __init__(
+        self, model: Model, *, key: str, stage: str, draw: int, max_tokens: int, background: bool = False
+    ) -> None:
+        self._model = model
+        self._key = key
+        self._draw = draw
+        self.stage = stage
+        self.background = background
+        self.max_tokens = max_tokens
+        self.calls = 0
+        self.usage: Usage | None = Usage(input_tokens=0, output_tokens=0)
+        self.seconds: float | None = 0.0
+
+    @property
+    def place(self) -> str:
+        """Where in the run the next turn is; unique."""
+        return f"rollout/{self._key}/{self.calls}"
+
+    async def ask(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> Reply:
+        """The next turn. A reply cut by the cap we set is `Fault("truncated")`; one cut by the model's own
+        limit is returned.
+        """
+        request = Request(
+            messages=messages,
+            tools=tools,
+            max_tokens=self.max_tokens,
+            role="target",
+            stage=self.stage,
+            place=self.place,
+            draw=self._draw,
+            background=self.background,
+        )
+        self.calls += 1
+        reply = await self._model.complete(request)
+        self.usage = _add(self.usage, reply.usage)
+        self.seconds = (
+            None if self.seconds is None or reply.seconds is None else round(self.seconds + reply.seconds, 3)
+        )
+        if reply.finish == "length" and (reply.usage is None or reply.usage.output_tokens >= self.max_tokens):
+            raise Fault("truncated", f"the reply was cut at our cap of {self.max_tokens} tokens")
+        return reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a harness is built from."""
+
+    model: ModelSpec
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the agent CLI that it drives, those that are set."""
+    skill: Skill | None = None
+    """The skill that training started from: its other files are carried along wherever the skill is
+    installed.
+    """
+    purse: Purse | None = None
+    """Pays for rollouts whose model calls are not ours."""
+    scrub: Callable[[str], str] = str
+    """Takes the credentials we loaded out of a text; where the calls are not ours, nobody else does."""
+
+
+class Unasked:
+    """Stands where a model would, for a harness that asks none: it only says which model it is."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.endpoint = spec.base_url or spec.provider
+        self.fingerprint: Mapping[str, Any] = fingerprint(spec)
+        self.concurrency: int | None = None
+
+    async def complete(self, request: Request) -> Reply:
+        """Never called: the agent's calls are its own."""
+        raise Fault("contract", f"the harness asked a model of ours at {request.place}")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+class Harness(Protocol):
+    """Runs one task with one skill. What the target does wrong ends in the trajectory's `failure`; a `Fault`
+    is ours.
+    """
+
+    name: str
+    version: str
+    """Changes whenever the same task could go another way; for an agent CLI its own version is part of it."""
+    asks_model: bool
+    """Whether it asks the session's model. An agent CLI does not: its calls are its own, and a rollout is
+    paid as a whole.
+    """
+
+    async def run(
+        self,
+        task: Task,
+        environment: Environment | None,
+        skill: str,
+        prompts: Mapping[str, str],
+        session: Session,
+    ) -> Trajectory:
+        """Drive the environment to the end and return what happened, without the system prompt and the task's
+        own text.
+        """
+        ...
+
+
+HarnessPlugin: TypeAlias = Callable[[Setup], Harness]
+"""`PLUGIN` of every file in this folder."""
+
+
+def rollout_prompt(prompts: Mapping[str, str], *, own_tools: bool) -> str:
+    """The prompt a rollout begins with; a target with `own_tools` may have another one, that speaks of no
+    tools it does not have.
+    """
+    return prompts.get(AGENT_PROMPT, prompts["rollout"]) if own_tools else prompts["rollout"]
+
+
+def failure_of(reply: Reply) -> str | None:
+    """The target's own fault that a final reply shows, if any."""
+    if reply.finish == "refusal":
+        return "refusal"
+    if reply.finish == "length":
+        return "length"
+    return "empty" if not reply.text.strip() else None
+
+
+async def converse(
+    task: Task,
+    environment: Environment | None,
+    skill: str,
+    prompts: Mapping[str, str],
+    session: Session,
+    *,
+    observe: Callable[[Reply], Awaitable[tuple[Message, ...]]],
+    failed: Callable[[Reply], str | None],
+    tools: tuple[Tool, ...] = (),
+    sent: Callable[[Message], Message] = lambda message: message,
+) -> Trajectory:
+    """Ask turn by turn until there is nothing to observe, the environment is over, or its turns are: that
+    failure is `turns`.
+
+    `observe` says what the target is shown after a reply, `failed` how a reply ends the rollout, `sent` how a
+    turn is shown to the model.
+    """
+    system = Message(role="system", content=system_prompt(prompts["rollout"], skill))
+    asked = (system, Message(role="user", content=task.prompt, images=task.images))
+    said: tuple[Message, ...] = ()
+    for _ in range(1 if environment is None else environment.max_turns):
+        reply = await session.ask(asked + tuple(map(sent, said)), tools)
+        said = (*said, Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
+        failure = failed(reply)
+        observed = () if failure else await observe(reply)
+        if not observed:
+            break
+        said = (*said, *observed)
+        if is_over(environment):
+            failure = environment.failure
+            break
+    else:
+        failure = "turns"
+    return Trajectory(
+        messages=said,
+        answer=reply.text,
+        calls=session.calls,
+        usage=session.usage,
+        failure=failure,
+        seconds=session.seconds,
+    )
+
+
+def is_over(environment: Environment | None) -> TypeGuard[Episode]:
+    """Whether the environment has come to an end of its own, so that the model is not asked again."""
+    return isinstance(environment, Episode) and environment.done
+
+
+def system_prompt(template: str, skill: str) -> str:
+    """The rollout prompt with the skill in its place."""
+    return fill(template, {"skill": skill.strip() or "(This skill is still empty.)"})
+
+
+def _add(one: Usage | None, other: Usage | None) -> Usage | None:
+    if one is None or other is None:
+        return None
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cached_tokens=_plus(one.cached_tokens, other.cached_tokens),
+        reasoning_tokens=_plus(one.reasoning_tokens, other.reasoning_tokens),
+    )
+
+
+def _plus(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other

@@ -1,0 +1,10 @@
+"""The MCP server: the commands of the command line as tools that an agent can call, and runs and skills as
+resources.
+"""
+
+from __future__ import annotations
+
+from skillopt.mcp.rights import RIGHTS
+from skillopt.mcp.tools import SWITCHES, ToolSpec, tool_specs
+
+__all__ = ["RIGHTS", "SWITCHES", "ToolSpec", "tool_specs"]

@@ -1,0 +1,202 @@
+"""Decides what of a project can be read as a resource: its runs and its skills, by ids that lead nowhere
+else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from skillopt.errors import SkillOptError, UnknownName, UsageError
+from skillopt.runs.folder import RunView, is_run, open_run
+
+RUNS = "skillopt://runs"
+TEMPLATES = {
+    "skillopt://runs/{id}/summary": ("run_summary", "application/json", "How a run stands, or how it ended."),
+    "skillopt://runs/{id}/best_skill": (
+        "run_best_skill",
+        "text/markdown",
+        "The best skill a run has found so far.",
+    ),
+    "skillopt://runs/{id}/report": (
+        "run_report",
+        "text/markdown",
+        "The report of a run: verdicts, scores, spending.",
+    ),
+    "skillopt://skills/{name}": ("skill", "text/markdown", "A skill of the project, by its name."),
+}
+_OF_A_RUN = re.compile(r"skillopt://runs/([0-9a-f]{12})/(summary|best_skill|report)")
+_OF_A_SKILL = re.compile(r"skillopt://skills/([^/?#]+)")
+_OUTPUTS = "outputs"
+_MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A resource that is there."""
+
+    uri: str
+    name: str
+    kind: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a resource holds."""
+
+    kind: str
+    text: str
+
+
+def listed(project: Path) -> list[Listed]:
+    """Every resource of a project."""
+    found = [Listed(uri=RUNS, name="runs", kind="application/json", description="The runs of this project.")]
+    for id, folder in _runs(project).items():
+        for template, (name, kind, about) in TEMPLATES.items():
+            if "{id}" in template:
+                label = f"{folder.relative_to(project)} {name.removeprefix('run_')}"
+                found.append(
+                    Listed(uri=template.replace("{id}", id), name=label, kind=kind, description=about)
+                )
+    for name in _skills(project):
+        uri = f"skillopt://skills/{quote(name, safe='')}"
+        found.append(Listed(uri=uri, name=name, kind="text/markdown", description="A skill of this project."))
+    return found
+
+
+def read(uri: str, project: Path) -> Read:
+    """What a resource holds; raises where there is none of that name."""
+    if uri == RUNS:
+        rows = [_row(id, folder, project) for id, folder in _runs(project).items()]
+        return Read(kind="application/json", text=_json({"runs": rows}))
+    if run := _OF_A_RUN.fullmatch(uri):
+        runs = _runs(project)
+        if run[1] not in runs:
+            raise UnknownName("run here", run[1], runs)
+        return _of_a_run(runs[run[1]], run[2], project)
+    if skill := _OF_A_SKILL.fullmatch(uri):
+        skills = _skills(project)
+        name = unquote(skill[1])
+        if name not in skills:
+            raise UnknownName("skill of this project", name, skills)
+        return Read(kind="text/markdown", text=_text(skills[name]))
+    raise UsageError(f"There is no resource {uri!r}. Known: {RUNS}, {', '.join(TEMPLATES)}.")
+
+
+def _of_a_run(folder: Path, what: str, project: Path) -> Read:
+    if what == "summary":
+        path = folder / "summary.json"
+        if path.is_file():
+            return Read(kind="application/json", text=_text(_inside(path, folder)))
+        return Read(kind="application/json", text=_json(_row(_id(folder, project), folder, project)))
+    if what == "best_skill":
+        path = folder / "best_skill.md"
+        if not path.is_file():
+            raise UsageError(
+                f"{folder.relative_to(project)} has no best skill yet: nothing was measured so far."
+            )
+        return Read(kind="text/markdown", text=_text(_inside(path, folder)))
+    from skillopt.cli.report import facts_of
+    from skillopt.report import summary
+
+    return Read(kind="text/markdown", text=summary(facts_of(open_run(folder))))
+
+
+def _runs(project: Path) -> dict[str, Path]:
+    """The training runs below the project's `outputs`, by an id that says nothing of a path."""
+    outputs = project / _OUTPUTS
+    if not outputs.is_dir() or not _is_inside(outputs, project):
+        return {}
+    folders = sorted({path.parent for path in outputs.rglob("events.jsonl")})
+    return {
+        _id(folder, project): folder for folder in folders if _is_inside(folder, project) and is_run(folder)
+    }
+
+
+def _id(folder: Path, project: Path) -> str:
+    return hashlib.sha256(
+        folder.relative_to(project).as_posix().encode("utf-8", "surrogateescape")
+    ).hexdigest()[:12]
+
+
+def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
+    """One run in figures."""
+    told: dict[str, Any] = {"id": id, "folder": str(folder.relative_to(project))}
+    try:
+        run = open_run(folder)
+    except SkillOptError as error:  # one damaged folder must not hide the others
+        return {**told, "status": "damaged", "why": str(error)}
+    return {
+        **told,
+        "status": run.status,
+        **_figures(run),
+        "resources": [f"{RUNS}/{id}/{what}" for what in ("summary", "best_skill", "report")],
+    }
+
+
+def _figures(run: RunView) -> dict[str, Any]:
+    if run.started is None:
+        return {}
+    state = run.state or {}
+    return {
+        "benchmark": run.started.benchmark,
+        "target": run.started.target,
+        "optimizer": run.started.optimizer,
+        "simulated": run.started.simulated,
+        "step": state.get("step", 0),
+        "steps": run.started.steps,
+        "baseline": state.get("baseline_score"),
+        "best": state.get("best_score"),
+        "test": run.test,
+    }
+
+
+def _skills(project: Path) -> dict[str, Path]:
+    """The skills of a project by name: a folder with SKILL.md in one of the folders where agents look for
+    them.
+    """
+    found: dict[str, Path] = {}
+    for path in _skill_files(project):
+        if path.is_file() and _is_inside(path, project):
+            found.setdefault(path.parent.name, path)
+    return found
+
+
+def _skill_files(project: Path) -> Iterator[Path]:
+    from skillopt.night.targets import SKILL_FOLDERS
+    from skillopt.skill.folder import SKILL_FILE
+
+    for folder in (*SKILL_FOLDERS, "skills"):
+        yield from sorted((project / folder).glob(f"*/{SKILL_FILE}"))
+
+
+def _inside(path: Path, folder: Path) -> Path:
+    if not _is_inside(path, folder):
+        raise UsageError(f"{path.name} is a link that leads out of its run; it is not read.")
+    return path
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path.name} cannot be read: {error.strerror or error}.") from error
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"{path.name} is larger than a resource may be ({len(data):,} bytes).")
+    return data.decode("utf-8", "replace")
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False, default=str)

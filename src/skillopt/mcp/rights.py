@@ -1,0 +1,168 @@
+"""Decides what a model may name in its arguments: files of the project and hosts of this machine, no
+programs; the rest is the person's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+
+from skillopt.benchmarks import benchmarks
+from skillopt.config import parse_model_string
+from skillopt.config.fields import FILE_OR_TEXT_KEYS, Leaf, file_in
+from skillopt.config.layers import leaf_of, option_layer
+from skillopt.config.provider_keys import PROVIDER_KEYS
+from skillopt.config.source import Entry
+from skillopt.errors import ConfigError
+from skillopt.mcp.place import Denied, Place
+from skillopt.models.wires.http import is_loopback
+
+OUTSIDE, HOSTS, PROGRAMS = "outside", "hosts", "programs"
+RIGHTS: Mapping[str, str] = {
+    OUTSIDE: "name projects and files outside the folders the server works in",
+    HOSTS: "send to endpoints that are not on this machine and not yet configured, and set credentials",
+    PROGRAMS: "name what is started: a scorer of its own, an agent's program and how it is shut in",
+}
+"""What `--allow` takes beside the switches of tools, and what a model may do then."""
+PATHS = frozenset(
+    {"config", "skill", "against", "run", "folders", "a", "b", "tasks_file", "target_skill_path", "proposal"}
+    | {"data_path", "split_dir", "skill_init", "out_root"}
+)
+MODELS = frozenset({"model", "target", "optimizer", "optimizer_model", "target_model", "backend"})
+PLAIN = frozenset({"since", "source", "preferences", "scheduler", "env", "budget", "limit", "split", "step"})
+"""Arguments that hold a path, a model, and a text that names nothing outside of us."""
+OPTIONS = "cfg_options"
+_SECTIONS = ("model.optimizer.", "model.target.", "model.judge.")
+_MODEL_NAMES = frozenset({"name", "model.backend", "model.optimizer_backend", "model.target_backend"})
+_ENDPOINTS = frozenset({"base_url", "tracking.mlflow_uri", "tracking.otel_endpoint"})
+_LOGINS = frozenset(
+    {
+        "api_key",
+        "options.auth_mode",
+        "options.api_version",
+        "options.ad_scope",
+        "options.managed_identity_client_id",
+    }
+)
+_HARMLESS = frozenset(
+    {"agent.activation", "tracking.use", "tracking.project", "env.scorer_options"}
+    | {"env.name", "env.split_ratio", "env.id_field", "env.reference_field", "env.kind_field"}
+)
+"""Keys of the configuration that hold text and start, send and open nothing."""
+_SCORER, _SANDBOX, _SHUT_IN = "env.scorer", "env.sandbox", "bubblewrap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What one call may name. What it does not name itself - a config file of the project, the environment -
+    is the person's.
+    """
+
+    place: Place
+    allow: Collection[str]
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raise where an argument names what only a person may."""
+        for name, value in given.items():
+            for text in value if isinstance(value, list) else [value]:
+                if name in PATHS:
+                    self.place.confine(text)
+                elif name in MODELS:
+                    self._model(name, text)
+                elif name == OPTIONS:
+                    for entry, leaf in _readings(text):
+                        self._setting(entry, leaf)
+
+    def _setting(self, entry: Entry, leaf: Leaf) -> None:
+        """One setting. What is not known to be harmless is taken for the name of a program, so that a new key
+        is closed at first.
+        """
+        part, value = _part(entry.key), entry.value
+        if value is None or part in _HARMLESS:
+            return
+        if part in _MODEL_NAMES:
+            self._model(entry.written, str(value))
+        elif part in _ENDPOINTS:
+            self._host(entry.written, str(value))
+        elif part in _LOGINS:
+            self._need(HOSTS, f"{entry.written} is a matter of credentials")
+        elif part.startswith("agent."):
+            self._need(PROGRAMS, f"{entry.written} says which program is started, and what it may do")
+        elif leaf.path:
+            for path in value if isinstance(value, list) else [value]:
+                self.place.confine(str(path))
+        elif entry.key == _SCORER:
+            if not isinstance(value, str) or ":" in value:
+                self._need(PROGRAMS, f"{entry.written} names a program")
+        elif entry.key in FILE_OR_TEXT_KEYS:
+            self.place.confine(file_in(entry.key, str(value))[0])
+        elif (entry.key == _SANDBOX and value != _SHUT_IN) or not _is_a_figure_or_a_choice(leaf):
+            self._need(PROGRAMS, f"{entry.written} may decide what is started, and how it is shut in")
+
+    def _model(self, name: str, text: str) -> None:
+        try:
+            parts = parse_model_string(text, "target")
+        except ConfigError:
+            # As a model it means nothing, and the command says so; as a part of one it might still bring its
+            # endpoint along.
+            if "://" in text:
+                self._host(name, text)
+            return
+        if parts.base_url is not None:
+            self._host(name, parts.base_url)
+        if parts.provider == "local" or parts.name.endswith(".gguf"):
+            self.place.confine(parts.name)
+
+    def _host(self, name: str, url: str) -> None:
+        try:
+            is_here = is_loopback(url)
+        except ValueError:  # no address at all
+            is_here = False
+        if not is_here:
+            self._need(HOSTS, f"{name} names an endpoint that is not on this machine")
+
+    def _need(self, right: str, why: str) -> None:
+        if right not in self.allow:
+            raise Denied(
+                f"{why}. Only the person can decide that: in a config file of the project, or by skillopt mcp"
+                f" --allow {right}."
+            )
+
+
+def _readings(option: str) -> Iterator[tuple[Entry, Leaf]]:
+    """Everything that `key=value` can mean, under every benchmark: which one it will be is only known when
+    the config has been read.
+
+    A key that no benchmark has is no key; the command says so.
+    """
+    for settings in (None, *_settings()):
+        for entry in option_layer([option], settings, []).values():
+            leaf = leaf_of(entry.key, settings)
+            if leaf is not None:
+                yield entry, leaf
+
+
+@cache
+def _settings() -> tuple[type[BaseModel], ...]:
+    found = []
+    for name in benchmarks.names():
+        try:
+            found.append(benchmarks.get(name).Settings)
+        except Exception:  # noqa: BLE001 - a stranger's package fails in any way; the command cannot load it either
+            continue
+    return tuple(found)
+
+
+def _part(key: str) -> str:
+    """The part of a role's settings that a key fills, whatever it is called; any other key as it is."""
+    if key in PROVIDER_KEYS:
+        return PROVIDER_KEYS[key].fills
+    return next((key.removeprefix(section) for section in _SECTIONS if key.startswith(section)), key)
+
+
+def _is_a_figure_or_a_choice(leaf: Leaf) -> bool:
+    return all(option in (int, float, bool) for option in leaf.options) or bool(leaf.choices)

@@ -1,0 +1,219 @@
+"""Decides which commands are tools, which of their settings an agent may choose, and which tools a person has
+to switch on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+from skillopt.mcp.schema import Arguments, arguments_of, find_command, first_paragraph
+
+_TASKS = ("env", "data_path", "split_dir", "skill_init", "out_root", "budget", "limit", "workers", "seed")
+_TRAINING = ("num_epochs", "batch_size", "edit_budget", "use_gate", "gate_metric", "eval_test")
+_MODELS = ("optimizer_model", "target_model", "backend")
+_SESSIONS = ("scope", "source", "lookback_hours", "max_sessions")
+_NIGHT = (
+    *(*_SESSIONS, "max_tasks", "model", "target", "optimizer", "backend"),
+    *("max_tokens", "max_dollars", "max_minutes", "edit_budget", "preferences", "target_skill_path"),
+)
+_CONFIG = ("config", "cfg_options")
+_PROPOSAL = ("proposal", "skill", "edit")
+_ASKED = "Only when the person asked for exactly this."
+_REST = "Any other setting goes into cfg_options as key=value."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A command as a tool.
+
+    It takes the options named in `takes` and no others: an option that is new on the command line is not a
+    model's before somebody decided so, and a client sends every schema to its model.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    takes: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    """The command's own options that are not for a model: a person's word, or another way to say the same."""
+    fixed: tuple[str, ...] = ()
+    """What the tool always says, instead of an argument."""
+    more: str = ""
+    """What an agent should know beyond the command's help."""
+    says: str = ""
+    """What it does, where it is less than the command."""
+    switch: str | None = None
+    """The word of `--allow` that a person has to say before this tool exists."""
+    reads_only: bool = False
+    """Whether a client may be told that nothing is changed; never where a config is loaded, whose scorer may
+    be a program.
+    """
+    calls_models: bool = False
+    is_long: bool = False
+    part: str | None = None
+    """The part of the command's JSON object that is the result."""
+    statuses: Mapping[int, str] = field(default_factory=dict)
+    """Exit codes by which this command reports a finding, not a failure."""
+
+    @property
+    def description(self) -> str:
+        """What the tool does: the command's own help, and what an agent should know beyond it."""
+        return self.says or " ".join(filter(None, (first_paragraph(find_command(self.command)), self.more)))
+
+    def arguments(self) -> Arguments:
+        """What the tool takes."""
+        return arguments_of(self.command, self.takes)
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(name="sleep_status", command=("sleep", "status"), reads_only=True),
+    Tool(
+        name="sleep_proposals",
+        command=("sleep", "status"),
+        part="proposals",
+        reads_only=True,
+        says=(
+            "List the proposals of past nights: which wait for the person's decision, for which skills, and"
+            " how the files stand."
+        ),
+    ),
+    Tool(
+        name="sleep_harvest",
+        command=("sleep", "harvest"),
+        takes=("since", *_SESSIONS),
+        without=("output",),
+        reads_only=True,
+        says=(
+            "Read the sessions of the person's agents and say what was read, kept and dropped. Nothing is"
+            " written or sent."
+        ),
+    ),
+    Tool(name="sleep_dry_run", command=("sleep", "dry-run"), takes=("tasks_file", *_NIGHT), reads_only=True),
+    Tool(
+        name="sleep_run",
+        command=("sleep", "run"),
+        takes=("tasks_file", "restart", *_NIGHT),
+        without=("reviewed", "log"),
+        calls_models=True,
+        is_long=True,
+        more="Adopting what it proposes is the person's decision: show them sleep_diff.",
+    ),
+    Tool(name="sleep_diff", command=("sleep", "diff"), takes=_PROPOSAL, reads_only=True),
+    Tool(name="sleep_adopt", command=("sleep", "adopt"), takes=_PROPOSAL, switch="adopt", more=_ASKED),
+    Tool(name="sleep_discard", command=("sleep", "discard"), takes=_PROPOSAL, switch="adopt", more=_ASKED),
+    Tool(
+        name="sleep_undo", command=("sleep", "undo"), takes=("proposal", "force"), switch="undo", more=_ASKED
+    ),
+    Tool(
+        name="sleep_schedule",
+        command=("sleep", "schedule"),
+        takes=("hour", "minute", "scheduler", *_NIGHT),
+        switch="schedule",
+    ),
+    Tool(name="sleep_unschedule", command=("sleep", "unschedule"), without=("all",), switch="schedule"),
+    Tool(
+        name="skillopt_train",
+        command=("train",),
+        takes=(*_CONFIG, *_MODELS, *_TASKS, *_TRAINING),
+        without=("config_argument", "target", "optimizer"),
+        calls_models=True,
+        is_long=True,
+        more=f"Ask skillopt_estimate first what it will cost, and set a budget. {_REST}",
+    ),
+    Tool(
+        name="skillopt_eval",
+        command=("eval",),
+        takes=(
+            *_CONFIG,
+            "skill",
+            "target",
+            "against",
+            "split",
+            "repeats",
+            "run",
+            *(name for name in _TASKS if name != "skill_init"),
+        ),
+        without=("config_argument",),
+        calls_models=True,
+        is_long=True,
+        more=_REST,
+    ),
+    Tool(
+        name="skillopt_estimate",
+        command=("estimate",),
+        takes=(*_CONFIG, "target_reply", "optimizer_reply", *_MODELS, *_TASKS, *_TRAINING),
+        without=("config_argument", "target", "optimizer"),
+        more=_REST,
+    ),
+    Tool(
+        name="skillopt_noise",
+        command=("noise",),
+        takes=(*_CONFIG, "skill", "draws", "gain", "target_model", "backend", *_TASKS),
+        without=("config_argument", "target"),
+        calls_models=True,
+        is_long=True,
+        more=_REST,
+    ),
+    Tool(
+        name="skillopt_doctor",
+        command=("doctor",),
+        takes=(*_CONFIG, "no_calls", *_MODELS, "env", "data_path", "split_dir", "skill_init"),
+        without=("config_argument",),
+        calls_models=True,
+        statuses={2: "needs_fixing"},
+        more=_REST,
+    ),
+    Tool(name="skillopt_runs", command=("runs",), takes=("folders", "compare"), reads_only=True),
+    Tool(
+        name="skillopt_explain",
+        command=("explain",),
+        takes=("run", "step"),
+        reads_only=True,
+        statuses={1: "differs"},
+    ),
+    Tool(name="skillopt_diff", command=("diff",), takes=("a", "b"), reads_only=True),
+    Tool(
+        name="skillopt_list_configs",
+        command=("list",),
+        fixed=("configs",),
+        without=("kind",),
+        reads_only=True,
+        says=(
+            "List the packaged configs, by the name that skillopt_train, skillopt_eval and skillopt_estimate"
+            " take as config."
+        ),
+        part="configs",
+    ),
+)
+SWITCHES: Mapping[str, tuple[str, ...]] = {
+    switch: tuple(tool.name for tool in TOOLS if tool.switch == switch)
+    for switch in dict.fromkeys(tool.switch for tool in TOOLS if tool.switch is not None)
+}
+"""What `--allow` takes, and the tools that exist only then."""
+
+
+class ToolSpec(NamedTuple):
+    """What a client is told of a tool."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+@cache
+def arguments_by_tool() -> Mapping[str, Arguments]:
+    """What every tool takes, by the tool's name."""
+    return {tool.name: tool.arguments() for tool in TOOLS}
+
+
+def offered(allow: Collection[str]) -> list[Tool]:
+    """The tools that exist with these switches on."""
+    return [tool for tool in TOOLS if tool.switch is None or tool.switch in allow]
+
+
+def tool_specs(allow: Collection[str] = ()) -> list[ToolSpec]:
+    """The tools a client sees, with the switches of `allow` on; needs no MCP package."""
+    made = arguments_by_tool()
+    return [ToolSpec(tool.name, tool.description, made[tool.name].schema()) for tool in offered(allow)]

@@ -1,0 +1,1 @@
+"""Questions that a person or another agent answers by hand, as files."""

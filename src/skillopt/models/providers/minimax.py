@@ -1,0 +1,85 @@
+"""MiniMax: Chat Completions in two regions, and errors that come with a success status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skillopt.errors import ConfigError, Kind, suggest
+from skillopt.models.port import Model, ModelSpec
+from skillopt.models.wires.chat import ChatModel
+from skillopt.models.wires.http import Wire, require_key, require_known_options
+from skillopt.models.wires.structured import Form, Structure
+
+REGIONS = {"global_en": "https://api.minimax.io/v1", "cn_zh": "https://api.minimaxi.com/v1"}
+# platform.minimax.io/docs/api-reference/errorcode: these arrive as `base_resp.status_code` under HTTP 200.
+_KINDS: Mapping[int, Kind] = {
+    1001: "timeout",
+    1002: "rate_limit",
+    1004: "auth",
+    1008: "auth",  # out of credit: does not pass by waiting
+    1039: "rate_limit",
+    1041: "rate_limit",
+    1042: "contract",
+    2013: "contract",
+    2049: "auth",
+    2056: "rate_limit",
+}
+_SENSITIVE = (1026, 1027)
+"""The model's own service declines input or output: a refusal, if there is a reply at all."""
+
+
+class MiniMaxModel(ChatModel):
+    """A MiniMax model."""
+
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Raise the error that `base_resp` reports."""
+        told = answer.get("base_resp")
+        if not isinstance(told, dict):
+            return
+        code = told.get("status_code")
+        if not isinstance(code, int) or code == 0 or (code in _SENSITIVE and answer.get("choices")):
+            return
+        kind: Kind = "contract" if code in _SENSITIVE else _KINDS.get(code, "unavailable")
+        raise self._wire.error(
+            kind, f"error {code}: {told.get('status_msg') or 'without a message'}", refused=True
+        )
+
+
+def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
+    """A MiniMax model. Needs a key; option `region` is `global_en` (default) or `cn_zh`; option
+    `enable_thinking` is True, False or None.
+
+    Their API documents neither seed nor reasoning effort, so both are refused here rather than ignored there,
+    and no schema mode, so
+    `auto` asks for JSON by the prompt alone.
+    """
+    require_known_options(spec, ["region", "enable_thinking"])
+    require_key(spec, "MINIMAX_API_KEY")
+    region = spec.options.get("region") or "global_en"
+    if region not in REGIONS:
+        raise ConfigError(f"minimax:{spec.name}: no region named {region!r}. {suggest(str(region), REGIONS)}")
+    thinking = spec.options.get("enable_thinking")
+    if thinking not in (None, True, False):
+        raise ConfigError(
+            f"minimax:{spec.name}: enable_thinking must be true or false, or unset, got {thinking!r}."
+        )
+    for knob in ("seed", "reasoning_effort"):
+        if getattr(spec, knob) is not None:
+            raise ConfigError(
+                f"minimax:{spec.name}: the MiniMax API has no {knob}. Unset it (thinking: enable_thinking)."
+            )
+    # Thinking is kept out of the text; what the model says is the answer alone.
+    extra: dict[str, Any] = {"reasoning_split": True}
+    if thinking is not None:
+        extra["thinking"] = {"type": "adaptive" if thinking else "disabled"}
+    forms: tuple[Form, ...] = ("off",) if spec.structured_output == "auto" else ("schema", "json", "off")
+    return MiniMaxModel(
+        spec,
+        Wire(spec, sdk="openai", base_url=spec.base_url or REGIONS[region]),
+        cap_field="max_completion_tokens",
+        structure=Structure(spec, forms),
+        extra=extra,
+        thinks_in_text=True,
+        options=["enable_thinking"],
+    )

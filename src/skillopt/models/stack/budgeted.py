@@ -1,0 +1,111 @@
+"""Decides what an attempt reserves and what it cost in money and time; what was sent is always settled,
+whoever stopped waiting for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from skillopt.errors import ModelError
+from skillopt.ledger import Amount, Entry, Ledger
+from skillopt.messages import Reply, Request, Usage
+from skillopt.models.port import Model
+from skillopt.models.prices import Price, cost
+
+SAFETY = Fraction(13, 10)
+BYTES_PER_TOKEN = Fraction(3)
+CALIBRATED_AFTER = 5
+IMAGE_TOKENS = 2000
+
+
+class Budgeted:
+    """A model that pays from the ledger: reserve 1.3 x estimated input + the output cap, send, settle."""
+
+    def __init__(self, inner: Model, ledger: Ledger, price: Price | None) -> None:
+        self._inner = inner
+        self._ledger = ledger
+        self._price = price
+        self._seen = 0
+        self._densest = Fraction(0)
+        self.endpoint = inner.endpoint
+        self.fingerprint = inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        size = _bytes(request)
+        need = self._amount(
+            Usage(input_tokens=self._estimate(size, len(_images(request))), output_tokens=request.max_tokens)
+        )
+        entry = await self._ledger.reserve(
+            request.role, request.stage, request.place, need, background=request.background
+        )
+        return await _to_the_end(self._send(request, entry, size))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def _send(self, request: Request, entry: Entry, size: int) -> Reply:
+        began = time.monotonic()
+        try:
+            reply = replace(await self._inner.complete(request), seconds=round(time.monotonic() - began, 3))
+        except ModelError as error:
+            if error.refused:
+                self._ledger.refuse(entry)
+            else:
+                self._ledger.settle(entry, None, None)
+            raise
+        except BaseException:  # a bug or a dying loop: the attempt was sent, so it stays charged
+            self._ledger.settle(entry, None, None)
+            raise
+        self._ledger.settle(entry, reply.usage, None if reply.usage is None else self._amount(reply.usage))
+        if reply.usage is not None and size and not _images(request):
+            self._seen += 1
+            self._densest = max(self._densest, Fraction(reply.usage.input_tokens, size))
+        return reply
+
+    def _estimate(self, size: int, images: int) -> int:
+        density = self._densest if self._seen >= CALIBRATED_AFTER else max(self._densest, 1 / BYTES_PER_TOKEN)
+        return math.ceil(SAFETY * (density * size + IMAGE_TOKENS * images)) + 16
+
+    def _amount(self, usage: Usage) -> Amount:
+        return Amount(
+            calls=1, tokens=usage.total, usd=None if self._price is None else cost(usage, self._price)
+        )
+
+
+def _bytes(request: Request) -> int:
+    text = sum(
+        len(message.content.encode()) + sum(len(call.arguments) for call in message.tool_calls)
+        for message in request.messages
+    )
+    return text + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+
+
+def _images(request: Request) -> list[object]:
+    return [image for message in request.messages for image in message.images]
+
+
+async def _to_the_end(attempt: Coroutine[Any, Any, Reply]) -> Reply:
+    """Run to the end even if the waiting task is cancelled meanwhile: what was sent is paid, so its answer is
+    kept.
+
+    A cancelled caller still gets the reply (to store it); only if the attempt failed does the cancellation
+    surface.
+    """
+    sent: asyncio.Task[Reply] = asyncio.ensure_future(attempt)
+    cancelled: asyncio.CancelledError | None = None
+    while not sent.done():
+        try:
+            await asyncio.shield(sent)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except ModelError:
+            break
+    if cancelled is not None and sent.exception() is not None:
+        raise cancelled
+    return sent.result()

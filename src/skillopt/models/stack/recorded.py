@@ -1,0 +1,97 @@
+"""Decides whether a call must be made at all: a reply that arrived once is stored before it is used and never
+paid again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from skillopt.messages import Reply, Request
+from skillopt.models.port import Model
+from skillopt.records import Records
+
+
+def request_key(fingerprint: Mapping[str, Any], request: Request) -> str:
+    """The identity of a question: who is asked, what, with which parameters, and at which place
+    of the run.
+    """
+    parts = [
+        dict(fingerprint),
+        [asdict(message) for message in request.messages],
+        [asdict(tool) for tool in request.tools],
+        request.schema,
+        request.max_tokens,
+        request.place,
+        request.draw,
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+class Recorded:
+    """A model that looks in the records first, and asks each question at most once at a time.
+
+    Each question flies as a task of its own. When nobody waits for it any more it is withdrawn if it was not
+    sent yet; once sent it runs to its end and its reply is stored.
+    """
+
+    def __init__(self, inner: Model, records: Records) -> None:
+        self._inner = inner
+        self._records = records
+        self._flights: dict[str, asyncio.Task[Reply]] = {}
+        self._waiters: dict[str, int] = {}
+        self.endpoint = inner.endpoint
+        self.fingerprint = inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        key = request_key(self.fingerprint, request)
+        stored = self._records.get(key)
+        if stored is not None:
+            return stored
+        while True:
+            flight = self._flights.get(key) or self._depart(key, request)
+            self._waiters[key] = self._waiters.get(key, 0) + 1
+            try:
+                await asyncio.wait([flight])
+            finally:
+                self._waiters[key] -= 1
+                if self._waiters[key] == 0:
+                    del self._waiters[key]
+                    if not flight.done():
+                        flight.cancel()
+            if not flight.cancelled():
+                return flight.result()
+            # it was being withdrawn for want of anybody waiting when this caller came: ask again
+
+    @property
+    def in_flight(self) -> int:
+        """How many questions are on their way, wherever they wait."""
+        return len(self._flights)
+
+    async def drain(self) -> None:
+        """Wait until everything that was sent has arrived and is stored."""
+        while self._flights:
+            await asyncio.wait(list(self._flights.values()))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _depart(self, key: str, request: Request) -> asyncio.Task[Reply]:
+        flight = self._flights[key] = asyncio.ensure_future(self._ask(key, request))
+        flight.add_done_callback(lambda done: self._landed(key, done))
+        return flight
+
+    async def _ask(self, key: str, request: Request) -> Reply:
+        reply = await self._inner.complete(request)
+        self._records.put(key, request, reply)
+        return reply
+
+    def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+        if not flight.cancelled():
+            flight.exception()  # nobody may be waiting; an unread error is not news

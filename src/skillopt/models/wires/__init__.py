@@ -1,0 +1,1 @@
+"""Wire formats: how a request becomes a body, and an answer a reply."""

@@ -1,0 +1,226 @@
+"""The Chat Completions wire format: how a request becomes a body and an answer a reply, for every provider
+that speaks it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
+from skillopt.models.port import ModelSpec
+from skillopt.models.wires.http import Refusal, Wire, clean_text, count, fingerprint
+from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
+
+CapField = Literal["max_tokens", "max_completion_tokens"]
+_FINISH: Mapping[str, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+}
+
+
+class ChatModel:
+    """A model behind `POST .../chat/completions`.
+
+    `cap_field` is the name this vendor gives the output cap, `extra` what it wants in every body besides, and
+    `thinks_in_text` says that its thinking may come inside the text, between `<think>` and `</think>`.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        wire: Wire,
+        *,
+        cap_field: CapField,
+        path: str = "/chat/completions",
+        structure: Structure | None = None,
+        extra: Mapping[str, Any] | None = None,
+        thinks_in_text: bool = False,
+        options: Iterable[str] = (),
+    ) -> None:
+        self._spec = spec
+        self._wire = wire
+        self._cap_field = cap_field
+        self._path = path
+        self._structure = structure or Structure(spec)
+        self._extra = dict(extra or {})
+        self._thinks_in_text = thinks_in_text
+        self.endpoint = wire.endpoint
+        self.fingerprint: Mapping[str, Any] = fingerprint(spec, options)
+
+    @property
+    def changes(self) -> int:
+        """How often a form of structured output was given up; see `Changing`."""
+        return self._structure.changes
+
+    async def complete(self, request: Request) -> Reply:
+        """One attempt; see `Model`."""
+        form = self._structure.form(request)
+        try:
+            answer = await self._wire.post(self._path, self.body(request, form), request)
+        except Refusal as error:
+            self._structure.refused(form, error.status, error.said)
+            raise
+        self.check(answer)
+        choices = answer.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            raise self._wire.malformed("it has no choices")
+        message = choices[0].get("message")
+        if not isinstance(message, dict):
+            raise self._wire.malformed("its choice has no message")
+        calls = self._tool_calls(message)
+        refusal = message.get("refusal")
+        is_refusal = isinstance(refusal, str) and bool(refusal)
+        if "content" not in message and not calls and not is_refusal:
+            raise self._wire.malformed("its message has no content")
+        text = self._text(message.get("content"))
+        if self._thinks_in_text:
+            text = without_thinking(text)
+        finish = _FINISH.get(str(choices[0].get("finish_reason")), "other")
+        if is_refusal:
+            finish, text = "refusal", text or str(refusal)
+        elif calls and finish == "stop":
+            finish = "tool_calls"  # some compatible servers end a tool call with "stop"
+        return Reply(
+            text=clean_text(text),
+            finish=finish,
+            usage=_usage(answer.get("usage")),
+            tool_calls=calls,
+            model=str(answer.get("model") or ""),
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._wire.close()
+
+    def check(self, answer: Mapping[str, Any]) -> None:
+        """Raise what this vendor reports inside a success status; most report nothing there."""
+
+    def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
+        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
+        must have.
+        """
+        body: dict[str, Any] = {
+            "model": self._spec.name,
+            "messages": [self._message(message) for message in request.messages],
+            self._cap_field: request.max_tokens,
+            **self._spec.sampling(),
+            **self._extra,
+        }
+        if request.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": dict(tool.parameters),
+                    },
+                }
+                for tool in request.tools
+            ]
+        if form == "schema" and request.schema is not None:
+            schema = dict(request.schema)
+            named = {"name": schema_name(schema), "schema": schema, "strict": is_strict(schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        elif form == "json":
+            body["response_format"] = {"type": "json_object"}
+        return body
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        if message.images and message.role != "user":
+            raise self._wire.error(
+                "contract",
+                f"a {message.role} message cannot carry images in this format, only a user message can",
+            )
+        wire: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.images:
+            images = [{"type": "image_url", "image_url": _image_url(image)} for image in message.images]
+            text = [{"type": "text", "text": message.content}] if message.content else []
+            wire["content"] = [*text, *images]
+        if message.tool_calls:
+            wire["content"] = message.content or None
+            wire["tool_calls"] = calls_made(message)
+        if message.tool_call_id is not None:
+            wire["tool_call_id"] = message.tool_call_id
+        return wire
+
+    def _text(self, content: Any) -> str:
+        if content is None:
+            return ""
+        if isinstance(content, str):
+            return content
+        if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+            texts = [part.get("text") for part in content if part.get("type") == "text"]
+            if all(isinstance(text, str) for text in texts):
+                return "".join(texts)
+        raise self._wire.malformed("its content is no text")
+
+    def _tool_calls(self, message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+        calls: list[ToolCall] = []
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") if isinstance(call, dict) else None
+            if (
+                not isinstance(function, dict)
+                or not isinstance(function.get("name"), str)
+                or not isinstance(call.get("id"), str)
+            ):
+                raise self._wire.malformed("a tool call in it has no id or name")
+            arguments = function.get("arguments") or ""
+            if not isinstance(arguments, str):
+                arguments = json.dumps(arguments)
+            calls.append(ToolCall(id=call["id"], name=function["name"], arguments=clean_text(arguments)))
+        return tuple(calls)
+
+
+def calls_made(message: Message) -> list[dict[str, Any]]:
+    """The tool calls of a turn as Chat Completions writes them."""
+    return [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.tool_calls
+    ]
+
+
+def _image_url(image: Image) -> dict[str, str]:
+    url = {"url": f"data:{image.media_type};base64,{image.data}"}
+    return url if image.detail is None else {**url, "detail": image.detail}
+
+
+def without_thinking(text: str) -> str:
+    """The text after a model's thinking; a reply cut inside its thinking has said nothing.
+
+    Newer templates put the opening tag into the prompt, so a closing one without it ends the thinking too.
+    """
+    thought, end, said = text.partition("</think>")
+    if (
+        end
+        and thought.count("<think>") <= 1
+        and (text.lstrip().startswith("<think>") or "<think>" not in thought)
+    ):
+        return said.lstrip()
+    return "" if text.lstrip().startswith("<think>") and not end else text
+
+
+def _usage(usage: Any) -> Usage | None:
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    if prompt is None or completion is None:
+        return None
+    prompt_details = usage.get("prompt_tokens_details")
+    completion_details = usage.get("completion_tokens_details")
+    return Usage(
+        input_tokens=prompt,
+        output_tokens=completion,
+        cached_tokens=count(prompt_details.get("cached_tokens"))
+        if isinstance(prompt_details, dict)
+        else None,
+        reasoning_tokens=count(completion_details.get("reasoning_tokens"))
+        if isinstance(completion_details, dict)
+        else None,
+    )

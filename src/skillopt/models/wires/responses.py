@@ -1,0 +1,173 @@
+"""The Responses wire format: how a request becomes a body and an answer a reply. Stateless: the whole
+conversation is sent each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
+from skillopt.models.port import ModelSpec
+from skillopt.models.wires.http import Refusal, Wire, clean_text, count
+from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
+
+_INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
+
+
+class ResponsesModel:
+    """A model behind `POST .../responses`, as the half of a provider that also speaks Chat Completions over
+    the same wire.
+    """
+
+    def __init__(self, spec: ModelSpec, wire: Wire, *, structure: Structure) -> None:
+        self._spec = spec
+        self._wire = wire
+        self._structure = structure
+
+    async def complete(self, request: Request) -> Reply:
+        """One attempt; see `Model`."""
+        form = self._structure.form(request)
+        try:
+            answer = await self._wire.post("/responses", self.body(request, form), request)
+        except Refusal as refusal:
+            self._structure.refused(form, refusal.status, refusal.said)
+            raise
+        output = answer.get("output")
+        if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
+            raise self._wire.malformed("it has no output")
+        texts, refusals, calls = self._read(output)
+        return Reply(
+            text=clean_text("".join(texts) or "".join(refusals)),
+            finish=self._finish(answer, refused=bool(refusals), called=bool(calls)),
+            usage=_usage(answer.get("usage")),
+            tool_calls=tuple(calls),
+            model=str(answer.get("model") or ""),
+        )
+
+    def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
+        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
+        must have.
+        """
+        spec = self._spec
+        # Chat Completions keeps nothing on the server unless asked to, Responses keeps everything: `store`
+        # makes them alike.
+        body: dict[str, Any] = {
+            "model": spec.name,
+            "input": self._items(request.messages),
+            "max_output_tokens": request.max_tokens,
+        }
+        body["store"] = False
+        if spec.temperature is not None:
+            body["temperature"] = spec.temperature
+        if spec.top_p is not None:
+            body["top_p"] = spec.top_p
+        if spec.reasoning_effort is not None:
+            body["reasoning"] = {"effort": spec.reasoning_effort}
+        if request.tools:
+            # Strict is this API's default, and would refuse a tool whose schema has an optional parameter.
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": dict(tool.parameters),
+                    "strict": False,
+                }
+                for tool in request.tools
+            ]
+        if form == "schema" and request.schema is not None:
+            schema = dict(request.schema)
+            named = {"name": schema_name(schema), "schema": schema, "strict": is_strict(schema)}
+            body["text"] = {"format": {"type": "json_schema", **named}}
+        elif form == "json":
+            body["text"] = {"format": {"type": "json_object"}}
+        return body
+
+    def _items(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        for message in messages:
+            if message.images and message.role != "user":
+                raise self._wire.error(
+                    "contract",
+                    f"a {message.role} message cannot carry images in this format, only a user message can",
+                )
+            if message.role == "tool":
+                items.append(
+                    {
+                        "type": "function_call_output",
+                        "call_id": message.tool_call_id or "",
+                        "output": message.content,
+                    }
+                )
+                continue
+            if message.images:
+                text = [{"type": "input_text", "text": message.content}] if message.content else []
+                images = [
+                    {
+                        "type": "input_image",
+                        "image_url": f"data:{image.media_type};base64,{image.data}",
+                        "detail": image.detail or "auto",
+                    }
+                    for image in message.images
+                ]
+                items.append({"role": message.role, "content": [*text, *images]})
+            elif message.content or not message.tool_calls:
+                items.append({"role": message.role, "content": message.content})
+            # Without the id of the output item the API does not ask for the reasoning item that came before
+            # it.
+            items += [
+                {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+                for call in message.tool_calls
+            ]
+        return items
+
+    def _read(self, output: list[dict[str, Any]]) -> tuple[list[str], list[str], list[ToolCall]]:
+        texts: list[str] = []
+        refusals: list[str] = []
+        calls: list[ToolCall] = []
+        for item in output:
+            if item.get("type") == "message":
+                content = item.get("content")
+                if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+                    raise self._wire.malformed("a message in it has no content")
+                for part in content:
+                    field, found = ("refusal", refusals) if part.get("type") == "refusal" else ("text", texts)
+                    if not isinstance(part.get(field), str):
+                        raise self._wire.malformed("a part of a message in it has no text")
+                    found.append(part[field])
+            elif item.get("type") == "function_call":
+                if not all(isinstance(item.get(field), str) for field in ("call_id", "name", "arguments")):
+                    raise self._wire.malformed("a tool call in it has no id, name or arguments")
+                calls.append(
+                    ToolCall(id=item["call_id"], name=item["name"], arguments=clean_text(item["arguments"]))
+                )
+        return texts, refusals, calls
+
+    def _finish(self, answer: Mapping[str, Any], *, refused: bool, called: bool) -> Finish:
+        status = answer.get("status")
+        if status == "incomplete":
+            details = answer.get("incomplete_details")
+            return _INCOMPLETE.get(str(details.get("reason")) if isinstance(details, dict) else "", "other")
+        if status != "completed":
+            raise self._wire.malformed(f"its status is {status!r}")
+        if refused:
+            return "refusal"
+        return "tool_calls" if called else "stop"
+
+
+def _usage(usage: Any) -> Usage | None:
+    if not isinstance(usage, dict):
+        return None
+    read, written = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
+    if read is None or written is None:
+        return None
+    read_details, written_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+    return Usage(
+        input_tokens=read,
+        output_tokens=written,
+        cached_tokens=count(read_details.get("cached_tokens")) if isinstance(read_details, dict) else None,
+        reasoning_tokens=count(written_details.get("reasoning_tokens"))
+        if isinstance(written_details, dict)
+        else None,
+    )

@@ -1,0 +1,194 @@
+"""Decides how a reply's schema is asked for on the wire, and what happens when a server refuses that form of
+asking.
+
+What was asked is keyed by messages and schema; the form on the wire is no part of any key or fingerprint, so
+a run that had to step down finds its stored replies again, and a resumed run that first tries the higher form
+again reaches the same questions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from skillopt.errors import ConfigError, ModelError, suggest
+from skillopt.messages import Reply, Request
+from skillopt.models.port import Model, ModelSpec
+
+Form = Literal["schema", "json", "off"]
+SETTINGS = ("auto", "schema", "json", "off")
+_ABOUT_FORM = re.compile(
+    r"response_?format|json_?(?:schema|object)|json"
+    r" mode|structured|output_(?:config|format)|text\.format|schema|grammar|guided"
+)
+_UNENFORCED = frozenset(
+    {
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "maxItems",
+        "uniqueItems",
+    }
+)
+_NAME_LENGTH = 64
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """A model that may change the way it asks: give up a form of structured output, renew a login."""
+
+    changes: int
+    """How often it did; a refused question is worth asking again when this rose."""
+
+
+class AskedAgain:
+    """A model that asks a refused question again at once when its provider has since changed the way it asks.
+
+    It stands outside the budget, so that every attempt is metered, and inside the limiter, so that none
+    counts as a transient failure.
+    """
+
+    def __init__(self, inner: Model, provider: Model) -> None:
+        self._inner = inner
+        self._provider = provider
+        self.endpoint = inner.endpoint
+        self.fingerprint = inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        """One attempt, or as many as the provider found new ways to ask."""
+        while True:
+            before = self._changes()
+            try:
+                return await self._inner.complete(request)
+            except ModelError as error:
+                if not error.refused or self._changes() == before:
+                    raise
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _changes(self) -> int:
+        return self._provider.changes if isinstance(self._provider, Changing) else 0
+
+
+class Structure:
+    """The form one model is asked in: the configured one or, for `auto`, the best of its forms that was not
+    refused in this process.
+    """
+
+    def __init__(self, spec: ModelSpec, forms: Sequence[Form] = ("schema", "json", "off")) -> None:
+        setting = spec.structured_output
+        if setting not in SETTINGS:
+            raise ConfigError(
+                f"structured_output of {spec.provider}:{spec.name}: {setting!r} is no mode."
+                f" {suggest(setting, SETTINGS)}"
+            )
+        if setting != "auto" and setting not in forms:
+            known = ", ".join(("auto", *forms))
+            raise ConfigError(
+                f"structured_output of {spec.provider}:{spec.name}: this API has no {setting!r} mode. Use one"
+                f" of {known}."
+            )
+        self._forms: tuple[Form, ...] = tuple(forms) if setting == "auto" else (setting,)  # type: ignore[assignment]
+        self._at = 0
+        self.is_auto = setting == "auto"
+        self.changes = 0
+
+    def form(self, request: Request) -> Form:
+        """How this request's schema is asked for now."""
+        return "off" if request.schema is None else self._forms[self._at]
+
+    def refused(self, form: Form, status: int, said: str) -> None:
+        """Hear that a request in this form was refused; step down if it is the form that was refused and
+        nobody did so meanwhile.
+        """
+        if status not in (400, 404, 415, 422, 501) or not _ABOUT_FORM.search(said.lower()):
+            return
+        if form == self._forms[self._at] and self._at + 1 < len(self._forms):
+            self._at += 1
+            self.changes += 1
+
+
+def schema_name(schema: Mapping[str, Any]) -> str:
+    """A name for the schema as the OpenAI APIs want one."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", str(schema.get("title") or "reply"))[:_NAME_LENGTH] or "reply"
+
+
+def is_strict(schema: Mapping[str, Any]) -> bool:
+    """True when the schema as it stands keeps to what OpenAI's strict mode enforces: closed objects, every
+    property required.
+
+    A schema that does not is sent without `strict`: making optional properties required or nullable would ask
+    for another reply.
+    """
+    return all(
+        node.get("additionalProperties") is False
+        and set(node.get("required", ())) == set(node.get("properties", {}))
+        for node in _nodes(schema)
+        if node.get("type") == "object"
+    ) and not any(
+        _says_anything(node) or "default" in node or _UNENFORCED & node.keys() for node in _nodes(schema)
+    )
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The schema with every object closed, or None where it allows anything at all, which a closed schema
+    cannot say.
+
+    It is narrower: whatever fits it fits the original. Bounds on numbers and lengths, which constrained
+    decoding does not know, are left out; the reader of the reply checks them.
+    """
+    if any(_says_anything(node) for node in _nodes(schema)):
+        return None
+    return _closed(schema)
+
+
+def _closed(node: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in node.items():
+        if key in _UNENFORCED or (key == "minItems" and value > 1):
+            continue
+        if key in ("properties", "$defs"):
+            made[key] = {name: _closed(one) for name, one in value.items()}
+        elif key == "items":
+            made[key] = _closed(value)
+        elif key in ("anyOf", "allOf", "oneOf"):
+            made["anyOf" if key == "oneOf" else key] = [_closed(one) for one in value]
+        else:
+            made[key] = value
+    if node.get("type") == "object":
+        made["additionalProperties"] = False
+    return made
+
+
+def _nodes(node: Any) -> list[Mapping[str, Any]]:
+    """Every schema inside a schema, itself included; names of properties are not taken for keywords."""
+    if not isinstance(node, Mapping):
+        return []
+    found = [node]
+    for key, value in node.items():
+        if key in ("properties", "$defs"):
+            inner = list(value.values())
+        elif key in ("anyOf", "allOf", "oneOf"):
+            inner = list(value)
+        else:
+            inner = [value] if key in ("items", "additionalProperties") else []
+        for one in inner:
+            found += _nodes(one)
+    return found
+
+
+def _says_anything(node: Mapping[str, Any]) -> bool:
+    """True for a schema that allows any value, any item or any property."""
+    if not node.keys() & {"type", "enum", "const", "anyOf", "allOf", "oneOf", "$ref"}:
+        return True
+    if node.get("type") == "array":
+        return "items" not in node
+    return node.get("type") == "object" and (
+        not node.get("properties") or isinstance(node.get("additionalProperties"), Mapping)
+    )

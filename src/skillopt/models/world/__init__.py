@@ -1,0 +1,1 @@
+"""The simulated rule world: its rules and its optimizer."""

@@ -1,0 +1,77 @@
+"""Decides which models a night asks: as model strings, or in the public words for a backend; never the
+simulated world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skillopt.errors import ConfigError, UnknownName
+from skillopt.models import providers
+from skillopt.night.settings import SleepSettings
+
+REMEDY = (
+    "No model is configured, so nothing was sent and nothing is learned. Name one: `--model"
+    " openai:gpt-5.4-mini` (or target_model and optimizer_model in ~/.skillopt-sleep/config.yaml), `--model"
+    " claude-cli:sonnet` to use a Claude Code login, `--model local:smollm2` for a small model on this"
+    " machine, or `--model handoff` to let the agent you work with answer, without a key."
+)
+_PUBLIC: Mapping[str, str] = {
+    **dict.fromkeys(("claude", "claude_cli", "claude_code"), "claude-cli"),
+    **dict.fromkeys(("codex", "codex_cli"), "codex-cli"),
+    **dict.fromkeys(("copilot", "copilot_cli"), "copilot-cli"),
+    **dict.fromkeys(("azure", "azure_openai", "aoai"), "azure"),
+    **dict.fromkeys(("handoff", "session", "file"), "handoff"),
+}
+_DEFAULT_MODEL = {"claude-cli": "sonnet"}
+_SIMULATED = ("mock", "world")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """The models of a night as model strings. Where no judge is named, the optimizer judges by rubrics."""
+
+    target: str
+    optimizer: str
+    judge: str | None = None
+
+    def named(self) -> tuple[str, ...]:
+        """Each model once."""
+        return tuple(
+            dict.fromkeys(one for one in (self.target, self.optimizer, self.judge) if one is not None)
+        )
+
+
+def roles_of(settings: SleepSettings) -> Roles | None:
+    """The models that were named; None where none was. A role that names nothing takes what is
+    said for both.
+    """
+    common = _string(settings.backend, settings.model, "backend")
+    target = _string(settings.target_backend, settings.target_model, "target_backend") or common
+    optimizer = _string(settings.optimizer_backend, settings.optimizer_model, "optimizer_backend") or common
+    if target is None and optimizer is None:
+        return None
+    if target is None or optimizer is None:
+        missing, other = ("target", "optimizer") if target is None else ("optimizer", "target")
+        raise ConfigError(
+            f"The {other} of a night is named and its {missing} is not. Set {missing}_model, or `model` for"
+            " both."
+        )
+    return Roles(target=target, optimizer=optimizer, judge=_string("", settings.judge_model, "judge_model"))
+
+
+def _string(backend: str, model: str, key: str) -> str | None:
+    plain = backend.strip().replace("-", "_").lower()
+    if model.partition(":")[0] in _SIMULATED or plain in _SIMULATED:
+        raise ConfigError(
+            "The simulated world cannot learn from real sessions, so it is no model of a night. Name a real"
+            " one, or leave it unset and see what was harvested and mined with `skillopt sleep dry-run`."
+        )
+    if not plain:
+        return model.strip() or None
+    if plain not in _PUBLIC and plain not in providers.names():
+        raise UnknownName(f"backend ({key})", backend, {*_PUBLIC, *providers.names()} - set(_SIMULATED))
+    provider = _PUBLIC.get(plain, plain)
+    name = model.strip() or _DEFAULT_MODEL.get(provider, "")
+    return f"{provider}:{name}" if name else provider

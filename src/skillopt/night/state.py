@@ -1,0 +1,160 @@
+"""What nights remember of a project between two of them: where the next harvest starts, which night is open,
+and how the others ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skillopt.changes.proposal import Store
+from skillopt.errors import UsageError
+from skillopt.files import lock_privately, write_bytes
+from skillopt.night.settings import SleepSettings
+from skillopt.night.timer import schedule_id
+
+KEPT = 200
+"""Nights whose outcome is remembered."""
+
+
+class SkillRow(BaseModel):
+    """How one skill of a night ended: a row of the report."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    path: str
+    action: str
+    accepted: bool
+    verified: bool
+    baseline: float | None
+    candidate: float | None
+    tasks: int
+    dreams: int
+    edits: int
+    """Proposed to the person."""
+    rejected: int
+    """Tried and not accepted by the gate."""
+    why: str
+
+
+class NightRecord(BaseModel):
+    """How a night ended."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    number: int
+    started: datetime
+    ended: datetime
+    sessions: int
+    tasks: int
+    outcome: str
+    proposal: str | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+    skills: tuple[SkillRow, ...] = ()
+
+
+class ProjectState(BaseModel):
+    """All of it. `open` is the number of a night that was begun and not ended; the same command goes on with
+    it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int = 1
+    project: str
+    night: int = 0
+    open: int | None = None
+    next_since: datetime | None = None
+    nights: tuple[NightRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The folder in the user's home in which nights keep everything; nothing of it lies in a repository."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, settings: SleepSettings, home: Path) -> Home:
+        """As told, else `~/.skillopt-sleep`."""
+        return cls(folder=(settings.state_dir or home / ".skillopt-sleep").absolute())
+
+    @property
+    def store(self) -> Store:
+        """The user's proposals."""
+        return Store(state=self.folder, key_file=self.folder / "key")
+
+    def project(self, project: Path) -> ProjectHome:
+        """What is kept for one project."""
+        return ProjectHome(folder=self.folder / "projects" / schedule_id(project), project=project)
+
+    def projects(self) -> list[Path]:
+        """Every project that had a night, as far as its state can be read."""
+        found = []
+        for file in sorted((self.folder / "projects").glob("*/state.json")):
+            try:
+                found.append(Path(ProjectState.model_validate_json(file.read_bytes()).project))
+            except (OSError, ValidationError):  # the project's own commands name it
+                continue
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectHome:
+    """One project's folder: its state, its nights, the rollouts they share, and the log of the scheduled
+    ones.
+    """
+
+    folder: Path
+    project: Path
+
+    @property
+    def log(self) -> Path:
+        """Where a scheduled night writes."""
+        return self.folder / "night.log"
+
+    @property
+    def rollouts(self) -> Path:
+        """Scored rollouts that all nights of the project share, so that none is paid twice."""
+        return self.folder / "rollouts.db"
+
+    def night(self, number: int) -> Path:
+        """The folder of a night."""
+        return self.folder / "nights" / f"{number:04d}"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the project's lock. Raises `RunConflict` while another night of it runs, `UsageError` where
+        nothing can be kept.
+        """
+        with lock_privately(self.folder / "night.lock"):
+            yield
+
+    def load(self) -> ProjectState:
+        """What is remembered. Raises `UsageError` for a file that is not ours to read: it is never taken for
+        a first night.
+        """
+        path = self.folder / "state.json"
+        try:
+            return ProjectState.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return ProjectState(project=str(self.project))
+        except (OSError, ValidationError) as error:
+            raise UsageError(
+                f"{path} cannot be read as the state of nights ({type(error).__name__}). Move it away to"
+                " begin anew."
+            ) from error
+
+    def save(self, state: ProjectState) -> None:
+        """Write it down, whole or not at all."""
+        kept = state.model_copy(update={"nights": state.nights[-KEPT:]})
+        text = json.dumps(kept.model_dump(mode="json"), indent=2, ensure_ascii=False)
+        write_bytes(self.folder / "state.json", f"{text}\n".encode(), mode=0o600)

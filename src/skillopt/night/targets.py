@@ -1,0 +1,234 @@
+"""Decides which skill or memory file each task of a night belongs to, and in which folders a night may
+propose changes at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from skillopt.changes._memory_block import block, is_memory_file, with_block
+from skillopt.changes.proposal import live_text
+from skillopt.errors import SkillError, UsageError
+from skillopt.night.mine import MinedTask
+from skillopt.night.settings import SleepSettings
+from skillopt.skill.document import Document
+from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.spec import violations
+
+MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", ".github/copilot-instructions.md", "GEMINI.md", ".cursorrules")
+RULES = ".cursor/rules"
+"""Where Cursor keeps rules, one `.mdc` file each; one that always applies is a memory file."""
+SKILL_FOLDERS = (".claude/skills", ".agents/skills", ".cursor/skills", ".devin/skills")
+_FRONTMATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_ALWAYS = re.compile(r"^alwaysApply:[ \t]*true[ \t]*\r?$", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """One skill, or our block of a memory file, with the tasks that are to make it better.
+
+    `before` is the file as it is, None where there is none yet.
+    """
+
+    name: str
+    kind: Literal["skill", "memory"]
+    path: Path
+    before: str | None
+    seed: str
+    """What training starts from: the file's text, or a page with nothing but a name and a purpose; of a
+    memory file our block.
+    """
+    tasks: tuple[MinedTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where skills lie. `skills` are folders that hold one folder for each skill; `roots` is all that
+    adoption may write to.
+    """
+
+    skills: tuple[Path, ...]
+    roots: tuple[Path, ...]
+    new: Path
+    """Where a skill goes that is not there yet."""
+    memory: Path | None
+    """The first memory file the project has."""
+
+
+def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> Ground:
+    """The folders of skills that exist: of the project, of the person, and those that were named."""
+    personal = (settings.claude_home or home / ".claude") / "skills"
+    own = [project / folder for folder in SKILL_FOLDERS]
+    further = [path.absolute() for path in (personal, *settings.skill_roots)]
+    real = Path(os.path.realpath(state))
+    holds_state = Path(os.path.realpath(project)) in (real, *real.parents)
+    # The project comes first, so that a link inside a repository is never followed; one that holds the state
+    # folder, such as the home folder itself, is no root: only its folders of skills are.
+    roots = [*(own if holds_state else [project]), *further]
+    if settings.target_skill_path is not None:
+        named = settings.target_skill_path.absolute()
+        roots.append(named.parent.parent if named.name == SKILL_FILE else named.parent)
+    memory = [
+        path for path in (*(project / name for name in MEMORY_FILES), *_rules(project)) if path.is_file()
+    ]
+    return Ground(
+        skills=tuple(dict.fromkeys(path for path in (*own, *further) if path.is_dir())),
+        roots=tuple(dict.fromkeys(root for root in roots if root.is_dir())),
+        # Agents often share one of these over links, and what lies behind a link is not written to.
+        new=next((path for path in own if path.is_dir() and not _is_behind_link(path, project)), own[0]),
+        memory=next(
+            (path for path in memory if not _is_behind_link(path, project)), memory[0] if memory else None
+        ),
+    )
+
+
+def _is_behind_link(path: Path, project: Path) -> bool:
+    return os.path.realpath(path) != str(Path(os.path.realpath(project), path.relative_to(project)))
+
+
+def without_frontmatter(text: str) -> str:
+    """A rule of Cursor's as its agent reads it: what stands in front says when it applies, and
+    is not told.
+    """
+    return _FRONTMATTER.sub("", text, count=1)
+
+
+def _rules(project: Path) -> list[Path]:
+    """Cursor's rules that apply to every conversation, by name; others are for certain files only."""
+    found = []
+    for path in sorted((project / RULES).glob("*.mdc")):
+        try:
+            head = _FRONTMATTER.match(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):  # not ours to judge: another file may do
+            continue
+        if head is not None and _ALWAYS.search(head[1]):
+            found.append(path)
+    return found
+
+
+def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> tuple[list[Aim], list[str]]:
+    """The skills of a night, the one with most tasks first, and what a person should know about the tasks
+    that belong to none.
+
+    One that could not be proposed is left out before anything is paid; raises why where no other is left.
+    """
+    notes: list[str] = []
+    by_path: dict[Path, list[MinedTask]] = defaultdict(list)
+    for task in tasks:
+        by_path[_path(task, settings, where, notes)].append(task)
+    found: list[Aim] = []
+    refused: list[UsageError] = []
+    for path, its in by_path.items():
+        counts = Counter(task.split for task in its)
+        if not counts["train"] or not counts["val"]:
+            notes.append(
+                f"{_name(path)}: {counts['train']} tasks to learn from and {counts['val']} to decide with; a"
+                " night needs some of both, so this skill waits."
+            )
+            continue
+        try:
+            found.append(_aim(path, its, where.roots))
+        except UsageError as error:
+            refused.append(error)
+            notes.append(f"{_name(path)} is left out: {error}")
+    if refused and not found:
+        raise refused[0]
+    found.sort(key=lambda aim: (-len(aim.tasks), str(aim.path)))
+    return _of_one_name_each(found, notes), list(dict.fromkeys(notes))
+
+
+def _of_one_name_each(found: Sequence[Aim], notes: list[str]) -> list[Aim]:
+    """A proposal has no two targets of one name, nor of names that some systems take for the same: the one
+    with fewer tasks waits.
+    """
+    kept: dict[str, Aim] = {}
+    for aim in found:
+        if (other := kept.setdefault(aim.name.casefold(), aim)) is not aim:
+            notes.append(f"{aim.path} waits: {other.path} has the same name and more tasks tonight.")
+    return list(kept.values())
+
+
+def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[str]) -> Path:
+    if settings.target_skill_path is not None:
+        return settings.target_skill_path.absolute()
+    ours = _held(settings.managed_skill_name, where)
+    # Where a person moved it: a second skill of its name would be in its way.
+    managed = ours[0] if len(ours) == 1 else where.new / settings.managed_skill_name / SKILL_FILE
+    if settings.evolve_memory and where.memory is not None:
+        managed = where.memory
+    if settings.multi_skill_fanout is False or len(task.skills) != 1:
+        return managed
+    name = task.skills[0]
+    if not _NAME.fullmatch(name):
+        return managed
+    held = _held(name, where)
+    if len(held) == 1:
+        return held[0]
+    if held:
+        notes.append(
+            f"Several skills are called {name!r} ({', '.join(map(str, held))}); its tasks go to"
+            f" {_name(managed)}."
+        )
+    return managed
+
+
+def _held(name: str, where: Ground) -> list[Path]:
+    """The skills of that name; one that several agents share over links counts once, by the path with the
+    fewest links in it.
+    """
+    held: dict[str, list[tuple[int, Path]]] = defaultdict(list)
+    for root in where.skills:
+        if (path := root / name / SKILL_FILE).is_file():
+            real = os.path.realpath(path)
+            links = (
+                0
+                if str(path) == real
+                else 1
+                if str(Path(os.path.realpath(root), name, SKILL_FILE)) == real
+                else 2
+            )
+            held[real].append((links, path))
+    return [min(paths, key=lambda pair: pair[0])[1] for paths in held.values()]
+
+
+def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
+    """Raises `UsageError` for a target that cannot be trained, or for which nothing could be staged
+    afterwards.
+    """
+    before = live_text(path, roots)
+    name = _name(path)
+    if is_memory_file(path):
+        try:
+            seed = block(before or "") or ""
+            with_block(before or "", "- A rule.")
+        except SkillError as error:
+            raise SkillError(f"{path}: {error}") from error
+        return Aim(name=name, kind="memory", path=path, before=before, seed=seed, tasks=tuple(tasks))
+    is_new = before is None or not before.strip()
+    seed = _scaffold(name) if before is None or is_new else before
+    Document(seed)
+    broken = violations(seed, path.parent.name if path.name == SKILL_FILE else None) if is_new else ()
+    if wrong := [one.message for one in broken if one.severity == "error"]:
+        raise SkillError(
+            f"{path}: agents would refuse a new skill there: {' '.join(wrong)} Name another file."
+        )
+    return Aim(name=name, kind="skill", path=path, before=before, seed=seed, tasks=tuple(tasks))
+
+
+def _name(path: Path) -> str:
+    return path.name if is_memory_file(path) else path.parent.name if path.name == SKILL_FILE else path.stem
+
+
+def _scaffold(name: str) -> str:
+    purpose = (
+        "What this person wants of answers that come back, learned from earlier sessions. Use it whenever you"
+        " write something for them."
+    )
+    return f"---\nname: {name}\ndescription: {purpose}\n---\n\n# What was learned\n"

@@ -1,0 +1,78 @@
+"""Scored rollouts shared between runs: what one run measured, another with the same skill, task and target
+need not pay again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from skillopt.errors import Kind
+from skillopt.runs.database import Database
+from skillopt.tasks.rollout import Invalid, Score, Trajectory
+
+
+class SharedRollouts:
+    """A run's own rollouts first, then those of the shared file. Only scored rollouts are shared, never an
+    invalid one.
+    """
+
+    def __init__(self, own: Database, path: Path) -> None:
+        self._own = own
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._shared = Database(path)
+
+    def shut(self) -> None:
+        self._shared.shut()
+
+    def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
+        own = self._own.finished(rollout)
+        if own is not None:
+            return own
+        found = self._shared.finished(rollout)
+        if found is not None:
+            self._own.keep(rollout, found[0], found[1])
+        return found
+
+    def next_attempt(self, rollout: str) -> int:
+        return self._own.next_attempt(rollout)
+
+    def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
+        self._own.keep(rollout, attempt, trajectory)
+
+    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
+        """The run's own score, else one that another run gave the very same trajectory: judging may have cost
+        money.
+        """
+        own, done = self._own.score(rollout, attempt, scorer), self._own.finished(rollout)
+        if own is not None or done is None or done[0] != attempt:
+            return own
+        found = self._shared.score(rollout, attempt, _of(scorer, done[1]))
+        if found is not None:
+            self._own.keep_score(rollout, attempt, scorer, found)
+        return found
+
+    def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
+        self._own.keep_score(rollout, attempt, scorer, score)
+        done = self._own.finished(rollout)
+        if done is not None and done[0] == attempt:
+            self._shared.keep(rollout, attempt, done[1])
+            self._shared.keep_score(rollout, attempt, _of(scorer, done[1]), score)
+
+    def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
+        self._own.close_invalid(stage, rows)
+
+    def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None:
+        return self._own.closed_invalid(stage, rollout)
+
+
+def _of(scorer: str, trajectory: Trajectory) -> str:
+    """A scorer's name for one trajectory: two runs at work at once may each have their own of the same
+    attempt.
+    """
+    return (
+        f"{scorer} {hashlib.sha256(json.dumps(asdict(trajectory), sort_keys=True).encode()).hexdigest()[:16]}"
+    )

@@ -1,0 +1,98 @@
+"""Reads a run folder without a lock and without writing: what `runs`, `explain` and `diff` know of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import UsageError
+from skillopt.events import Checkpoint, Event, RunStarted, TestMeasured
+from skillopt.files import holder
+from skillopt.runs.database import Database
+from skillopt.runs.log import DATABASE, EVENTS, read_events, step_records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run as its folder tells it."""
+
+    folder: Path
+    events: Sequence[Event]
+    started: RunStarted | None
+    state: Mapping[str, Any] | None
+    """The state at the last checkpoint."""
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """Public records of the closed steps."""
+        return step_records(self.events)
+
+    @property
+    def status(self) -> str:
+        """finished, running or stopped."""
+        if holder(self.folder / ".lock") is not None:
+            return "running"
+        return "finished" if self.state is not None and self.state["finished"] else "stopped"
+
+    @property
+    def test(self) -> dict[str, float | None]:
+        """Hard means of the last look at the test split, by skill."""
+        looks = [event for event in self.events if isinstance(event, TestMeasured)]
+        if not looks:
+            return {}
+        return {
+            name: _mean([row.hard for row in rows if row.hard is not None])
+            for name, rows in looks[-1].rows.items()
+        }
+
+    def config(self) -> dict[str, Any]:
+        """The configuration the run was last started with."""
+        path = self.folder / "config.json"
+        if not path.is_file():
+            raise UsageError(
+                f"{path} is missing; it says how scores were weighed. Run the same training command again to"
+                " write it."
+            )
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return data
+
+    def spending(self) -> tuple[int, int, float | None]:
+        """Calls, tokens and dollars, dollars None where a price is unknown."""
+        database = Database.reading(self.folder / DATABASE)
+        try:
+            charged = [entry.charged for entry in database.entries()]
+        finally:
+            database.shut()
+        dollars = [one.usd for one in charged]
+        usd = None if None in dollars else float(sum(one for one in dollars if one is not None))
+        return sum(one.calls for one in charged), sum(one.tokens for one in charged), usd
+
+
+def open_run(folder: Path) -> RunView:
+    """The run in a folder; raises when there is none."""
+    if not is_run(folder):
+        raise UsageError(
+            f"{folder} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the"
+            " runs below a folder."
+        )
+    events = read_events(folder / EVENTS)
+    started = next((event for event in events if isinstance(event, RunStarted)), None)
+    states = [event.state for event in events if isinstance(event, Checkpoint)]
+    return RunView(folder=folder, events=events, started=started, state=states[-1] if states else None)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a training run."""
+    return (folder / EVENTS).is_file() and (folder / DATABASE).is_file()
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a training run that ended its plan."""
+    return is_run(folder) and open_run(folder).status == "finished"
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

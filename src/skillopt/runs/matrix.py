@@ -1,0 +1,125 @@
+"""Decides what a table of tasks and versions holds, and what is shown of the rollout behind one
+of its cells.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillopt.errors import UsageError
+from skillopt.messages import Message
+from skillopt.runs.database import Database
+from skillopt.runs.log import DATABASE
+from skillopt.runs.tail import scores_of
+from skillopt.runs.values import Facts
+from skillopt.tasks.rollout import Trajectory
+
+MARKS = ("not evaluated", "pass", "partial", "fail", "invalid")
+"""What a cell can be; the matrix holds positions in this list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """Val tasks in planned order, versions in order; `cells[version][task]` is a position in `MARKS`."""
+
+    tasks: Sequence[str]
+    versions: Sequence[str]
+    names: Sequence[str]
+    actions: Sequence[str]
+    cells: Sequence[bytes]
+
+    def counts(self, version: int) -> dict[str, int]:
+        """How many tasks ended how with a version."""
+        return {mark: self.cells[version].count(position) for position, mark in enumerate(MARKS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One message of a conversation as text."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One stored rollout: what the target did, and what it was worth."""
+
+    draw: int
+    attempt: int
+    turns: Sequence[Turn]
+    answer: str
+    failure: str | None
+    calls: int
+    files: Sequence[str]
+    hard: float | None
+    soft: float | None
+    feedback: str
+
+
+def matrix(facts: Facts) -> Matrix:
+    """Every val task with every version that was measured."""
+    codes = {mark: position for position, mark in enumerate(MARKS)}
+    places = {task: place for place, task in enumerate(facts.tasks)}
+    cells = []
+    for version in facts.versions:
+        column = bytearray(len(places))
+        for task, cell in version.cells.items():
+            column[places[task]] = codes[cell.mark]
+        cells.append(bytes(column))
+    return Matrix(
+        tasks=facts.tasks,
+        versions=[version.short for version in facts.versions],
+        names=[version.name for version in facts.versions],
+        actions=[version.action for version in facts.versions],
+        cells=cells,
+    )
+
+
+def trajectories(folder: Path, facts: Facts, version: str, task: str) -> list[Shown]:
+    """The stored rollouts behind a cell, one a draw; empty where the row could not be measured or nothing was
+    stored.
+
+    Only val tasks are in the table, so nothing of the sealed test can be asked for here.
+    """
+    found = next((one for one in facts.versions if one.short == version), None)
+    if found is None:
+        raise UsageError(f"There is no version {version[:40]!r} in this run.")
+    cell = found.cells.get(task)
+    if cell is None:
+        return []
+    try:
+        database = Database.reading(folder / DATABASE)
+    except sqlite3.Error as error:
+        raise UsageError(f"{folder / DATABASE} cannot be read: {error}. Try again.") from error
+    try:
+        stored = [(key, database.finished(key)) for key, _ in cell.rollouts]
+    finally:
+        database.shut()
+    return [_shown(folder, draw, key, *done) for draw, (key, done) in enumerate(stored) if done is not None]
+
+
+def _shown(folder: Path, draw: int, key: str, attempt: int, trajectory: Trajectory) -> Shown:
+    scores = scores_of(folder / DATABASE, key, attempt)
+    score = json.loads(scores[-1]) if scores else {}
+    return Shown(
+        draw=draw,
+        attempt=attempt,
+        turns=[Turn(role=message.role, text=_text(message)) for message in trajectory.messages],
+        answer=trajectory.answer,
+        failure=trajectory.failure,
+        calls=trajectory.calls,
+        files=sorted(trajectory.files),
+        hard=score.get("hard"),
+        soft=score.get("soft"),
+        feedback=str(score.get("feedback", "")),
+    )
+
+
+def _text(message: Message) -> str:
+    calls = [f"-> {call.name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join([*([message.content] if message.content else []), *calls])

@@ -1,0 +1,186 @@
+"""Decides how several runs read side by side: the same figures of each, the settings in which they differ,
+and what makes them unequal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skillopt.errors import UsageError
+from skillopt.runs.database import Database
+from skillopt.runs.log import DATABASE
+from skillopt.runs.paid import total
+from skillopt.runs.values import Facts
+from skillopt.runs.wording import NOT_MEASURED, UNKNOWN, money, outcome, score
+
+_OWN = frozenset({"env.out_root", "output.predictions"})
+"""Settings that say where a run lies and what it exports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Runs side by side. `settings` holds only those keys in which they differ, one value a run; None where a
+    run has no such key.
+    """
+
+    folders: tuple[Path, ...]
+    facts: tuple[Facts, ...]
+    settings: Mapping[str, tuple[str | None, ...]]
+    remarks: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        runs = [
+            {"folder": str(folder), **_figures(one)}
+            for folder, one in zip(self.folders, self.facts, strict=True)
+        ]
+        return {
+            "runs": runs,
+            "settings_that_differ": {key: list(values) for key, values in self.settings.items()},
+            "remarks": list(self.remarks),
+        }
+
+
+def compare(runs: Sequence[tuple[Path, Facts]]) -> Compared:
+    """Put runs side by side; they may be finished, stopped or at work."""
+    if len(runs) < 2:
+        raise UsageError(
+            f"A comparison needs two runs, and {len(runs)} is named. 'skillopt runs FOLDER' lists what is"
+            " there."
+        )
+    facts = tuple(one for _, one in runs)
+    return Compared(
+        folders=tuple(folder for folder, _ in runs),
+        facts=facts,
+        settings=_differing(facts),
+        remarks=tuple(_remarks(facts, [_tasks(folder) for folder, _ in runs])),
+    )
+
+
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """As much of the end of each path as tells them apart."""
+    parts = [folder.absolute().parts for folder in folders]
+    for depth in range(1, max(map(len, parts))):
+        names = ["/".join(one[-depth:]) for one in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [str(folder) for folder in folders]
+
+
+def signed(before: float | None, after: float | None) -> str:
+    """The difference of two scores, signed; blank where one of them is missing."""
+    return "" if before is None or after is None else f"{after - before:+.3f}"
+
+
+def _figures(facts: Facts) -> dict[str, Any]:
+    found = facts.test.comparison
+    outcomes = Counter(outcome(change.action) for change in facts.steps)
+    paid = total(facts.paid)
+    return {
+        "status": facts.status,
+        "simulated": facts.simulated,
+        "benchmark": facts.benchmark,
+        "target": facts.target,
+        "optimizer": facts.optimizer,
+        "steps": len(facts.steps),
+        "planned": facts.planned,
+        "policy": _policy(facts),
+        "metric": facts.metric,
+        "val": {"seed": facts.baseline, "best": facts.best},
+        "test": (
+            None
+            if found is None
+            else {
+                "seed": found.before,
+                "best": found.after,
+                "delta": found.delta,
+                "interval": list(found.interval),
+                "p": found.p,
+                "n": found.n,
+            }
+        ),
+        "looks": facts.looks,
+        "accepted": outcomes["accepted"] + outcomes["taken without a gate"],
+        "rejected": outcomes["rejected"],
+        "others": (
+            len(facts.steps)
+            - sum(outcomes[word] for word in ("accepted", "taken without a gate", "rejected"))
+        ),
+        "calls": paid.calls,
+        "tokens": paid.tokens,
+        "usd": paid.usd,
+        "skill_characters": (
+            {"seed": len(facts.seed_skill), "best": len(facts.best_skill)}
+            if facts.baseline is not None
+            else None
+        ),
+        "claim": facts.claim or None,
+    }
+
+
+def in_words(facts: Facts) -> dict[str, str]:
+    """The figures of one run as a column of the comparison."""
+    figures = _figures(facts)
+    test, skill = figures["test"], figures["skill_characters"]
+    change = signed(facts.baseline, facts.best)
+    return {
+        "status": figures["status"] + (", simulated" if facts.simulated else ""),
+        "steps": f"{figures['steps']} of {figures['planned']}",
+        "gate": f"{figures['policy']}, {figures['metric']}",
+        "val seed": score(facts.baseline),
+        "val best": score(facts.best) + (f" ({change})" if change else ""),
+        "test seed": score(test["seed"] if test else None),
+        "test best": score(test["best"] if test else None) + (f" ({test['delta']:+.3f})" if test else ""),
+        "95 % interval": (
+            f"{test['interval'][0]:+.3f} to {test['interval'][1]:+.3f}, n = {test['n']}" if test else ""
+        ),
+        "looks at test": str(figures["looks"]),
+        "accepted, rejected": f"{figures['accepted']}, {figures['rejected']}",
+        "best skill": f"{skill['best']:,} characters (seed {skill['seed']:,})" if skill else NOT_MEASURED,
+        "spent": f"{figures['calls']:,} calls, {figures['tokens']:,} tokens",
+        "cost": money(figures["usd"]),
+    }
+
+
+def _policy(facts: Facts) -> str:
+    """The gate's policy, as the configuration names it; off where there is no gate."""
+    settings = dict(facts.config)
+    return "off" if settings.get("evaluation.use_gate") == "false" else settings.get("gate.policy", UNKNOWN)
+
+
+def _differing(facts: Sequence[Facts]) -> dict[str, tuple[str | None, ...]]:
+    settings = [dict(one.config) for one in facts]
+    keys = dict.fromkeys(key for one in settings for key in one)
+    values = {key: tuple(one.get(key) for one in settings) for key in keys if key not in _OWN}
+    return {key: found for key, found in values.items() if len(set(found)) > 1}
+
+
+def _tasks(folder: Path) -> Mapping[str, str]:
+    """Digests of a run's tasks by split, as its identity holds them."""
+    database = Database.reading(folder / DATABASE)
+    try:
+        found: Mapping[str, str] = json.loads(database.noted("identity") or "{}").get("tasks", {})
+    finally:
+        database.shut()
+    return found
+
+
+def _remarks(facts: Sequence[Facts], tasks: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """What keeps figures that stand side by side from being compared."""
+    for split in ("val", "test"):
+        if len({one.get(split) for one in tasks}) > 1:
+            yield (
+                f"The {split} tasks are not the same in all of these runs: their {split} scores cannot be"
+                " compared."
+            )
+    if len({one.metric for one in facts}) > 1:
+        yield f"The scores are not of one metric: {', '.join(one.metric for one in facts)}."
+    if sum(one.test.comparison is not None for one in facts) > 1:
+        yield "A run chosen by its test score needs a new test: the best of several looks better than it is."
+    if any(not one.config for one in facts):
+        yield "A run without config.json is among these: settings it does not tell are shown as -."

@@ -1,0 +1,159 @@
+"""Reads what a run's log and database gained since they were last looked at: no lock, nothing written,
+nothing read twice.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillopt.errors import RunConflict
+from skillopt.events import Event, parse_event
+from skillopt.runs.database import SESSION, connect_reading
+
+_CHUNK = 500
+"""Fewer than the variables an SQLite query may have in any build."""
+_HEAD = 400
+"""How far into a line its type is looked for: id and time stand before it."""
+_SPENDING = """SELECT id, role, stage, place, state, calls, tokens, usd, usage IS NOT NULL,
+  json_extract(usage, '$.input_tokens'), json_extract(usage, '$.output_tokens') FROM spending WHERE """
+
+
+class LogTail:
+    """The events of a log that were not read before. What is torn at its end is left until the rest of the
+    line is there.
+    """
+
+    def __init__(self, path: Path, only: Collection[str] = ()) -> None:
+        """`only` names the types of events that are wanted; others are passed over unread. Without it all
+        are.
+        """
+        self._path = path
+        self._only = [f'"type":"{name}"'.encode() for name in only]
+        self._at = 0
+        self._lines = 0
+
+    def read(self) -> list[Event] | None:
+        """New events in order; None when the log is shorter than what was read, so that a reader has to begin
+        anew.
+        """
+        try:
+            with self._path.open("rb") as log:
+                log.seek(0, 2)
+                if log.tell() < self._at:
+                    return None
+                log.seek(self._at)
+                data = log.read()
+        except FileNotFoundError:
+            return [] if not self._at else None
+        except OSError as error:
+            raise RunConflict(
+                f"{self._path} cannot be read: {error.strerror}. Look at whose it is and where it lies."
+            ) from error
+        whole = data[: data.rfind(b"\n") + 1]
+        lines = whole.split(b"\n")[:-1]
+        events = list(self._parsed(lines))
+        self._at += len(whole)  # what cannot be read is not passed over: the next look complains of it again
+        self._lines += len(lines)
+        return events
+
+    def _parsed(self, lines: Sequence[bytes]) -> Iterator[Event]:
+        for number, line in enumerate(lines, start=self._lines + 1):
+            if line.strip() and (not self._only or any(name in line[:_HEAD] for name in self._only)):
+                try:
+                    yield parse_event(line)
+                except ValueError as error:
+                    raise RunConflict(
+                        f"{self._path}, line {number}, is not an event of this program. Put the log back."
+                    ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """One attempt of the ledger as it stands now; `usd` is None where its price is unknown."""
+
+    id: int
+    role: str
+    stage: str
+    place: str
+    state: str
+    calls: int
+    tokens: int
+    usd: str | None
+    is_reported: bool
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a database gained: attempts that are new or changed, and rollouts that were scored (key, hard)."""
+
+    booked: list[Booked]
+    scored: list[tuple[str, float]]
+    seconds: float
+    """Wall time of the run over its sessions, as it stood at its last checkpoint."""
+    session: int = 0
+    """The last attempt that a process which died has left open: nobody waits for what is open up to it."""
+
+
+class DatabaseTail:
+    """The rows of a run's database that were not read before, and those that were open."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = 0
+        self._last_score = 0
+
+    def read(self, still_open: Collection[int] = ()) -> News | None:
+        """What is new; attempts that were open are read again. None where the file cannot be
+        read just now.
+        """
+        if not self._path.is_file():
+            return None
+        try:
+            with closing(connect_reading(self._path)) as database:
+                return self._news(database, still_open)
+        except sqlite3.Error:
+            return None  # its run is just making it, or closing it: the next look finds it
+
+    def _news(self, database: sqlite3.Connection, still_open: Collection[int]) -> News:
+        database.execute(
+            "BEGIN"
+        )  # one moment for all of it: a score is never seen without the attempt before it
+        booked = [Booked(*row) for row in database.execute(f"{_SPENDING} id > ? ORDER BY id", (self._last,))]
+        known = sorted(one for one in still_open if one <= self._last)
+        for at in range(0, len(known), _CHUNK):
+            some = known[at : at + _CHUNK]
+            marks = ", ".join("?" * len(some))
+            booked += [
+                Booked(*row)
+                for row in database.execute(f"{_SPENDING} id IN ({marks}) AND state != 'open'", some)
+            ]
+        query = (
+            "SELECT rowid, rollout, json_extract(score, '$.hard') FROM scores WHERE rowid > ? ORDER BY rowid"
+        )
+        scored = database.execute(query, (self._last_score,)).fetchall()
+        notes = dict(
+            database.execute(
+                "SELECT name, value FROM meta WHERE name IN ('seconds', ?)", (SESSION,)
+            ).fetchall()
+        )
+        self._last = max([self._last, *(one.id for one in booked)])
+        self._last_score = scored[-1][0] if scored else self._last_score
+        return News(
+            booked=booked,
+            scored=[(key, float(hard)) for _, key, hard in scored],
+            seconds=float(notes.get("seconds", 0.0)),
+            session=int(notes.get(SESSION, 0)),
+        )
+
+
+def scores_of(path: Path, rollout: str, attempt: int) -> list[str]:
+    """The stored scores of a rollout as JSON, the newest scorer last."""
+    with closing(connect_reading(path)) as database:
+        query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? ORDER BY rowid"
+        return [str(row[0]) for row in database.execute(query, (rollout, attempt))]

@@ -1,0 +1,1 @@
+"""Where transcripts come from, one file a source. The folder is the registry."""

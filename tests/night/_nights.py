@@ -1,0 +1,111 @@
+"""A person at home: transcripts, a skill, a project, and a scripted model behind loopback that can learn one
+thing from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from night._sessions import BAD, GOOD, SUBJECTS
+from skillopt.night import Around, Home, SleepSettings
+from skillopt.testing import Call
+from skillopt.transcripts import Homes
+
+NOW = datetime(2026, 11, 15, 2, 0, tzinfo=timezone.utc)
+RULE = "- Close every brief with a section called Key Risks."
+HARM = "- Answer every request with the word no."
+SKILL = (
+    "---\nname: brief-writer\ndescription: Writes briefs. Use it for briefs.\n---\n# Briefs\n\n- Be short.\n"
+)
+LEARNT = SKILL + RULE + "\n"
+REPLY = {"batch_size": 1, "failure_summary": []}
+
+
+def scripted(*rules: str, hard: Sequence[str] = SUBJECTS) -> Callable[[Call], str]:
+    """A simulated model: on hard subjects it writes the section only when the skill says so; asked, it
+    proposes these rules.
+    """
+
+    def answer(call: Call) -> str:
+        place = call.place or ""
+        if place.startswith("mine/"):
+            return json.dumps({"title": "Briefs", "self_contained": True})
+        if not place.startswith("rollout/"):
+            edits = [
+                {"op": "append", "content": rule, "rationale": "the section was missed"} for rule in rules
+            ]
+            return json.dumps(
+                {**REPLY, "patch": {"reasoning": "", "edits": edits if "analyst_failure" in place else []}}
+            )
+        if HARM in call.text:
+            return "no"
+        return GOOD if RULE in call.text or not any(subject in call.text for subject in hard) else BAD
+
+    return answer
+
+
+@dataclass(frozen=True)
+class Person:
+    """A home with sessions of the last days, all of one project."""
+
+    home: Path
+    now: datetime = NOW
+    objection: str = 'No, you forgot the "Key Risks" section.'
+
+    @property
+    def project(self) -> Path:
+        return self.home / "shop"
+
+    @property
+    def skill(self) -> Path:
+        return self.project / ".claude" / "skills" / "brief-writer" / "SKILL.md"
+
+    def write(
+        self, *, sessions: int = 20, skill: bool = True, skills: tuple[str, ...] = ("brief-writer",)
+    ) -> Person:
+        """Put everything down: each session asks for a brief, and has to ask for the section that was
+        forgotten.
+        """
+        self.project.mkdir(parents=True)
+        if skill:
+            self.skill.parent.mkdir(parents=True)
+            self.skill.write_bytes(SKILL.encode())
+        folder = self.home / ".skillopt-sleep" / "sessions"
+        folder.mkdir(parents=True)
+        (folder / "talks.jsonl").write_text("".join(self.lines(range(sessions), skills)), encoding="utf-8")
+        return self
+
+    def lines(self, numbers: range, skills: tuple[str, ...] = ("brief-writer",)) -> list[str]:
+        """Sessions as lines of the plain form."""
+        rows = []
+        for number in numbers:
+            said = [f"Write a brief on whether {SUBJECTS[number]}.", f"{BAD} ({number})", self.objection]
+            said += [f"{GOOD} ({number})", "Perfect, thanks", "Gladly."]
+            for turn, text in enumerate(said):
+                role = "assistant" if turn % 2 else "user"
+                at = self.now - timedelta(hours=60 - 2 * number, minutes=-turn)
+                row = {
+                    "session": f"s{number}",
+                    "project": str(self.project),
+                    "role": role,
+                    "text": text,
+                    "time": at.isoformat(),
+                }
+                rows.append(
+                    json.dumps(row | ({"skills": list(skills)} if role == "assistant" else {})) + "\n"
+                )
+        return rows
+
+    def around(self, **settings: object) -> Around:
+        made = SleepSettings.model_validate(settings)
+        homes = Homes(home=self.home, platform="linux")
+        return Around(settings=made, project=self.project, homes=homes, home=Home.of(made, self.home))
+
+
+def clock() -> datetime:
+    """The night's time."""
+    return NOW

@@ -1,0 +1,172 @@
+"""Writes the folder of a long run - thousands of events and tasks - without running it: what a reader must
+stay quick on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from skillopt.events import (
+    Aggregated,
+    Checkpoint,
+    Event,
+    Judged,
+    PatchFact,
+    Reflected,
+    RowFact,
+    RunStarted,
+    Selected,
+    StageClosed,
+    Updated,
+)
+from skillopt.ledger import Amount
+from skillopt.messages import Usage
+from skillopt.runs.database import Database
+from skillopt.skill.document import Document
+
+ACCEPTED_EVERY = 200
+SEED = "# Rules\n\n" + "".join(f"- Rule {number} of the house, in a few words.\n" for number in range(40))
+
+
+def big_run(folder: Path, *, steps: int = 1250, tasks: int = 5000, calls: int = 5000) -> int:
+    """A run at work: its log, its ledger, its configuration. Returns the number of events."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(
+        json.dumps({"train": {"num_epochs": 1, "batch_size": 8}, "evaluation": {"use_gate": True}})
+    )
+    count = 0
+    with (folder / "events.jsonl").open("w", encoding="utf-8") as log:
+        for event in events(steps, tasks):
+            log.write(event.model_dump_json() + "\n")
+            count += 1
+    database = Database(folder / "run.db")
+    database._db.execute("BEGIN")
+    for number in range(calls):
+        entry = database.open("target", "selection", f"rollout/k{number}.0/0", Amount(calls=1, tokens=500))
+        database.close(
+            entry, "settled", Amount(calls=1, tokens=300), Usage(input_tokens=290, output_tokens=10)
+        )
+    database._db.execute("COMMIT")
+    database.shut()
+    return count
+
+
+def step_events(step: int, state: dict[str, Any], tasks: int, *, accepted: bool) -> Iterator[Event]:
+    """One closed step, and the state after it in `state`."""
+    place = f"e1/s{step}"
+    rule = f"- Rule of step {step}.\n"
+    edit = {"op": "append", "content": rule.strip(), "source_type": "failure", "support_count": 2}
+    yield StageClosed(
+        id=f"{place}/rollout", place=place, stage="rollout", rows=rows(f"train-{step}", 8, 4, prefix="T")
+    )
+    patch = PatchFact(
+        kind="failure",
+        index=0,
+        tasks=[f"T{number}" for number in range(8)],
+        edits=[edit],
+        summary=[{"failure_type": "x"}],
+    )
+    yield Reflected(id=f"{place}/reflect", place=place, patches=[patch])
+    yield Aggregated(id=f"{place}/aggregate", place=place, merges=0, edits=[edit])
+    yield Selected(id=f"{place}/select", place=place, limit=4, ranked=False, edits=[edit])
+    outcomes = [{"id": f"{place}/analyst_failure/0#0", "state": "applied", "reason": "", "edit": edit}]
+    candidate = Document(state["skill"] + rule)
+    yield Updated(
+        id=f"{place}/update", place=place, candidate=candidate.digest, skill=candidate.text, outcomes=outcomes
+    )
+    used = tasks if accepted else 20
+    passed = int(tasks * 0.4) + step
+    yield StageClosed(
+        id=f"{place}/selection",
+        place=place,
+        stage="selection",
+        rows=rows(place, used, passed if accepted else 5),
+    )
+    score = passed / tasks if accepted else None
+    yield Judged(
+        id=f"{place}/verdict",
+        place=place,
+        action="accept" if accepted else "reject",
+        metric="hard",
+        incumbent=state["score"],
+        candidate=score,
+        bound=None if accepted else state["score"],
+        rows_used=used,
+        rows_total=tasks,
+        verified=True,
+        why=f"better on all {tasks} rows" if accepted else f"not better after {used} rows",
+        decided_by="score",
+        skill=candidate.digest,
+    )
+    if accepted:
+        state |= {
+            "skill": candidate.text,
+            "best": candidate.text,
+            "score": score,
+            "best_score": score,
+            "best_step": step,
+        }
+        state["best_origin"] = f"step_{step:04d}"
+    state["step"] = step
+    record = {
+        "step": step,
+        "epoch": 1,
+        "action": "accept_new_best" if accepted else "reject",
+        "why": "because",
+        "edit_budget": 4,
+        "edit_apply_summary": {"applied": 1},
+        "wall_time_s": 12.0,
+        "timing": {"evaluate_s": 4.0},
+        "selection_rows_all": used,
+    }
+    yield Checkpoint(id=f"{place}/step", kind="step", state=dict(state), record=record)
+
+
+def rows(key: str, count: int, passed: int, prefix: str = "V") -> list[RowFact]:
+    """Rows of a stage, the first `passed` of them passed."""
+    return [
+        RowFact(
+            task=f"{prefix}{number:05d}",
+            hard=float(number < passed),
+            soft=float(number < passed),
+            rollout=f"{key}:{number}",
+        )
+        for number in range(count)
+    ]
+
+
+def first_state(tasks: int) -> dict[str, Any]:
+    """The state of a run whose seed was measured."""
+    score = int(tasks * 0.4) / tasks
+    return {
+        **dict.fromkeys(("seed", "skill", "best"), SEED),
+        **dict.fromkeys(("score", "best_score", "baseline_score"), score),
+        "metric": "hard",
+        "step": 0,
+        "epoch": 0,
+        "best_step": 0,
+        "origin": "initial_skill",
+        "best_origin": "initial_skill",
+        "left_out": [],
+        "finished": False,
+    }
+
+
+def events(steps: int, tasks: int) -> Iterator[Event]:
+    """The log of a run of so many steps, one in two hundred of them accepted."""
+    counts = {"train": 8 * steps, "val": tasks, "test": 100}
+    about = {"benchmark": "own", "target": "openai:t", "optimizer": "openai:o", "simulated": False}
+    yield RunStarted(id="run", identity="x", steps=steps + 10, counts=counts, **about)  # type: ignore[arg-type]
+    yield StageClosed(
+        id="baseline/selection",
+        place="baseline",
+        stage="selection",
+        rows=rows("seed", tasks, int(tasks * 0.4)),
+    )
+    state = first_state(tasks)
+    yield Checkpoint(id="baseline/baseline", kind="baseline", state=dict(state))
+    for step in range(1, steps + 1):
+        yield from step_events(step, state, tasks, accepted=step % ACCEPTED_EVERY == 0)

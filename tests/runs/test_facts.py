@@ -1,0 +1,374 @@
+"""The facts of a report are those of the log: nothing is lost, nothing is invented, unknown stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from runs._log import SEED, baseline, look, row, six, started, state, step
+from skillopt.errors import UsageError
+from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, Updated
+from skillopt.ledger import Amount, Entry, Settlement
+from skillopt.messages import Usage
+from skillopt.report import Facts
+from skillopt.runs import fold
+from skillopt.runs.database import Database
+from skillopt.runs.log import read_events
+from skillopt.runs.paid import total
+from skillopt.runs.wording import outcomes
+from train._world import Trained
+
+
+def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Facts:
+    events = read_events(trained.folder / "events.jsonl")[:upto]
+    database = Database.reading(trained.folder / "run.db")
+    entries = list(database.entries())
+    database.shut()
+    given = {
+        "config": trained.json("config.json"),
+        "summary": trained.json("summary.json"),
+        "entries": entries,
+        "status": "finished",
+    }
+    return fold(events, **{**given, **changes})
+
+
+def said(facts: Facts) -> str:
+    return "\n".join(facts.remarks)
+
+
+def test_a_real_run_is_told_as_its_own_files_tell_it(trained: Trained) -> None:
+    facts, summary, history = folded(trained), trained.json("summary.json"), trained.json("history.json")
+    assert [(one.step, one.action, one.why, one.train) for one in facts.steps] == [
+        (record["step"], record["action"], record["why"], pytest.approx(record["rollout_hard"]))
+        for record in history
+    ]
+    assert [len(one.edits) for one in facts.steps] == [
+        record["edit_apply_summary"]["total"] for record in history
+    ]
+    assert (facts.baseline, facts.best) == (summary["baseline_gate_score"], summary["best_gate_score"])
+    assert facts.best_skill == (trained.folder / "best_skill.md").read_text()
+    assert (facts.claim, facts.simulated, facts.remarks) == (summary["claim"], True, [])
+
+
+def test_the_test_is_compared_as_the_run_compared_it(trained: Trained) -> None:
+    compared, recorded = folded(trained).test.comparison, trained.json("summary.json")["test"]["comparison"]
+    assert compared is not None
+    assert (compared.n, compared.delta, list(compared.interval)) == (
+        recorded["n"],
+        recorded["delta"],
+        recorded["interval"],
+    )
+    assert (compared.p, list(compared.fixed)) == (recorded["p"], recorded["fixed"])
+
+
+def test_every_measured_version_is_a_column_with_the_rows_its_verdict_read(trained: Trained) -> None:
+    facts = folded(trained)
+    saved = {one.place for one in trained.of(Judged) if "/half-" in one.place and one.action == "accept"}
+    counts = {one.place for one in trained.of(StageClosed) if "/half-" not in one.place} - {
+        place.rpartition("/")[0] for place in saved
+    }
+    closed = [
+        one for one in trained.of(StageClosed) if one.stage == "selection" and one.place in counts | saved
+    ]
+    assert [sorted(version.cells) for version in facts.versions] == [
+        sorted(row.task for row in one.rows) for one in closed
+    ]
+    assert len(facts.tasks) == 30
+    assert any(len(version.cells) < 30 for version in facts.versions)
+    assert {cell.mark for version in facts.versions for cell in version.cells.values()} == {"pass", "fail"}
+
+
+def test_only_what_was_taken_has_a_diff_and_they_lead_from_the_seed_to_the_last_skill(
+    trained: Trained,
+) -> None:
+    facts = folded(trained)
+    assert [bool(one.diff) for one in facts.changes] == [
+        one.action.startswith("accept") for one in facts.changes
+    ]
+    taken = [one.diff for one in facts.changes if one.diff]
+    assert len({*taken}) == len(taken) >= 2
+
+
+def test_spending_adds_up_to_the_summary_and_an_unpriced_model_costs_unknown(trained: Trained) -> None:
+    facts, paid = folded(trained), trained.json("summary.json")["spending"]
+    whole = total(facts.paid)
+    assert (whole.calls, whole.tokens, whole.usd) == (paid["calls"], paid["tokens"], None)
+    assert whole.input_tokens == paid["stages"]["_total"]["prompt_tokens"]
+    assert {(one.role, one.stage) for one in facts.paid} >= {
+        ("target", "rollout"),
+        ("target", "test"),
+        ("optimizer", "merge"),
+    }
+
+
+def entry(
+    number: int,
+    tokens: int,
+    usd: Fraction | None,
+    usage: Usage | None,
+    state: Settlement = "settled",
+    stage: str = "rollout",
+) -> Entry:
+    charged = Amount(calls=1, tokens=tokens, usd=usd)
+    return Entry(
+        id=number,
+        role="target",
+        stage=stage,
+        place="p",
+        state=state,
+        charged=charged,
+        reserved=100,
+        usage=usage,
+    )
+
+
+def test_one_unknown_price_or_usage_makes_its_sum_unknown_and_a_refused_call_does_not() -> None:
+    used = Usage(input_tokens=7, output_tokens=3)
+    entries = [
+        entry(1, 10, Fraction(1, 4), used),
+        entry(2, 0, Fraction(0), None, "refused"),
+        entry(3, 10, None, used, stage="test"),
+        entry(4, 100, Fraction(1), None, "unreported", "merge"),
+    ]
+    facts = fold([started()], entries=entries)
+    found = {
+        one.stage: (one.calls, one.tokens, one.input_tokens, one.usd, one.unsettled) for one in facts.paid
+    }
+    assert found == {
+        "rollout": (2, 10, 7, 0.25, 0),
+        "test": (1, 10, 7, None, 0),
+        "merge": (1, 100, None, 1.0, 1),
+    }
+    assert (total(facts.paid).usd, total(facts.paid).input_tokens) == (None, None)
+    assert "Calls without a usage report, charged as reserved: 1." in facts.remarks
+
+
+def test_a_run_that_only_began_has_nothing_measured() -> None:
+    facts = fold([started()])
+    assert (facts.baseline, facts.best, facts.changes, facts.versions, facts.test.comparison) == (
+        None,
+        None,
+        [],
+        [],
+        None,
+    )
+    assert "Test was not measured: it is opened at the end of the run." in said(facts)
+    assert "not finished: 0 of 2 steps" in said(facts)
+    assert outcomes(facts.steps) == "none"
+
+
+def test_a_log_without_a_beginning_is_refused() -> None:
+    with pytest.raises(UsageError, match="does not begin a training run"):
+        fold([])
+
+
+def test_a_stopped_run_shows_its_closed_steps_and_names_what_was_under_way(trained: Trained) -> None:
+    events = read_events(trained.folder / "events.jsonl")
+    at = next(number for number, event in enumerate(events) if event.id == "e1/s2/rollout")
+    facts = folded(trained, upto=at + 1, summary=None, status="stopped")
+    assert [one.step for one in facts.steps] == [1]
+    assert (facts.claim, facts.test.comparison) == ("", None)
+    assert "not finished: 1 of 6 steps" in said(facts)
+    assert "Under way and not part of this report's steps: e1/s2." in facts.remarks
+
+
+def test_steps_that_were_opened_again_are_told_once_with_their_last_outcome() -> None:
+    lost = Checkpoint(id="e1/s2/reopened", kind="reopened", state=state(), record={"from_step": 1})
+    events: list[Event] = [started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1, 1, 1, 1, 1, 0)), lost]
+    events += step(1, six(0, 0), action="reject", why="worse", skill=SEED, score=0.5)
+    facts = fold(events)
+    assert [(one.step, one.action) for one in facts.changes] == [(1, "reject")]
+    assert [version.short for version in facts.versions] == ["seed", "1"]
+    assert "opened again: 1 of the steps" in said(facts)
+
+
+def test_passed_partly_failed_invalid_and_not_evaluated_are_five_things() -> None:
+    rows = [
+        row("both", 1.0),
+        row("both", 1.0, draw=1),
+        row("one", 1.0),
+        row("one", 0.0, draw=1),
+        row("none", 0.0, failure="no answer"),
+    ]
+    rows += [row("lost", 1.0), row("lost", None, draw=1, detail="no reply in 60 s"), row("later", 1.0)]
+    facts = fold([started(), *baseline(rows), *step(1, six(1))])
+    first, second = facts.versions
+    assert {task: cell.mark for task, cell in first.cells.items()} == {
+        "both": "pass", "one": "partial", "none": "fail", "lost": "invalid", "later": "pass",
+    }  # fmt: skip
+    assert (first.cells["one"].note, first.cells["none"].note) == ("0.500", "no answer")
+    assert first.cells["lost"].note == "timeout: no reply in 60 s"
+    assert "both" not in second.cells
+
+
+def test_an_invalid_rollout_is_named_and_is_no_zero_in_the_train_mean() -> None:
+    rollouts = [row("a", 1.0), row("b", None, detail="refused by the endpoint")]
+    facts = fold([started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1), rollouts=rollouts)])
+    assert (facts.changes[0].train, facts.changes[0].train_rows) == (1.0, 1)
+    assert facts.changes[0].invalid == [("b (rollout)", "timeout", "refused by the endpoint")]
+
+
+def test_what_an_analyst_saw_stands_with_the_step() -> None:
+    studied = [
+        PatchFact(
+            kind="failure",
+            index=0,
+            tasks=["a"],
+            edits=[{"op": "append"}],
+            summary=[{"failure_type": "unit", "count": 2}],
+        ),
+        PatchFact(kind="success", index=0, tasks=["b"], dropped="no JSON in the reply"),
+    ]
+    facts = fold([started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1), studied=studied)])
+    found = [(one.name, one.patterns, one.edits, one.dropped) for one in facts.changes[0].studies]
+    assert found == [
+        ("failure 0", ["failure type: unit, count: 2"], 1, None),
+        ("success 0", [], 0, "no JSON in the reply"),
+    ]
+
+
+GOOD = six(1, 0, 1, 0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("events", "given", "told"),
+    [
+        (
+            baseline(GOOD),
+            {"config": {"evaluation": {"use_gate": False}}},
+            "The gate was off: every candidate was taken without proof.",
+        ),
+        (
+            [*baseline(GOOD), *step(1, GOOD, action="force_accept")],
+            {},
+            "The gate was off: every candidate was taken without proof.",
+        ),
+        (baseline(six(1, 0, 1)), {}, "Unverified: fewer than 5 val tasks decided."),
+        (
+            [*baseline(GOOD), *step(1, GOOD, verified=False)],
+            {},
+            "Unverified: fewer than 5 val tasks decided.",
+        ),
+        (baseline(GOOD, left_out=["t9"]), {}, "Left out of the gate, not measurable at baseline: t9."),
+        (
+            baseline(GOOD),
+            {"summary": {"test": {"why": "eval_test is off"}}},
+            "Test was not measured: eval_test is off.",
+        ),
+        (
+            [look(six(None, 1), six(1, 1))],
+            {},
+            "Test was not measured: 1 of 2 test tasks could not be measured.",
+        ),
+        ([look(GOOD, GOOD), look(GOOD, GOOD, 2)], {}, "The test split was looked at 2 times."),
+        (
+            [],
+            {"summary": {"claim": "c", "total_steps": 1, "test": {}}},
+            "The claim was made by an earlier session; the run went on since.",
+        ),
+        (
+            [],
+            {"summary": {"status": "budget", "total_steps": 0}},
+            "The budget ended training before its plan, after 0 of 2 steps.",
+        ),
+        (
+            [],
+            {},
+            (
+                "config.json is missing: the configuration is not shown, and a mixed score is read with its"
+                " default weight."
+            ),
+        ),
+    ],
+)
+def test_what_limits_a_claim_is_said(events: Sequence[Event], given: dict[str, Any], told: str) -> None:
+    assert told in fold([started(), *events], **given).remarks
+    quiet = fold([started(), *baseline(GOOD), look(GOOD, GOOD)], config={}, status="finished")
+    assert quiet.remarks == []
+
+
+def test_a_run_that_went_on_after_its_budget_was_raised_is_not_called_ended() -> None:
+    old = {"claim": "c", "status": "budget", "total_steps": 0}
+    facts = fold([started(), *baseline(GOOD), *step(1, GOOD)], summary=old, status="running")
+    assert "The run is not finished: 1 of 2 steps are closed." in facts.remarks
+    assert "budget" not in said(facts)
+
+
+def test_the_configuration_is_shown_without_credentials() -> None:
+    target = {"name": "m", "api_key": "sk-123", "base_url": "https://me:pw@host/v1", "seed": None}
+    shown = dict(fold([started()], config={"model": {"target": target}, "train": {"batch_size": 20}}).config)
+    assert shown["model.target.api_key"] == "[set]"
+    assert shown["model.target.base_url"] == "https://host/v1"
+    assert (shown["model.target.seed"], shown["train.batch_size"]) == ("null", "20")
+    assert "sk-123" not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("edit", "op", "content"),
+    [
+        ({"op": "append", "content": "- a", "support_count": 2}, "append", "- a"),
+        (
+            {"type": "add_rule", "title": "dates", "instruction": "Add it.", "support_count": 2},
+            "add_rule",
+            "Add it.",
+        ),
+        (
+            {"title": "anew", "change_summary": ["c"], "new_skill": "# B\n", "support_count": 2},
+            "whole skill",
+            "# B\n",
+        ),
+    ],
+)
+def test_proposals_of_every_update_mode_are_told_by_what_they_say(
+    edit: dict[str, Any], op: str, content: str
+) -> None:
+    told = step(
+        1,
+        six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0),
+        outcomes=[{"id": "e1", "state": "applied", "reason": "", "edit": edit}],
+    )
+    (fact,) = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *told]).steps[0].edits
+    assert (fact.op, fact.content) == (op, content) and fact.evidence["support_count"] == 2
+    assert not {"op", "content", "instruction", "new_skill", "type"} & set(fact.evidence)
+
+
+def test_edits_that_are_not_in_the_accepted_half_are_said_to_be_left_out() -> None:
+    outcomes = [
+        {"id": name, "state": "applied", "reason": "", "edit": {"op": "append", "content": name}}
+        for name in ("a", "b")
+    ]
+    events = step(1, six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), outcomes=outcomes)
+    halves = [
+        {"edits": ["a"], "action": "reject", "why": "", "rows": 2},
+        {"edits": ["b"], "action": "accept", "why": "", "rows": 6},
+    ]
+    closing = events[-1]
+    assert isinstance(closing, Checkpoint)
+    events[-1] = closing.model_copy(
+        update={"record": {**closing.record, "salvage": {"halves": halves, "rows": 8}}}
+    )
+    told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
+    assert [(one.id, one.state) for one in told.edits] == [("a", "left_out"), ("b", "applied")]
+
+
+def test_notes_and_a_rewrite_that_was_not_taken_are_told() -> None:
+    events = step(
+        1,
+        six(0.0, 0.0),
+        action="reject",
+        score=None,
+        studied=[PatchFact(kind="failure", index=0, tasks=[], notes=["Check."])],
+    )
+    updated = next(event for event in events if isinstance(event, Updated))
+    events[events.index(updated)] = updated.model_copy(
+        update={"rewrite": {"new_skill": "x"}, "skill": "# Other\n"}
+    )
+    closing = events[-1]
+    assert isinstance(closing, Checkpoint)
+    events[-1] = closing.model_copy(update={"state": state(step=1)})
+    told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
+    assert told.notes == ["Check."] and told.diff == "" and "+# Other" in told.tried

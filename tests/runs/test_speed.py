@@ -1,0 +1,68 @@
+"""A long run stays quick to read: what it costs is measured in processor time, so that a busy machine changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from runs._big import big_run, step_events
+from skillopt.runs.listing import Listing
+from skillopt.runs.live import Watcher
+from skillopt.runs.matrix import matrix
+
+T = TypeVar("T")
+STEPS, TASKS = 1250, 5000
+
+
+def cost(work: Callable[[], T]) -> tuple[float, T]:
+    began = time.process_time()
+    result = work()
+    return time.process_time() - began, result
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("big") / "run"
+    assert big_run(folder, steps=STEPS, tasks=TASKS) > 10_000
+    return folder
+
+
+def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_updates_at_no_cost(
+    big: Path,
+) -> None:
+    watcher = Watcher(big)
+    first, _ = cost(watcher.read)
+    told, facts = cost(watcher.facts)
+    assert facts is not None and (len(facts.steps), len(facts.tasks)) == (STEPS, TASKS)
+    drawn, table = cost(lambda: matrix(facts))
+    assert len(table.tasks) == TASKS
+    state = dict(watcher.fold.state)
+    with (big / "events.jsonl").open("a", encoding="utf-8") as log:
+        for event in step_events(STEPS + 1, state, TASKS, accepted=False):
+            log.write(event.model_dump_json() + "\n")
+    update, events = cost(watcher.read)
+    again, _ = cost(watcher.facts)
+    idle, nothing = cost(watcher.read)
+    assert len(events) == 8 and nothing == []
+    print(
+        f"first {first:.3f} s, facts {told:.3f} s, table {drawn:.3f} s, update {update:.4f} s, facts"
+        f" {again:.4f} s, idle {idle:.4f} s"
+    )
+    assert first + told < 3.0
+    assert update + again < 0.1
+    assert idle < 0.02
+
+
+def test_a_list_reads_a_long_run_in_part_only(big: Path) -> None:
+    listing = Listing()
+    first, _ = cost(lambda: listing.read([big]))
+    again, rows = cost(lambda: listing.read([big]))
+    assert rows[0].steps == STEPS + 10
+    assert first < 1.0
+    assert again < 0.02

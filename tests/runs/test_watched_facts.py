@@ -1,0 +1,158 @@
+"""What the pages about a run are made of: curves, versions, lines with their origin, the table of tasks, the
+list of runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from runs._big import big_run, first_state
+from skillopt.errors import UsageError
+from skillopt.events import Checkpoint
+from skillopt.runs.curves import curves, interval
+from skillopt.runs.listing import Listing
+from skillopt.runs.live import Watcher
+from skillopt.runs.log import read_events
+from skillopt.runs.matrix import MARKS, matrix, trajectories
+from skillopt.runs.provenance import moved, provenance, skill_versions
+from skillopt.runs.values import Facts, Test
+from skillopt.skill.document import Document
+
+
+def test_intervals_hold_their_mean_and_narrow_with_more_rows() -> None:
+    for mean in (0.0, 0.3, 1.0):
+        wide, narrow = interval(mean, 10), interval(mean, 1000)
+        assert 0.0 <= wide[0] <= mean <= wide[1] <= 1.0
+        assert wide[1] - wide[0] > narrow[1] - narrow[0] > 0
+    assert interval(0.5, 0) == (0.0, 1.0)
+    low, high = interval(0.5, 100)
+    assert (round(low, 4), round(high, 4)) == (0.4038, 0.5962)  # the textbook's figures
+
+
+def test_curves_begin_with_the_seed_and_test_is_there_only_once_it_was_opened(facts: Facts) -> None:
+    drawn = curves(facts)
+    assert (drawn.val[0].at, drawn.val[0].score) == (0.0, facts.baseline)
+    assert len(drawn.tried) == len(facts.changes) and {"accepted", "rejected"} <= {
+        one.outcome for one in drawn.tried
+    }
+    assert drawn.test is not None and facts.test.comparison is not None
+    assert drawn.test["best"].score == facts.test.comparison.after
+    assert [at for at, _ in drawn.limits] == [change.at for change in facts.steps]
+    sealed = curves(replace(facts, test=Test(why="sealed")))
+    assert sealed.test is None
+
+
+def test_every_version_has_the_text_that_was_measured(finished: Path, facts: Facts) -> None:
+    versions = skill_versions(facts)
+    assert versions[0].text == facts.seed_skill
+    assert [one.text for one in versions if one.is_best][-1] == facts.best_skill
+    judged = {
+        event.skill
+        for event in read_events(finished / "events.jsonl")
+        if event.type == "judged" and event.skill
+    }
+    assert {Document(one.text).digest for one in versions[1:]} <= judged
+    taken = [one for one in versions if one.is_taken]
+    for before, after in pairwise(taken):
+        assert after.base == before.text
+
+
+def test_a_line_names_the_step_that_added_it_and_the_failures_behind_it(facts: Facts) -> None:
+    last = [one for one in skill_versions(facts) if one.is_taken][-1]
+    found = provenance(facts, last.short)
+    assert [line.text for line in found.lines] == last.text.removesuffix("\n").split("\n")
+    for line in found.lines:
+        versions = {one.short: one for one in skill_versions(facts)}
+        assert line.text in versions[line.origin].text
+        if line.origin != "seed" and line.text:
+            assert line.text not in versions[line.origin].base.split("\n")
+    written = [line for line in found.lines if line.edit]
+    assert written
+    for line in written:
+        edit = found.edits[line.edit]
+        studied = {task for change in facts.changes for study in change.studies for task in study.tasks}
+        assert edit.tasks and set(edit.tasks) <= studied
+        assert edit.kind in ("failure", "success")
+
+
+def test_fixed_and_broken_tasks_are_those_whose_cells_changed(facts: Facts) -> None:
+    seed, *others = facts.versions
+    accepted = next(version for version in others if version.action == "accept_new_best")
+    better, worse = moved(seed, accepted)
+    assert better
+    for task in better:
+        assert (seed.cells[task].mark, accepted.cells[task].mark) != ("pass", "fail")
+    assert not set(better) & set(worse)
+    assert moved(None, accepted) == ([], [])
+
+
+def test_the_table_tells_passed_failed_and_not_evaluated_apart(facts: Facts) -> None:
+    table = matrix(facts)
+    assert len(table.tasks) == 20 and len(table.cells) == len(facts.versions)
+    rejected = next(place for place, version in enumerate(facts.versions) if version.action == "reject")
+    counts = table.counts(rejected)
+    assert counts["not evaluated"] > 0  # a gate stops reading when it has decided
+    assert sum(counts.values()) == 20
+    for column, version in zip(table.cells, facts.versions, strict=True):
+        for task, code in zip(table.tasks, column, strict=True):
+            assert MARKS[code] == (version.cells[task].mark if task in version.cells else "not evaluated")
+
+
+def test_a_cell_leads_to_what_the_target_did(finished: Path, facts: Facts) -> None:
+    task = facts.tasks[0]
+    shown = trajectories(finished, facts, "seed", task)
+    assert len(shown) == len(facts.versions[0].cells[task].rollouts) >= 1
+    assert shown[0].turns and shown[0].hard in (0.0, 1.0)
+    assert trajectories(finished, facts, "seed", "../../etc/passwd") == []
+    with pytest.raises(UsageError, match="no version"):
+        trajectories(finished, facts, "../x", task)
+
+
+def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(
+    finished: Path, tmp_path: Path, facts: Facts
+) -> None:
+    (tmp_path / "events.jsonl").write_text('{"id":"x","type":"checkpoint","nonsense":1}\n')
+    (tmp_path / "run.db").write_bytes(b"")
+    listing = Listing()
+    for _ in range(2):  # the second time from what is known
+        one, damaged = listing.read([finished, tmp_path])
+        assert (one.status, one.step, one.steps) == ("finished", len(facts.steps), facts.planned)
+        assert (one.baseline, one.best, one.simulated) == (facts.baseline, facts.best, True)
+        assert facts.test.comparison is not None and one.test_best == pytest.approx(
+            facts.test.comparison.after
+        )
+        assert (one.calls, one.tokens) == (
+            sum(paid.calls for paid in facts.paid),
+            sum(paid.tokens for paid in facts.paid),
+        )
+        assert damaged.status == "unreadable" and "line 1" in damaged.trouble
+
+
+def test_steps_that_are_open_again_are_counted_nowhere(tmp_path: Path) -> None:
+    big_run(tmp_path / "run", steps=3, tasks=30, calls=2)
+    with (tmp_path / "run" / "events.jsonl").open("a", encoding="utf-8") as log:
+        state = {**first_state(30), "step": 1}
+        log.write(
+            Checkpoint(
+                id="e1/s3/reopened", kind="reopened", state=state, record={"from_step": 2}
+            ).model_dump_json()
+            + "\n"
+        )
+    watcher = Watcher(tmp_path / "run")
+    watcher.read()
+    told = watcher.facts()
+    assert told is not None and len(told.steps) == 1
+    assert watcher.status.marks() == "×"
+    assert Listing().read([tmp_path / "run"])[0].actions == ("reject",)
+
+
+def test_news_reads_as_sentences(finished: Path) -> None:
+    watcher = Watcher(finished)
+    watcher.read()
+    said = [line.text for line in watcher.lines]
+    assert said[0].startswith("seed skill: 0.") and said[-1].startswith("sealed test opened")
+    assert any(line.tone == "good" and ": accepted, " in line.text for line in watcher.lines)
