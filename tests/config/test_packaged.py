@@ -6,7 +6,7 @@ import pytest
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import load, packaged_names
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 
 
 def packaged(name, tmp_path, **flags):
@@ -45,7 +45,7 @@ def test_the_quickstart_is_simulated_and_needs_no_key(tmp_path):
     assert config.env.name == "world"
     assert config.env.name in benchmarks.names()
     assert {config.model.target.name, config.model.optimizer.name} == {"world"}
-    assert "world" in providers.names()
+    assert "world" in PROVIDERS.names()
 
 
 @pytest.mark.parametrize("name", benchmarks.names())

@@ -19,7 +19,7 @@ from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import PLUGIN, ToolLoop
 from skillopt.messages import Finish, Image, Message, Reply, Request, Tool, ToolCall, Usage
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
@@ -247,7 +247,7 @@ async def test_the_loop_speaks_both_wires(name: str, wrong: str) -> None:
 
     async with LoopbackProvider(answer) as provider:
         url = provider.base_url if name == "compatible" else provider.url
-        model = providers.get(name)(ModelSpec(provider=name, name="m", base_url=url, api_key="k"))
+        model = PROVIDERS.get(name)(ModelSpec(provider=name, name="m", base_url=url, api_key="k"))
         try:
             session = Session(model, key="k", stage="rollout", draw=0, max_tokens=500)
             found = await ToolLoop().run(TASK, Sum(), "the skill", PROMPTS, session)

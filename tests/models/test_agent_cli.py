@@ -13,7 +13,7 @@ import pytest
 from harnesses._stub import stub
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Request, Tool, Usage
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.providers._agent_cli import AgentChat
 
@@ -32,7 +32,7 @@ def chat(tmp_path: Path, **more: Any) -> Model:
             **more,
         }
     )
-    made: Model = providers.get("claude_cli")(spec)
+    made: Model = PROVIDERS.get("claude_cli")(spec)
     return made
 
 
@@ -116,4 +116,4 @@ def test_the_fingerprint_knows_the_version_and_neither_path_nor_key(tmp_path: Pa
 
 
 def test_all_three_are_providers() -> None:
-    assert {"claude_cli", "codex_cli", "copilot_cli"} <= set(providers.names())
+    assert {"claude_cli", "codex_cli", "copilot_cli"} <= set(PROVIDERS.names())

@@ -13,7 +13,7 @@ import pytest
 from models._by_hand import questions, rounds
 from skillopt.errors import AnswersWanted, ConfigError, RunConflict
 from skillopt.messages import Image, Message, Reply, Request, Tool
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.handoff.desk import Desk
 from skillopt.models.handoff.rounds import Handed, Rounds
 from skillopt.models.handoff.shape import misfits
@@ -42,7 +42,7 @@ def put(desk: Desk, request: Request) -> tuple[Path, dict[str, Any]]:
 
 
 def by_hand(tmp_path: Path, **settings: Any) -> Model:
-    model: Model = providers.get("handoff")(
+    model: Model = PROVIDERS.get("handoff")(
         ModelSpec(provider="handoff", name="handoff", options={"folder": str(tmp_path)}, **settings)
     )
     return model
@@ -213,7 +213,7 @@ def test_a_setting_that_nobody_would_follow_is_refused(tmp_path: Path, settings:
 
 def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no option 'folders'"):
-        providers.get("handoff")(
+        PROVIDERS.get("handoff")(
             ModelSpec(provider="handoff", name="handoff", options={"folders": str(tmp_path)})
         )
 

@@ -22,7 +22,7 @@ from promises._runs import make_job, run
 from skillopt.errors import ConfigError, ModelError
 from skillopt.events import Event, Spending
 from skillopt.messages import Image, Message, Request, Tool, ToolCall, Usage
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.models.prices import price_of
 
@@ -100,7 +100,7 @@ def gguf(tmp_path: Path) -> Path:
 
 
 def local(path: Path | str, **settings: Any) -> Any:
-    return providers.get("local")(ModelSpec(provider="local", name=str(path), **settings))
+    return PROVIDERS.get("local")(ModelSpec(provider="local", name=str(path), **settings))
 
 
 async def test_what_is_sent_and_what_comes_back(library: Any, gguf: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Image, Message, Reply, Request, Tool, ToolCall, Usage
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.providers import azure, compatible, openai
 from skillopt.testing._loopback import Answer, Call, LoopbackProvider, Misbehaviour
@@ -42,7 +42,7 @@ async def ask(spec: ModelSpec, request: Request, answer: Answer | str = "Hi") ->
         return answer
 
     async with LoopbackProvider(reply) as server:
-        model: Model = providers.get(spec.provider)(replace(spec, base_url=server.base_url))
+        model: Model = PROVIDERS.get(spec.provider)(replace(spec, base_url=server.base_url))
         try:
             replied = await model.complete(request)
         finally:
@@ -78,7 +78,7 @@ async def test_each_knob_that_is_set_is_sent_under_its_name_and_changes_the_fing
     spec = replace(SPEC, provider=provider, options=options, **{knob: value})
     cap = "max_tokens" if provider == "compatible" else "max_completion_tokens"
     assert await body_of(spec) == {"model": "gpt-x", "messages": SENT, cap: 64, knob: value}
-    model = providers.get(provider)(replace(spec, base_url="https://example.org/v1"))
+    model = PROVIDERS.get(provider)(replace(spec, base_url="https://example.org/v1"))
     assert model.fingerprint == {"provider": provider, "model": "gpt-x", knob: value}
 
 

@@ -18,7 +18,7 @@ from skillopt.config import load
 from skillopt.errors import ModelError
 from skillopt.ledger import Amount, Budget, Entry, Ledger
 from skillopt.messages import Message, Request, Usage
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.limited import Limited, Limiter, Retry
@@ -82,7 +82,7 @@ async def bodies(
 
     async with LoopbackProvider(lambda _: "{}", behave=behave) as server:
         url = server.url if spec.provider == "anthropic" else server.base_url
-        provider: Model = providers.get(spec.provider)(replace(spec, base_url=url))
+        provider: Model = PROVIDERS.get(spec.provider)(replace(spec, base_url=url))
         try:
             for _ in range(times):
                 await AskedAgain(provider, provider).complete(request)
@@ -150,7 +150,7 @@ async def test_calls_that_are_refused_together_step_down_together() -> None:
         )
 
     async with LoopbackProvider(lambda _: "{}", behave=behave) as server:
-        model: Model = providers.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
+        model: Model = PROVIDERS.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
         await asyncio.gather(
             *(AskedAgain(model, model).complete(replace(ASK, place=f"p{number}")) for number in range(8))
         )
@@ -189,13 +189,13 @@ async def test_the_question_keeps_its_key_whatever_form_it_was_asked_in() -> Non
     async with LoopbackProvider(
         lambda _: "{}", behave=lambda call: refuses if said(call.body) else None
     ) as server:
-        model: Model = providers.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
+        model: Model = PROVIDERS.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
         before = request_key(model.fingerprint, ASK)
         await AskedAgain(model, model).complete(ASK)
         await model.close()
     assert server.calls == 3
     assert request_key(model.fingerprint, ASK) == before
-    chosen = providers.get("openai")(replace(WIRES["chat"], structured_output="off"))
+    chosen = PROVIDERS.get("openai")(replace(WIRES["chat"], structured_output="off"))
     assert chosen.fingerprint == {**model.fingerprint, "structured_output": "off"}
 
 
@@ -220,7 +220,7 @@ async def test_each_step_down_is_metered_as_a_call_and_counts_as_no_retry() -> N
     async with LoopbackProvider(
         lambda _: "{}", behave=lambda call: refuses if said(call.body) else None
     ) as server:
-        provider: Model = providers.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
+        provider: Model = PROVIDERS.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
         journal = Journal()
         ledger = Ledger(Budget(), journal)
         paid = Budgeted(Scrubbed(provider, Scrubber([])), ledger, None)

@@ -9,7 +9,7 @@ import pytest
 
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Reply, Request, ToolCall
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.chat import without_thinking
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
@@ -49,7 +49,7 @@ async def ask(
     async with LoopbackProvider(
         lambda _: answer, behave=behave, extensions=EXTENSIONS[spec.provider]
     ) as server:
-        model: Model = providers.get(spec.provider)(replace(spec, base_url=server.url + path))
+        model: Model = PROVIDERS.get(spec.provider)(replace(spec, base_url=server.url + path))
         try:
             replied = await model.complete(request)
         finally:
@@ -88,7 +88,7 @@ async def test_each_knob_that_is_set_is_sent_under_its_name_or_refused(
             await body_of(spec)
         return
     assert await body_of(spec) == {**golden, knob: KNOBS[knob]}
-    assert providers.get(spec.provider)(spec).fingerprint == {
+    assert PROVIDERS.get(spec.provider)(spec).fingerprint == {
         "provider": spec.provider,
         "model": spec.name,
         knob: KNOBS[knob],
@@ -110,7 +110,7 @@ async def test_qwen_is_told_to_think_or_not_or_nothing_at_all(
     spec = replace(QWEN, options=options)
     assert await body_of(spec) == {"model": "Qwen/Qwen3.5-4B", "messages": SENT, "max_tokens": 64, **sent}
     chosen = {name: value for name, value in options.items() if value is not None}
-    assert providers.get("qwen")(spec).fingerprint == {
+    assert PROVIDERS.get("qwen")(spec).fingerprint == {
         "provider": "qwen",
         "model": "Qwen/Qwen3.5-4B",
         **chosen,
@@ -118,7 +118,7 @@ async def test_qwen_is_told_to_think_or_not_or_nothing_at_all(
 
 
 async def test_qwen_needs_no_key_is_at_home_on_this_machine_and_takes_the_newer_name_of_the_cap() -> None:
-    assert providers.get("qwen")(QWEN).endpoint == "http://localhost:8000"
+    assert PROVIDERS.get("qwen")(QWEN).endpoint == "http://localhost:8000"
     call, _ = await ask(QWEN)
     assert "authorization" not in {name.lower() for name in call.headers}
     body = await body_of(replace(QWEN, options={"use_max_completion_tokens": True}, temperature=0.7))
@@ -177,9 +177,9 @@ async def test_minimax_is_asked_for_a_schema_only_where_the_user_says_so() -> No
 
 
 def test_minimax_has_two_regions() -> None:
-    assert providers.get("minimax")(MINIMAX).endpoint == "https://api.minimax.io:443"
+    assert PROVIDERS.get("minimax")(MINIMAX).endpoint == "https://api.minimax.io:443"
     assert (
-        providers.get("minimax")(replace(MINIMAX, options={"region": "cn_zh"})).endpoint
+        PROVIDERS.get("minimax")(replace(MINIMAX, options={"region": "cn_zh"})).endpoint
         == "https://api.minimaxi.com:443"
     )
 
@@ -217,7 +217,7 @@ async def test_a_minimax_answer_that_reports_success_is_an_answer() -> None:
 
 
 async def test_gemini_is_asked_at_its_compatible_endpoint() -> None:
-    assert providers.get("gemini")(GEMINI).endpoint == "https://generativelanguage.googleapis.com:443"
+    assert PROVIDERS.get("gemini")(GEMINI).endpoint == "https://generativelanguage.googleapis.com:443"
     call, _ = await ask(replace(GEMINI, reasoning_effort="low", seed=3), path="/v1beta/openai/")
     assert call.path == "/v1beta/openai/chat/completions"
     assert call.body == {
@@ -267,5 +267,5 @@ async def test_an_earlier_tool_call_goes_back_to_gemini_as_one_without_a_signatu
 )
 def test_what_cannot_work_is_refused_before_a_call_and_says_what_to_do(spec: ModelSpec, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        providers.get(spec.provider)(spec)
+        PROVIDERS.get(spec.provider)(spec)
     assert said in str(caught.value)

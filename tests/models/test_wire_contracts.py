@@ -16,7 +16,7 @@ import pytest
 
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Request
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import is_loopback, kind_of_status, retry_after
 from skillopt.testing._loopback import Call, LoopbackProvider, Misbehaviour
@@ -45,7 +45,7 @@ def spec(provider: str, **changes: Any) -> ModelSpec:
 
 @asynccontextmanager
 async def opened(spec: ModelSpec) -> AsyncIterator[Model]:
-    model: Model = providers.get(spec.provider)(spec)
+    model: Model = PROVIDERS.get(spec.provider)(spec)
     try:
         yield model
     finally:
@@ -208,7 +208,7 @@ async def test_a_planted_key_is_in_no_error_text(provider: str) -> None:
 @both
 def test_credentials_in_the_base_url_are_refused_without_being_shown(provider: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        providers.get(provider)(spec(provider, base_url="https://ann:hunter2hunter2@gateway.example/v1"))
+        PROVIDERS.get(provider)(spec(provider, base_url="https://ann:hunter2hunter2@gateway.example/v1"))
     assert "gateway.example" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
@@ -293,7 +293,7 @@ async def test_a_closed_model_opens_again_and_closing_twice_is_harmless(provider
 @both
 def test_importing_and_building_a_provider_does_not_import_its_sdk(provider: str) -> None:
     program = (
-        f"import sys; from skillopt.models import {provider}; from skillopt.models.port import"
+        f"import sys; from skillopt.models.providers import {provider}; from skillopt.models.port import"
         f" ModelSpec\n{provider}.PLUGIN(ModelSpec(provider='{provider}', name='m', api_key='k'))\nprint([name"
         " for name in ('openai', 'anthropic', 'aiohttp', 'httpx', 'httpx2') if name in sys.modules])"
     )

@@ -21,7 +21,7 @@ from skillopt.build import Lab, prepare
 from skillopt.errors import ModelError
 from skillopt.evaluate.runner import Row
 from skillopt.messages import Image, Message, Request
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.process import run_process
 from skillopt.tasks.rollout import Invalid, Scored
@@ -265,7 +265,7 @@ async def test_a_chat_through_the_cli_has_no_tools_and_nothing_of_the_users(
             options={"path": str(program)},
             timeout=60,
         )
-        reply = await providers.get(name)(spec).complete(QUESTION)
+        reply = await PROVIDERS.get(name)(spec).complete(QUESTION)
     assert (reply.text, reply.finish) == ("Hello there.", "stop")
     assert reply.usage is not None
     (call,) = [call for call in seen.calls if "QUESTION-MARK" in call.text]
@@ -296,7 +296,7 @@ async def test_an_image_in_a_chat_through_the_cli_reaches_the_model(
             options={"path": str(program)},
             timeout=60,
         )
-        reply = await providers.get(name)(spec).complete(
+        reply = await PROVIDERS.get(name)(spec).complete(
             replace(QUESTION, messages=(QUESTION.messages[0], asked))
         )
     assert reply.text == "A dot."
@@ -309,7 +309,7 @@ async def test_a_cli_that_nobody_logged_in_is_a_dead_login(
     name: str, agent: RealAgent, home: Path, machine_env: Mapping[str, str]
 ) -> None:
     program = cli(agent.package, agent.version, agent.binary, env=machine_env)
-    model = providers.get(name)(
+    model = PROVIDERS.get(name)(
         ModelSpec(provider=name, name="sonnet", options={"path": str(program)}, timeout=60)
     )
     with pytest.raises(ModelError) as caught:

@@ -17,7 +17,7 @@ import pytest
 
 from skillopt.errors import ModelError
 from skillopt.messages import Message, Request
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.handoff.shape import misfits
 from skillopt.models.port import ModelSpec
 
@@ -40,7 +40,7 @@ def gguf(folder: Path, name: str) -> Path:
 
 
 def local(path: Path, **settings: Any) -> Any:
-    return providers.get("local")(ModelSpec(provider="local", name=str(path), temperature=0.0, **settings))
+    return PROVIDERS.get("local")(ModelSpec(provider="local", name=str(path), temperature=0.0, **settings))
 
 
 @pytest.fixture

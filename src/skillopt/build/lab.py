@@ -29,7 +29,7 @@ from skillopt.harnesses._rollout_budget import Allowance, Purse
 from skillopt.harnesses.port import Harness, Setup, Unasked
 from skillopt.ledger import Budget, Entry, Ledger
 from skillopt.messages import Role
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.handoff.rounds import Attended, ByHand, Handed, Rounds
 from skillopt.models.port import UNBOUNDED, Model, ModelSpec, Paced, Provider
 from skillopt.models.prices import Price
@@ -115,7 +115,7 @@ class Lab:
 
     def model(self, role: Role, spec: RoleSpec, price: Price | None) -> Attended:
         """A provider behind the stack every call passes: recorded, limited, budgeted, scrubbed."""
-        build: Provider = providers.get(spec.model.provider)
+        build: Provider = PROVIDERS.get(spec.model.provider)
         provider = build(_at_home(spec.model, self.folder))
         self._stack.push_async_callback(provider.close)
         config = self.job.config

@@ -50,14 +50,14 @@ def list_plugins(
 def _listed(kind: str) -> dict[str, str]:
     from skillopt.benchmarks import benchmarks
     from skillopt.harnesses import harnesses
-    from skillopt.models import providers
+    from skillopt.models import PROVIDERS
     from skillopt.trackers import trackers
 
     if kind == "configs":
         return _configs()
     registry: Registry = {
         "benchmarks": benchmarks,
-        "models": providers,
+        "models": PROVIDERS,
         "harnesses": harnesses,
         "trackers": trackers,
     }[kind]

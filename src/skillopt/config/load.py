@@ -36,7 +36,7 @@ from skillopt.config.schema import Config, EnvConfig
 from skillopt.config.source import DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.harnesses import harnesses as harness_registry
-from skillopt.models import providers as provider_registry
+from skillopt.models import PROVIDERS
 from skillopt.redact import Scrubber
 from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
@@ -102,7 +102,7 @@ def load(
         settings=settings,
         benchmark=name,
         registry=registry,
-        providers=provider_registry.names() if providers is None else providers,
+        providers=PROVIDERS.names() if providers is None else providers,
         harnesses=harness_registry.names() if harnesses is None else harnesses,
         cwd=cwd,
         problems=problems,

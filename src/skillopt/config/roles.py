@@ -18,7 +18,7 @@ from skillopt.config.role_schema import PriceConfig, RoleConfig, RoleName
 from skillopt.config.schema import Config
 from skillopt.errors import ConfigError, UnknownName, suggest
 from skillopt.harnesses import harnesses as harness_registry
-from skillopt.models import providers as provider_registry
+from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.http import is_loopback
 
@@ -92,7 +92,7 @@ def parse_model_string(
     """Split `[harness/]provider:model[@url]`. A prefix is a provider only if it is registered, so
     `qwen2.5:7b` is a name.
     """
-    known = [*(provider_registry.names() if providers is None else providers), *LOGIN_ONLY]
+    known = [*(PROVIDERS.names() if providers is None else providers), *LOGIN_ONLY]
     harnesses = harness_registry.names() if harnesses is None else harnesses
     rest, harness, says_harness = text.strip(), CHAT, False
     before, slash, after = rest.partition("/")

@@ -24,7 +24,7 @@ from skillopt.errors import ModelError, SkillOptError
 from skillopt.harnesses import harnesses
 from skillopt.harnesses.port import Setup
 from skillopt.messages import Reply, Request
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.models.port import Model
 from skillopt.models.prices import Price, cost
 from skillopt.models.reading import Unusable, read
@@ -91,7 +91,7 @@ class Trial:
             self._add("call", "skipped", reason)
             return
         try:
-            provider: Model = providers.get(spec.model.provider)(
+            provider: Model = PROVIDERS.get(spec.model.provider)(
                 replace(spec.model, timeout=min(spec.model.timeout, LONGEST))
             )
         except (
@@ -326,6 +326,6 @@ def _not_called(spec: RoleSpec) -> str:
         return "answered by hand: questions are written as files"
     if spec.model.provider in LOGIN_ONLY:
         return f"only the program {spec.harness} itself can use this login"
-    if spec.harness in agents.names() and spec.model.provider not in providers.names():
+    if spec.harness in agents.names() and spec.model.provider not in PROVIDERS.names():
         return f"the program {spec.harness} asks its model itself"
     return ""

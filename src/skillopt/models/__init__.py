@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from skillopt.registry import Registry
 
-providers = Registry("model provider", "skillopt.models.providers", group="skillopt.models")
+PROVIDERS = Registry("model provider", "skillopt.models.providers", group="skillopt.models")

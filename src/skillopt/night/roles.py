@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skillopt.errors import ConfigError, UnknownName
-from skillopt.models import providers
+from skillopt.models import PROVIDERS
 from skillopt.night.settings import SleepSettings
 
 REMEDY = (
@@ -70,8 +70,8 @@ def _string(backend: str, model: str, key: str) -> str | None:
         )
     if not plain:
         return model.strip() or None
-    if plain not in _PUBLIC and plain not in providers.names():
-        raise UnknownName(f"backend ({key})", backend, {*_PUBLIC, *providers.names()} - set(_SIMULATED))
+    if plain not in _PUBLIC and plain not in PROVIDERS.names():
+        raise UnknownName(f"backend ({key})", backend, {*_PUBLIC, *PROVIDERS.names()} - set(_SIMULATED))
     provider = _PUBLIC.get(plain, plain)
     name = model.strip() or _DEFAULT_MODEL.get(provider, "")
     return f"{provider}:{name}" if name else provider
