@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from night._nights import Person
 from skillopt.errors import TaskError, UsageError
-from skillopt.night import with_tasks
-from skillopt.night.mine import MinedTask, MineSettings
+from skillopt.night import NightSettings, with_tasks
+from skillopt.night.tasks import NightTask
 from skillopt.night.tasks_file import TasksFile, read_tasks, write_tasks
 from skillopt.tasks.scorers._given import kept_rules
 from skillopt.tasks.scorers._rules import Contains, MaxChars, NoRefusal, Pattern, SectionPresent, Work
 
-PLAN = MineSettings()
+PLAN = NightSettings()
 
 
 def row(**keys: Any) -> dict[str, Any]:
@@ -35,8 +35,8 @@ def read(folder: Path, *rows: Any, **keys: Any) -> TasksFile:
     return read_tasks(path, project="/p", settings=PLAN)
 
 
-def mined(number: int, **keys: Any) -> MinedTask:
-    task = MinedTask(
+def mined(number: int, **keys: Any) -> NightTask:
+    task = NightTask(
         id=f"m-{number}",
         kind="write brief",
         project="/p",
@@ -109,7 +109,7 @@ def test_two_tasks_or_more_are_on_both_sides(
 async def test_an_exact_reference_is_whole_words(tmp_path: Path) -> None:
     (task,) = read(tmp_path, row(reference_kind="exact", reference="4 Apples", judge={})).tasks
     answers = ("It is 4 apples.", "4   APPLES!", "14 apples", "4 applesauce")
-    assert [(await kept_rules(task.checks, Work(answer=one), whose="a test"))[0] for one in answers] == [
+    assert [(await kept_rules(task.rules, Work(answer=one), whose="a test"))[0] for one in answers] == [
         True,
         True,
         False,
