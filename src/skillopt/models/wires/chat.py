@@ -15,7 +15,7 @@ from skillopt.models.wires.structured import Form, Structure, is_strict, schema_
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 # Every way in which a server that speaks Chat Completions is known to end an answer. Together says `eos`, TGI
-# `eos_token` and `stop_sequence`, Mistral `model_length`, Zhipu `sensitive`. What is not here (`error`, vLLM's
+# `eos_token` and `stop_sequence`, Mistral `model_length`, Zhipu `sensitive`. All else (`error`, vLLM's
 # `abort`, DeepSeek's `insufficient_system_resource`, null, a word nobody documents) ends no answer.
 _FINISH: Mapping[str, Finish] = {
     **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn"), "stop"),
