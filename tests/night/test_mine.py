@@ -788,6 +788,6 @@ def test_a_task_is_what_a_run_takes() -> None:
         outcome="unknown",
         skills=(),
         sessions=(),
-        checks=(SECTION,),
+        checks=(SECTION.as_json(),),
     ).as_task()
     assert task.reference == {"checks": [{"op": "section_present", "arg": "Key Risks"}], "rubric": ""}

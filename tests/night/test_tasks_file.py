@@ -5,7 +5,6 @@ nothing of it is guessed.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from skillopt.night import NightSettings, with_tasks
 from skillopt.night.tasks import NightTask
 from skillopt.night.tasks_file import TasksFile, read_tasks, write_tasks
 from skillopt.tasks.scorers._given import kept_rules
-from skillopt.tasks.scorers._rules import Contains, MaxChars, NoRefusal, Pattern, SectionPresent, Work
+from skillopt.tasks.scorers._rules import Contains, MaxChars, NoRefusal, Pattern, Rule, SectionPresent, Work
 
 PLAN = NightSettings()
 
@@ -35,6 +34,10 @@ def read(folder: Path, *rows: Any, **keys: Any) -> TasksFile:
     return read_tasks(path, project="/p", settings=PLAN)
 
 
+def checks_of(*rules: Rule) -> tuple[dict[str, Any], ...]:
+    return tuple(rule.as_json() for rule in rules)
+
+
 def mined(number: int, **keys: Any) -> NightTask:
     task = NightTask(
         id=f"m-{number}",
@@ -45,9 +48,9 @@ def mined(number: int, **keys: Any) -> NightTask:
         outcome="corrected",
         skills=("brief-writer",),
         sessions=("codex:s1", "jsonl:s2"),
-        checks=(SectionPresent("Key Risks"), MaxChars(1200), NoRefusal(None), Pattern(r"\bShip\b")),
+        checks=checks_of(SectionPresent("Key Risks"), MaxChars(1200), NoRefusal(None), Pattern(r"\bShip\b")),
     )
-    return replace(task, **keys)
+    return task.model_copy(update=keys)
 
 
 def test_what_is_written_comes_back_the_same_and_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -55,7 +58,7 @@ def test_what_is_written_comes_back_the_same_and_is_for_its_owner_alone(tmp_path
         mined(1),
         mined(2, checks=(), rubric="- It has a verdict.\n- It names risks.", outcome="repeated"),
         mined(3, split="test", skills=(), outcome="accepted"),
-        mined(4, outcome="unknown", checks=(Contains("Zoë's \u200b<b>"),)),
+        mined(4, outcome="unknown", checks=checks_of(Contains("Zoë's \u200b<b>"))),
     ]
     path = tmp_path / "out" / "tasks.json"
     write_tasks(
