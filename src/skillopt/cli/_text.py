@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from skillopt.printable import printable
 from skillopt.skill.diff import unified
 
 _STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
@@ -22,4 +23,4 @@ def print_unified(console: Console, difference: str) -> None:
     """Print a unified diff in its colours."""
     for line in difference.split("\n")[:-1]:
         style = next((style for prefix, style in _STYLES if line.startswith(prefix)), "")
-        console.print(Text(line, style=style), soft_wrap=True)
+        console.print(Text(printable(line), style=style), soft_wrap=True)

@@ -29,8 +29,7 @@ def diff(
     """Show the difference of two skills. A run folder stands for its best skill; alone, for its seed against
     its best.
     """
-    from rich.console import Console
-
+    from skillopt.cli._console import console
     from skillopt.cli._text import print_diff
     from skillopt.runs.folder import is_run
 
@@ -40,7 +39,7 @@ def diff(
         before, after = _of_run(a, "seed"), _of_run(a, "best")
     else:
         before, after = _text(a), _text(b)
-    print_diff(Console(highlight=False), before[1], after[1], before[0], after[0])
+    print_diff(console(), before[1], after[1], before[0], after[0])
 
 
 def _text(path: Path) -> tuple[str, str]:
