@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.cli import _words as words
 from skillopt.cli._run import Trained
+from skillopt.runs import words
 
 
 def print_json(data: Any) -> None:
