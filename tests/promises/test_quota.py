@@ -29,7 +29,7 @@ async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: 
         job = make_job([f"model.target={model}", f"model.optimizer={model}", *SIZES])
         async with open_run(job, tmp_path / "run", sinks=[events.append]) as opened:
             status = Status()
-            status.brake = opened.slowed
+            status.brake = opened.models.slowed
             opened.run.watch(lambda event: told.add(status.slowed()))
             await api.train(opened)
         statuses = [entry.status for entry in provider.log]
