@@ -133,7 +133,13 @@ class ModelError(Fault):
     """One attempt of a model call failed; `retry_after` is what the provider asked for in seconds."""
 
     def __init__(
-        self, kind: Kind, detail: str, *, retry_after: float | None = None, refused: bool = False
+        self,
+        kind: Kind,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        refused: bool = False,
+        tokens: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(kind, detail)
         self.retry_after = retry_after
@@ -141,6 +147,8 @@ class ModelError(Fault):
         """True when it was certainly not worked on (an HTTP error status, no connection): it costs one call
         and no tokens.
         """
+        self.tokens = tokens
+        """Input and output tokens that the provider reports for an answer that cannot be used."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -14,11 +14,11 @@ from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, U
 from skillopt.ledger import Amount, Entry, Settlement
 from skillopt.messages import Usage
 from skillopt.report import Facts
-from skillopt.runs import fold
 from skillopt.runs.database import Database
+from skillopt.runs.facts import fold
 from skillopt.runs.log import read_events
 from skillopt.runs.paid import total
-from skillopt.runs.wording import outcomes
+from skillopt.runs.words import outcomes
 from train._world import Trained
 
 
@@ -158,7 +158,7 @@ def test_a_run_that_only_began_has_nothing_measured() -> None:
     )
     assert "Test was not measured: it is opened at the end of the run." in said(facts)
     assert "not finished: 0 of 2 steps" in said(facts)
-    assert outcomes(facts.steps) == "none"
+    assert outcomes(one.action for one in facts.steps) == "none"
 
 
 def test_a_log_without_a_beginning_is_refused() -> None:

@@ -21,8 +21,8 @@ from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent
 from skillopt.ledger import Amount
-from skillopt.runs import fold
 from skillopt.runs.database import Database
+from skillopt.runs.facts import fold
 from skillopt.runs.live import Watched, Watcher, find_run
 from skillopt.runs.log import read_events
 from skillopt.runs.paid import paid_by_role_and_stage

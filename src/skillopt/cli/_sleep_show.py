@@ -11,12 +11,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from skillopt.changes._page import plain
-from skillopt.cli import _words as words
-from skillopt.cli._text import print_unified
 from skillopt.night.timer import Schedule, log_tail, schedule_id
+from skillopt.runs import words
+from skillopt.skill.diff import print_coloured
 
 if TYPE_CHECKING:
     from skillopt.changes._status import Status as Standing
@@ -345,7 +344,7 @@ def diff(text: str) -> None:
     shown = "".join(
         char if char.isprintable() or char in "\n\t" else "�" for char in text.replace("\r\n", "\n")
     )
-    print_unified(Console(highlight=False), shown)
+    print_coloured(shown)
 
 
 def _counts(title: str, counts: Mapping[str, int]) -> None:

@@ -74,13 +74,12 @@ def _free_folder(*, quiet: bool) -> Path:
 
 
 def _show_change(seed: str, best: str) -> None:
-    from rich.console import Console
+    from rich import print as print_rich
 
-    from skillopt.cli._text import print_diff
+    from skillopt.skill.diff import print_coloured, unified
 
-    console = Console(highlight=False)
-    console.print("\nWhat training changed, seed skill to best skill:\n", style="bold")
-    print_diff(console, seed, best, "seed", "best_skill.md")
+    print_rich("\n[bold]What training changed, seed skill to best skill:[/]\n")
+    print_coloured(unified(seed, best, "seed", "best_skill.md"))
 
 
 def _short(folder: Path) -> str:

@@ -9,11 +9,14 @@ from importlib.resources import files
 from string import Template
 
 from skillopt.report import chart
+from skillopt.report.escape import escape
 from skillopt.runs.paid import total
 from skillopt.runs.values import Change, EditFact, Facts, Study, Version
-from skillopt.runs.wording import NOT_MEASURED, SIGNS, amount, escape, money, outcome, outcomes, score
+from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, money, outcome, outcomes, score
+from skillopt.skill.diff import lines_of
 
 _CELLS = {"pass": ("p", "✓"), "partial": ("m", "◐"), "fail": ("f", "✗"), "invalid": ("i", "!")}
+_DIFF = {"file": "h", "where": "h", "added": "a", "removed": "d", "same": "c"}
 _NOT_EVALUATED = '<td class="n">·</td>'
 
 
@@ -65,7 +68,11 @@ def _header(facts: Facts) -> str:
     cards = [
         (f"Val score ({facts.metric}), seed → best", _arrow(facts.baseline, facts.best), facts.best_origin),
         ("Sealed test, seed → best", tested, gained),
-        ("Steps", f"{len(facts.steps)} of {facts.planned}", outcomes(facts.steps)),
+        (
+            "Steps",
+            f"{len(facts.steps)} of {facts.planned}",
+            outcomes(change.action for change in facts.steps),
+        ),
         ("Spent", f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.usd)}"),
     ]
     boxes = (
@@ -241,13 +248,7 @@ def _plain(item: object) -> str:
 
 def diff(text: str) -> str:
     """A unified diff; added and removed lines keep their signs, colour only helps."""
-    kinds = (("+++", "h"), ("---", "h"), ("@@", "h"), ("\\", "h"), ("+", "a"), ("-", "d"))
-    lines = []
-    for number, line in enumerate(text.removesuffix("\n").split("\n")):
-        # The first two lines name the sides; further down such a start is a line of the skill.
-        wanted = kinds if number < 2 else kinds[2:]
-        kind = next((kind for start, kind in wanted if line.startswith(start)), "c")
-        lines.append(f'<span class="{kind}">{escape(line)}</span>')
+    lines = (f'<span class="{_DIFF[kind]}">{escape(line)}</span>' for kind, line in lines_of(text))
     return f"<pre>{''.join(lines)}</pre>"
 
 

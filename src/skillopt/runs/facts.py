@@ -8,8 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from skillopt.config.complain import looks_secret
-from skillopt.config.roles import without_password
 from skillopt.errors import UsageError
 from skillopt.evaluate.breaker import MOST_LOST
 from skillopt.evaluate.compare import compare
@@ -17,6 +15,7 @@ from skillopt.events import Event, TestMeasured
 from skillopt.gate.decision import Metric
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.ledger import Entry
+from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold, worth_of
 from skillopt.runs.paid import paid_by_role_and_stage
 from skillopt.runs.values import Facts, Paid, Test

@@ -16,7 +16,7 @@ from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE
 from skillopt.runs.paid import total
 from skillopt.runs.values import Facts
-from skillopt.runs.wording import NOT_MEASURED, UNKNOWN, money, outcome, score
+from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, money, outcome, score
 
 _OWN = frozenset({"env.out_root", "output.predictions"})
 """Settings that say where a run lies and what it exports."""
@@ -72,11 +72,6 @@ def short_names(folders: Sequence[Path]) -> list[str]:
     return [str(folder) for folder in folders]
 
 
-def signed(before: float | None, after: float | None) -> str:
-    """The difference of two scores, signed; blank where one of them is missing."""
-    return "" if before is None or after is None else f"{after - before:+.3f}"
-
-
 def _figures(facts: Facts) -> dict[str, Any]:
     found = facts.test.comparison
     outcomes = Counter(outcome(change.action) for change in facts.steps)
@@ -127,13 +122,13 @@ def in_words(facts: Facts) -> dict[str, str]:
     """The figures of one run as a column of the comparison."""
     figures = _figures(facts)
     test, skill = figures["test"], figures["skill_characters"]
-    change = signed(facts.baseline, facts.best)
+    gained = change(facts.baseline, facts.best)
     return {
         "status": figures["status"] + (", simulated" if facts.simulated else ""),
         "steps": f"{figures['steps']} of {figures['planned']}",
         "gate": f"{figures['policy']}, {figures['metric']}",
         "val seed": score(facts.baseline),
-        "val best": score(facts.best) + (f" ({change})" if change else ""),
+        "val best": score(facts.best) + (f" ({gained})" if gained else ""),
         "test seed": score(test["seed"] if test else None),
         "test best": score(test["best"] if test else None) + (f" ({test['delta']:+.3f})" if test else ""),
         "95 % interval": (

@@ -14,7 +14,7 @@ from skillopt.dashboard._page import Page, Visit
 from skillopt.runs.live import Watcher
 from skillopt.runs.paid import total
 from skillopt.runs.values import Paid
-from skillopt.runs.wording import amount, money
+from skillopt.runs.words import amount, money
 
 _COLUMNS = ("role", "stage", "calls", "tokens", "input", "output", "cost", "without a usage report")
 

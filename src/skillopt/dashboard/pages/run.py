@@ -16,8 +16,7 @@ from skillopt.runs.lines import Line
 from skillopt.runs.live import Watcher
 from skillopt.runs.status import Status
 from skillopt.runs.values import Facts
-from skillopt.runs.wording import SIGNS, money, score
-from skillopt.runs.words import duration
+from skillopt.runs.words import SIGNS, duration, money, score
 
 LONGEST_LOG = 200
 _SIGNS = {"done": "✓", "now": "▶", "ahead": "·"}
