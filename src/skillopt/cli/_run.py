@@ -13,7 +13,6 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,16 +29,6 @@ if TYPE_CHECKING:
     from skillopt.config import Resolved
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """A finished training run as the closing report needs it."""
-
-    result: Result
-    steps: Sequence[Mapping[str, Any]]
-    """The public step records."""
-    subject: str
 
 
 def configure(config: str | None, flags: Mapping[str, str], options: Sequence[str] | None) -> Resolved:
@@ -69,28 +58,28 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
 
 
-def train(job: Job, folder: Path, view: View) -> Trained:
+def train(job: Job, folder: Path, view: View) -> Result:
     """Train to the end, the budget or a signal; the view is closed whatever happens."""
 
-    async def session() -> Trained:
+    async def session() -> Result:
         from skillopt import api
-        from skillopt.build import Engine
+        from skillopt.build import open_run
         from skillopt.events import Spending
 
-        async with Engine(job, folder, sinks=[view]) as engine:
-            view.start(engine.run.history, lambda: engine.ledger.in_flight, engine.slowed)
-            paid = engine.spending()
+        async with open_run(job, folder, sinks=[view]) as opened:
+            view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
+            paid = opened.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
-            with on_signal(engine.stop, view, folder):
-                result = await api.train(engine)
-            return Trained(
-                result=result,
-                steps=engine.run.steps(),
-                subject=f"{job.benchmark.name}, target {job.config.model.target.name}",
-            )
+            with on_signal(opened.stop, view, folder):
+                return await api.train(opened)
 
     with scrubbed(job.scrubber):
         return watched(session(), view)
+
+
+def subject(job: Job) -> str:
+    """What the job trains, in a few words."""
+    return f"{job.benchmark.name}, target {job.config.model.target.name}"
 
 
 def watched(session: Coroutine[Any, Any, T], view: View) -> T:
@@ -186,7 +175,7 @@ def command() -> str:
     return " ".join([name, *map(shlex.quote, sys.argv[1:])])
 
 
-def leave(trained: Trained) -> None:
+def leave(result: Result) -> None:
     """End the command with the code of its outcome."""
-    if trained.result.status == "budget":
+    if result.status == "budget":
         raise typer.Exit(BudgetSpent.exit_code)
