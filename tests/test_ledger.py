@@ -278,7 +278,8 @@ async def test_background_work_is_refused_at_once_and_never_stands_in_line() -> 
 
 async def test_without_a_limit_everything_fits_and_is_still_counted_by_role_and_stage() -> None:
     heard: list[Entry] = []
-    ledger = Ledger(Budget(), Journal(), on_settled=heard.append)
+    ledger = Ledger(Budget(), Journal())
+    ledger.watch(heard.append)
     settle(ledger, await reserve(ledger, 10**9, stage="rollout"), 7)
     settle(ledger, await ledger.reserve("optimizer", "merge", "m", tokens(5)), 3)
     assert ledger.totals == {("target", "rollout"): tokens(7), ("optimizer", "merge"): tokens(3)}

@@ -123,7 +123,6 @@ class Ledger:
         self,
         budget: Budget,
         journal: Journal,
-        on_settled: Callable[[Entry], None] = lambda entry: None,
         elapsed: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`elapsed` tells the seconds the run has taken so far."""
@@ -131,7 +130,7 @@ class Ledger:
         self.elapsed = elapsed
         self._seconds_aside = 0.0
         self._journal = journal
-        self._on_settled = on_settled
+        self._watchers: list[Callable[[Entry], None]] = []
         self._waiting: deque[_Waiting] = deque()
         self._outstanding: dict[int, Entry] = {}
         self._under_way = Amount()
@@ -159,6 +158,10 @@ class Ledger:
     @property
     def in_flight(self) -> int:
         return len(self._outstanding)
+
+    def watch(self, settled: Callable[[Entry], None]) -> None:
+        """Call this with every attempt that settles from now on."""
+        self._watchers.append(settled)
 
     def set_aside_for_test(self, amount: Amount, seconds: float = 0.0) -> None:
         """From now on training may not touch what the sealed test will still need; earlier test calls are not
@@ -238,7 +241,8 @@ class Ledger:
         self._under_way -= opened.charged
         self._count(opened, sign=-1)
         self._count(entry)
-        self._on_settled(entry)
+        for watcher in self._watchers:
+            watcher(entry)
         self._pump()
 
     def _name_overrun(self, entry: Entry) -> None:

@@ -219,12 +219,12 @@ import asyncio, sys
 from pathlib import Path
 from promises._runs import QUICK, make_job
 from skillopt import api
-from skillopt.build import Engine
+from skillopt.build import open_run
 from skillopt.errors import Stopped
 
 async def main(folder, *options):
-    async with Engine(make_job(options), Path(folder), retry=QUICK) as engine:
-        await api.train(engine)
+    async with open_run(make_job(options), Path(folder), retry=QUICK) as opened:
+        await api.train(opened)
 
 try:
     asyncio.run(main(*sys.argv[1:]))

@@ -15,7 +15,7 @@ import pytest
 from cli._commands import SMALL
 from skillopt import api
 from skillopt.api import Result
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
@@ -80,8 +80,8 @@ async def train_watched(folder: Path, *, latency: float) -> tuple[Looks, Result]
         )
         watching = asyncio.ensure_future(keep_looking())
         try:
-            async with Engine(job, folder) as engine:
-                result = await api.train(engine)
+            async with open_run(job, folder) as opened:
+                result = await api.train(opened)
         finally:
             watching.cancel()
     looks.look()

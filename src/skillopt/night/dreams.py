@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.aio import together
-from skillopt.build import Job, Lab
+from skillopt.build import Job, open_run
 from skillopt.errors import BudgetSpent, ScoringError
 from skillopt.messages import Message
 from skillopt.models.port import Model
@@ -77,15 +77,15 @@ async def with_dreams(
     # Some fall to the held-out side by their hash.
     wanted = ceil(settings.dream_factor / max(0.1, 1 - settings.val - settings.test_fraction))
     batches = [parents[at : at + _BATCH] for at in range(0, len(parents), _BATCH)]
-    async with Lab(job, folder, {"dreams": 1, "wanted": wanted, **job.identity()}) as lab:
-        model = lab.model("optimizer", job.optimizer, lab.optimizer_price)
+    async with open_run(job, folder, {"dreams": 1, "wanted": wanted, **job.identity()}) as opened:
+        model = opened.models.of("optimizer", job.optimizer)
         try:
             replies = await together(
                 *(_asked(model, batch, wanted, job.optimizer.max_tokens) for batch in batches)
             )
         finally:
-            await lab.drain()  # what is paid is kept
-        cost = cost_of(lab)
+            await opened.drain()  # what is paid is kept
+        cost = cost_of(opened)
     held_out = {*held_out, *(normal(task.prompt) for task in target.tasks if task.split != "train")}
     taken = {normal(task.prompt) for task in target.tasks}
     dropped: Counter[str] = Counter()

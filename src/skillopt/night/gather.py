@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from skillopt.build import Lab
-from skillopt.build.money import known_price
+from skillopt.build import open_run
 from skillopt.changes.proposal import Cost
 from skillopt.evaluate.judge import ModelJudge
 from skillopt.night.context import NightContext
@@ -124,9 +123,9 @@ async def _mine_with_model(sessions: Sequence[Session], asking: ModelMining) -> 
     identity = {"mining": 1, **job.config.identity()}
     # Other models or settings ask otherwise: their replies lie in a folder of their own.
     name = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
-    async with Lab(job, asking.folder / f"mining-{name}", identity) as lab:
-        judge = lab.model("judge", job.judge, known_price(job.judge))
-        model = lab.model("optimizer", job.optimizer, lab.optimizer_price)
+    async with open_run(job, asking.folder / f"mining-{name}", identity) as opened:
+        judge = opened.models.of("judge", job.judge)
+        model = opened.models.of("optimizer", job.optimizer)
         try:
             mined = await mine(
                 sessions,
@@ -135,8 +134,8 @@ async def _mine_with_model(sessions: Sequence[Session], asking: ModelMining) -> 
                 settings=asking.jobs.settings,
             )
         finally:
-            await lab.drain()  # what is paid is kept
-        return mined, cost_of(lab)
+            await opened.drain()  # what is paid is kept
+        return mined, cost_of(opened)
 
 
 _NO_SKILL = NightTarget(

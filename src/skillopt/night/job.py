@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks._data import QuestionBenchmark
-from skillopt.build import Job, Lab, prepare
+from skillopt.build import Job, OpenRun, prepare
 from skillopt.changes._memory_block import with_block
 from skillopt.changes._status import Decision
 from skillopt.changes.proposal import Cost
@@ -182,10 +182,10 @@ class NightJobs:
         return fixed
 
 
-def cost_of(lab: Lab) -> Cost:
+def cost_of(opened: OpenRun) -> Cost:
     """What an open run took so far, over all its sessions."""
-    paid = lab.spending()
-    minutes = round(lab.seconds / 60, 2)
+    paid = opened.spending()
+    minutes = round(opened.seconds / 60, 2)
     return Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=minutes)
 
 

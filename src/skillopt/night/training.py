@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from skillopt import api
-from skillopt.build import Engine, Job
+from skillopt.build import Job, OpenRun, open_run
 from skillopt.changes.proposal import Cost, Draft, Judgement, Step, refuse_unfit
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
@@ -35,8 +35,8 @@ class TrainingObserver(Protocol):
         """Who hears the events of a run."""
         ...
 
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
-        """Held while a run trains; a signal may stop the engine from here."""
+    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
+        """Held while a run trains; a signal may stop it from here."""
         ...
 
 
@@ -82,15 +82,15 @@ class NightTraining:
             return _unmeasured(f"Tonight's {part} were spent before it was this skill's turn.")
         job = self.jobs.job(target, advice=night.advice, spent=night.spent)
         sinks = () if observer is None else observer.sinks(job)
-        async with Engine(job, self._folder(night, place), sinks=sinks) as engine:
+        async with open_run(job, self._folder(night, place), sinks=sinks) as opened:
             try:
-                with nullcontext() if observer is None else observer.during(engine):
-                    result = await api.train(engine)
+                with nullcontext() if observer is None else observer.during(opened):
+                    result = await api.train(opened)
             except BudgetSpent as error:
                 # Its rollouts are in the project's shared cache, so that another night goes on from them.
                 why = f"Tonight's allowance did not pay for measuring the skill as it is. {error}"
-                return _unmeasured(why, cost_of(engine))
-            return outcome_of(engine, result, target)
+                return _unmeasured(why, cost_of(opened))
+            return outcome_of(opened, result, target)
 
     def _proposable(self, target: NightTarget, outcome: SkillOutcome) -> SkillOutcome:
         """The outcome; without its edits where they could not be staged, so that the other skills of the

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.build import Engine, Job
+from skillopt.build import Job, open_run
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
@@ -19,8 +19,6 @@ from skillopt.night import NightSettings, Roles
 from skillopt.night.job import NightJobs, advice_of, cost_of
 from skillopt.night.plan import NightTarget, total_cost
 from skillopt.night.tasks import NightTask
-from skillopt.runs.folder import open_run
-from skillopt.skill.document import Document
 from skillopt.tasks.task import Split
 
 
@@ -148,21 +146,20 @@ def _jobs(settings: NightSettings, roles: Roles, number: int, out: Path) -> Nigh
 
 
 async def _night(job: Job, number: int, skill: str, folder: Path) -> Night:
-    async with Engine(job, folder) as engine:
-        result = await api.train(engine)
-        cost = cost_of(engine)
-    view = open_run(folder)
-    assert view.state is not None, "a run that gave a result has a state"
+    async with open_run(job, folder) as opened:
+        result = await api.train(opened)
+        cost = cost_of(opened)
+        events = tuple(opened.run.history)
     gate_on = job.config.evaluation.use_gate
     return Night(
         number=number,
         folder=folder,
         before=skill,
-        after=result.best_skill if gate_on else Document(view.state["skill"]).rendered,
+        after=result.best_skill if gate_on else result.state.skill.rendered,
         gate_on=gate_on,
         cost=cost,
         claim=result.claim,
         summary=result.summary,
-        events=view.events,
-        steps=view.steps,
+        events=events,
+        steps=result.steps,
     )
