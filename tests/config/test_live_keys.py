@@ -21,7 +21,7 @@ import pytest
 
 from config._spec_keys import SPEC_KEYS
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import describe, load
 from skillopt.errors import SkillOptError
 from skillopt.events import Event, comparable
@@ -171,8 +171,8 @@ async def observe(
             job = prepare(resolved)
             out = job.folder(folder)
             retry = Retry(attempts=1, seconds=1, first_delay=0.01)
-            async with Engine(job, out, sinks=[note], retry=retry) as engine:
-                training = asyncio.ensure_future(api.train(engine))
+            async with open_run(job, out, sinks=[note], retry=retry) as opened:
+                training = asyncio.ensure_future(api.train(opened))
                 waiting = asyncio.ensure_future(enough.wait())
                 await asyncio.wait({training, waiting}, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
