@@ -9,6 +9,7 @@ import contextlib
 import os
 import shlex
 import signal
+import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from skillopt.aio import run_gently
-from skillopt.errors import BudgetSpent, Interrupted, SkillOptError, Stopped
+from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped
 from skillopt.redact import Scrubber
 
 if TYPE_CHECKING:
@@ -91,17 +92,23 @@ def watched(session: Coroutine[Any, Any, T], view: View) -> T:
 
 @contextlib.contextmanager
 def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iterator[None]:
-    """Ctrl-C or SIGTERM stops between decisions; a second one ends the process at once. Needs the running
-    event loop.
+    """Ctrl-C, SIGTERM or a lost terminal stops between decisions; a second Ctrl-C or SIGTERM ends the process
+    at once. Needs the running event loop.
 
-    What that loses is what a `kill -9` would lose: nothing that was paid and had arrived.
+    What that loses is what a `kill -9` would lose: nothing that was paid and had arrived. Under `nohup`
+    a lost terminal stops nothing.
     """
-    signals = (signal.SIGINT, signal.SIGTERM)
+    hangup = getattr(signal, "SIGHUP", None)  # absent on Windows
+    signals = [signal.SIGINT, signal.SIGTERM]
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        signals.append(hangup)
     loop = asyncio.get_running_loop()
     heard = 0
 
-    def first_or_second() -> None:
+    def first_or_second(number: int) -> None:
         nonlocal heard
+        if heard and number == hangup:
+            return
         heard += 1
         if heard > 1:
             view.close()
@@ -118,7 +125,7 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
         )
 
     def handle(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(first_or_second)
+        loop.call_soon_threadsafe(first_or_second, number)
 
     # signal.signal and not loop.add_signal_handler: the latter does not exist on Windows.
     before = {number: signal.signal(number, handle) for number in signals}
@@ -141,9 +148,20 @@ def scrubbed(scrubber: Scrubber) -> Iterator[None]:
         if clean != str(error):
             error.args = (clean,)
         raise
+    except (OSError, sqlite3.Error) as error:
+        raise MachineFailed(scrubber.scrub(machine_trouble(error))) from None
     except Exception:  # noqa: BLE001 - whatever it is, its text may hold a credential
         typer.echo(scrubber.scrub(traceback.format_exc()), err=True)
         raise typer.Exit(1) from None
+
+
+def machine_trouble(error: OSError | sqlite3.Error) -> str:
+    """What this machine refused, and how to go on."""
+    if isinstance(error, OSError):
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    else:
+        what = f"the run's database: {error}"
+    return f"{what}. What was paid is kept. Remove the cause and run the same command again."
 
 
 def command() -> str:
