@@ -41,14 +41,16 @@ LAYERS = [
     "__init__ __main__ run",
 ]
 LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
-SHARED = set(
-    """
-    Agent Amount Answer Case Change ClaudeCode Codex Contains Cursor Desk Document Draft Entry
-    Episode Evidence Figures Finding Found Journal Judged Limited Limits Line Listed Loader LogTail
-    Matrix OpenCode Outcome Pair Place Plan Point Proposal Read Reader Refusal Report Row Seen
-    Session Source Spending Status Suggestion Tally Target Tool Trial Turn Watcher Wish Work
-    """.split()
-)
+SHARED = {
+    name
+    for line in (
+        "Agent Amount Answer Case Change ClaudeCode Codex Contains Cursor Desk Document Draft Entry Episode",
+        "Evidence Figures Finding Found Journal Judged Limited Limits Line Listed Loader LogTail Matrix",
+        "OpenCode Outcome Pair Place Plan Point Proposal Read Reader Refusal Report Row Seen Session Source",
+        "Spending Status Suggestion Tally Target Tool Trial Turn Watcher Wish Work",
+    )
+    for name in line.split()
+}
 """Class names that still mean two things; nothing may be added, and the last one out deletes it."""
 PLUGIN_FOLDERS = ("models/providers", "benchmarks", "harnesses", "trackers", "plugins")
 
