@@ -19,6 +19,7 @@ LAYERS = [
     "errors",
     "registry redact files process aio printable",
     "sandbox messages events skill executors",
+    "account",
     "ledger records tasks",
     "changes transcripts",
     "agents",

@@ -30,9 +30,9 @@ from promises._providers import (
     train,
 )
 from promises._runs import committed, database_of, events_of, facts, summary, verdicts
+from skillopt.account import Amount
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.events import Checkpoint, Event, Notice, StageOpened, TestMeasured
-from skillopt.ledger import Amount
 from skillopt.runs.database import Database
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency, world_answers
 

@@ -68,28 +68,7 @@ class OpenRun:
         """What was really paid, over all sessions: by stage, in total, and where a reservation had to be
         kept.
         """
-        stages: dict[str, dict[str, int]] = {}
-        states: dict[str, int] = {}
-        for entry in self.run.database.entries():
-            states[entry.state] = states.get(entry.state, 0) + 1
-            for name in (entry.stage, "_total"):
-                row = stages.setdefault(
-                    name, {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-                )
-                row["calls"] += entry.charged.calls
-                row["total_tokens"] += entry.charged.tokens
-                if entry.usage is not None:
-                    row["prompt_tokens"] += entry.usage.input_tokens
-                    row["completion_tokens"] += entry.usage.output_tokens
-        spent = self.ledger.spent
-        return {
-            "calls": spent.calls,
-            "tokens": spent.tokens,
-            "usd": None if spent.usd is None else float(spent.usd),
-            "attempts": states,
-            "stages": stages,
-            "more_than_reserved": list(self.ledger.overruns),
-        }
+        return {**self.ledger.account.as_json(), "more_than_reserved": list(self.ledger.overruns)}
 
 
 @asynccontextmanager
@@ -160,6 +139,5 @@ def _note_seconds(run: Run, event: Event, elapsed: Callable[[], float]) -> None:
 
 
 def _tell_spending(run: Run, ledger: Ledger) -> None:
-    spent = ledger.settled
-    usd = None if spent.usd is None else float(spent.usd)
-    run.emit(Spending(calls=spent.calls, tokens=spent.tokens, usd=usd, in_flight=ledger.in_flight))
+    spent = ledger.account.settled()
+    run.emit(Spending(calls=spent.calls, tokens=spent.tokens, usd=spent.dollars, in_flight=ledger.in_flight))

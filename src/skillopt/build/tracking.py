@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from skillopt.account import Entry
 from skillopt.build.assembly import OpenRun
 from skillopt.config.schema import TrackingConfig
 from skillopt.errors import ConfigError
 from skillopt.events import Called
-from skillopt.ledger import Entry
 from skillopt.trackers import trackers
 from skillopt.trackers._delivery import Delivery
 from skillopt.trackers.port import Kind, Opening
