@@ -20,6 +20,8 @@ from skillopt.messages import Role, Usage
 
 Settlement = Literal["open", "settled", "refused", "unreported"]
 TEST_STAGE = "test"
+TIME_IS_KEPT_EVERY = 1.0
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,10 @@ class Journal(Protocol):
 
     def entries(self) -> Iterable[Entry]: ...
 
+    def keep_time(self, seconds: float) -> None:
+        """Note how long the run has taken over all its sessions."""
+        ...
+
 
 class Ledger:
     """The money of one run. Waiting calls hold nothing and are served in the order they came."""
@@ -142,6 +148,8 @@ class Ledger:
         self.overruns: list[str] = []
         self._spent = Amount()
         self._test_spent = Amount()
+        self._time_kept = -math.inf
+        self._is_timed = False
         for entry in journal.entries():
             self._count(entry)
             self._name_overrun(entry)
@@ -215,6 +223,20 @@ class Ledger:
         """Close an attempt that an HTTP error status refused: one call, no tokens."""
         self._close(replace(entry, state="refused", charged=Amount(calls=1)))
 
+    def _keep_time(self) -> None:
+        """Note the elapsed time: a session that is killed has used up its minutes too."""
+        elapsed = self.elapsed()
+        if elapsed - self._time_kept >= TIME_IS_KEPT_EVERY / 4:
+            self._time_kept = elapsed
+            self._journal.keep_time(elapsed)
+
+    def _watch_time(self) -> None:
+        """Note the elapsed time every second for as long as a call is under way."""
+        self._is_timed = bool(self._outstanding)
+        if self._is_timed:
+            self._keep_time()
+            asyncio.get_running_loop().call_later(TIME_IS_KEPT_EVERY, self._watch_time)
+
     def _open(self, role: Role, stage: str, place: str, need: Amount) -> Entry:
         number = self._journal.open(role, stage, place, need)
         entry = Entry(
@@ -230,6 +252,10 @@ class Ledger:
         self._outstanding[number] = entry
         self._under_way += need
         self._count(entry)
+        if self._is_timed:
+            self._keep_time()
+        else:
+            self._watch_time()
         return entry
 
     def _close(self, entry: Entry) -> None:
@@ -238,6 +264,7 @@ class Ledger:
         self._under_way -= opened.charged
         self._count(opened, sign=-1)
         self._count(entry)
+        self._keep_time()
         self._on_settled(entry)
         self._pump()
 

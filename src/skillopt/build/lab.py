@@ -27,7 +27,7 @@ from skillopt.files import write_json
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._rollout_budget import Allowance, Purse
 from skillopt.harnesses.port import Harness, Setup, Unasked
-from skillopt.ledger import Budget, Entry, Ledger
+from skillopt.ledger import Amount, Budget, Entry, Ledger
 from skillopt.messages import Role
 from skillopt.models import PROVIDERS
 from skillopt.models.handoff.rounds import Attended, ByHand, Handed, Rounds
@@ -188,8 +188,11 @@ class Lab:
         """
         stages: dict[str, dict[str, int]] = {}
         states: dict[str, int] = {}
+        as_reserved = Amount()
         for entry in self.run.database.entries():
             states[entry.state] = states.get(entry.state, 0) + 1
+            if entry.state in ("open", "unreported"):
+                as_reserved += entry.charged
             for name in (entry.stage, "_total"):
                 row = stages.setdefault(
                     name, {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
@@ -205,6 +208,10 @@ class Lab:
             "tokens": spent.tokens,
             "usd": None if spent.usd is None else float(spent.usd),
             "attempts": states,
+            "charged_as_reserved": {
+                "tokens": as_reserved.tokens,
+                "usd": None if as_reserved.usd is None else float(as_reserved.usd),
+            },
             "stages": stages,
             "more_than_reserved": list(self.ledger.overruns),
         }
