@@ -11,6 +11,7 @@ SkillOptError
 │   ├── BudgetSpent                                                       exit 4
 │   ├── ProviderDown    outage or dead login, every cause listed          exit 3
 │   ├── UnusableReplies the optimizer's replies could not be read, twice  exit 3
+│   ├── MachineFailed   disk, files or memory of this machine             exit 3
 │   ├── AnswersWanted   questions by hand wait for their answers          exit 5
 │   └── Interrupted     Ctrl-C                                            exit 130
 └── Fault               something the measurement did wrong, with its kind; never a score
@@ -102,6 +103,10 @@ class ProviderDown(Stopped):
 
 class UnusableReplies(Stopped):
     """Two steps in a row lost more than half of their reflections to unusable optimizer replies."""
+
+
+class MachineFailed(Stopped):
+    """The machine refused a file, a process or memory: a full disk, too many open files, a lost mount."""
 
 
 class AnswersWanted(Stopped):

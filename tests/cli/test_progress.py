@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cli._commands import SMALL
 from skillopt.api import train
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.cli._progress import LiveView, PlainLines, Silent
 from skillopt.config import load
 from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
@@ -128,8 +128,8 @@ async def test_tokens_shown_are_those_spent_and_not_those_reserved(tmp_path: Pat
             *SMALL,
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
-        async with Engine(job, tmp_path / "run", sinks=[hear]) as engine:
-            result = await train(engine)
+        async with open_run(job, tmp_path / "run", sinks=[hear]) as opened:
+            result = await train(opened)
         assert max(one.in_flight for one in told) > 1
         tokens = [one.tokens for one in told]
         assert tokens == sorted(tokens)

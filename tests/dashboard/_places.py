@@ -14,7 +14,7 @@ from pathlib import Path
 
 from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.changes.proposal import Evidence, Proposal, Step
 from skillopt.config import load
 from skillopt.events import Notice
@@ -102,8 +102,8 @@ def hostile_run(folder: Path) -> None:
         resolved = load(None, flags={"env": "own"}, options=options, environ={}, cwd=folder.parent)
 
         async def session() -> None:
-            async with Engine(prepare(resolved), folder) as engine:
-                await api.train(engine)
+            async with open_run(prepare(resolved), folder) as opened:
+                await api.train(opened)
 
         # In a thread: a browser that is driven from this one holds its event loop.
         with ThreadPoolExecutor(1) as pool:

@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
 from night._sessions import BAD, GOOD, SUBJECTS
 from night._transcripts import WRITERS, Talk
-from skillopt.build import Engine, Job
+from skillopt.build import Job, OpenRun
 from skillopt.changes.adopt import Desk
 from skillopt.errors import AnswersWanted, ConfigError, Interrupted, RunConflict, UsageError
 from skillopt.events import Event, Judged, Sink, StageClosed, Updated
@@ -59,16 +59,16 @@ class Ear:
     def sinks(self, job: Job) -> Sequence[Sink]:
         return [self.heard.append]
 
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
-        return self._during(engine)
+    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
+        return self._during(opened)
 
     @contextmanager
-    def _during(self, engine: Engine) -> Iterator[None]:
+    def _during(self, opened: OpenRun) -> Iterator[None]:
         def count(event: Event) -> None:
             if len([one for one in self.heard if one.id]) == self.stop_after:
-                engine.stop(Interrupted("stopped by the test"))
+                opened.stop(Interrupted("stopped by the test"))
 
-        engine.run.watch(count)
+        opened.run.watch(count)
         yield
 
 

@@ -22,7 +22,7 @@ from skillopt.errors import UsageError
 from skillopt.process import own_program
 
 if TYPE_CHECKING:
-    from skillopt.build import Engine, Job
+    from skillopt.build import Job, OpenRun
     from skillopt.events import Sink
     from skillopt.night import Around
     from skillopt.night.gather import Gathered
@@ -297,17 +297,17 @@ class Onlooker:
         self._view = _run.choose_view(job, quiet=self.quiet, plain=self.plain)
         return [self._view]
 
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
+    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
         """Watch one run."""
-        return self._during(engine)
+        return self._during(opened)
 
     @contextmanager
-    def _during(self, engine: Engine) -> Iterator[None]:
+    def _during(self, opened: OpenRun) -> Iterator[None]:
         from skillopt.cli import _run
 
-        self._view.start(engine.run.history, lambda: engine.ledger.in_flight, engine.slowed)
+        self._view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
         try:
-            with _run.scrubbed(engine.job.scrubber), _run.on_signal(engine.stop, self._view, engine.folder):
+            with _run.scrubbed(opened.job.scrubber), _run.on_signal(opened.stop, self._view, opened.folder):
                 yield
         finally:
             self._view.close()

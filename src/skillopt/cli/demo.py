@@ -42,13 +42,13 @@ def demo(
         typer.echo(WHAT_IT_IS, err=json)
     folder = Path.cwd() / (out or _free_folder(quiet=quiet))
     job = prepare(_run.configure("quickstart", {}, None))
-    trained = _run.train(job, folder, _run.choose_view(job, quiet=quiet, plain=plain))
+    result = _run.train(job, folder, _run.choose_view(job, quiet=quiet, plain=plain))
     if json:
-        _report.print_json(_report.as_json(trained))
+        _report.print_json(_report.as_json(result))
         return
     if not quiet:
-        _show_change(job.skill.rendered, trained.result.best_skill)
-    _report.show(trained, quiet=quiet)
+        _show_change(job.skill.rendered, result.best_skill)
+    _report.show(result, subject=_run.subject(job), quiet=quiet)
     if not quiet:
         typer.echo(
             f"Look closer:  skillopt explain {_short(folder)} 1    Your own tasks:  skillopt train --help"

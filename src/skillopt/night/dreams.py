@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.aio import together
-from skillopt.build import Job, Lab
+from skillopt.build import Job, open_run
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent, Fault, ProviderDown
 from skillopt.messages import Message
@@ -63,20 +63,20 @@ async def dreamt(
         factor / max(0.1, 1 - splits.val_fraction - splits.test_fraction)
     )  # some fall to the held-out side by their hash
     batches = [parents[at : at + BATCH] for at in range(0, len(parents), BATCH)]
-    async with Lab(job, folder, {"dreams": 1, "wanted": wanted, **job.identity()}) as lab:
-        model = lab.model("optimizer", job.optimizer, lab.optimizer_price)
+    async with open_run(job, folder, {"dreams": 1, "wanted": wanted, **job.identity()}) as opened:
+        model = opened.models.of("optimizer", job.optimizer)
         try:
             replies = await together(
                 *(_ask(model, batch, wanted, job.optimizer.max_tokens) for batch in batches)
             )
         finally:
-            await lab.drain()  # what is paid is kept
-        paid = lab.spending()
+            await opened.drain()  # what is paid is kept
+        paid = opened.spending()
         cost = Cost(
             calls=paid["calls"],
             tokens=paid["tokens"],
             dollars=paid["usd"],
-            minutes=round(lab.seconds / 60, 2),
+            minutes=round(opened.seconds / 60, 2),
         )
     held = {*held_out, *(normal(task.prompt) for task in group.tasks if task.split != "train")}
     taken = {normal(task.prompt) for task in group.tasks}

@@ -9,8 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from skillopt.build.lab import Lab
-from skillopt.build.money import known_price
+from skillopt.build import open_run
 from skillopt.changes.proposal import Cost
 from skillopt.evaluate.judge import ModelJudge
 from skillopt.night.job import job_of
@@ -58,23 +57,23 @@ async def mined_by_model(
     identity = {"mining": 1, **job.config.identity()}
     # Other models or settings ask otherwise: their replies lie in a folder of their own.
     name = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
-    async with Lab(job, folder / f"mining-{name}", identity) as lab:
+    async with open_run(job, folder / f"mining-{name}", identity) as opened:
         judge = ModelJudge(
-            lab.model("judge", job.judge, known_price(job.judge)),
+            opened.models.of("judge", job.judge),
             max_tokens=job.judge.max_tokens,
             stage="mine",
         )
-        model = lab.model("optimizer", job.optimizer, lab.optimizer_price)
+        model = opened.models.of("optimizer", job.optimizer)
         try:
             mined = await mine(sessions, model=model, judge=judge, settings=plan)
         finally:
-            await lab.drain()  # what is paid is kept
-        paid = lab.spending()
+            await opened.drain()  # what is paid is kept
+        paid = opened.spending()
         return mined, Cost(
             calls=paid["calls"],
             tokens=paid["tokens"],
             dollars=paid["usd"],
-            minutes=round(lab.seconds / 60, 2),
+            minutes=round(opened.seconds / 60, 2),
         )
 
 
@@ -87,4 +86,4 @@ def _never_asked(split: Split) -> PinnedTask:
 _NO_SKILL = Group(
     name="mining", path="", before=None, seed="", tasks=(_never_asked("train"), _never_asked("val"))
 )
-"""A lab is opened for a job, and a job has tasks; mining rolls none of them out."""
+"""A run is opened for a job, and a job has tasks; mining rolls none of them out."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.api import Result
-from skillopt.build import Engine
+from skillopt.build import OpenRun
 from skillopt.changes.proposal import Cost, Evidence, Judgement, Pair
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
 from skillopt.gate.gate import Measured
@@ -24,35 +24,32 @@ _TASKS = 8
 """Failed tasks that are named with an edit."""
 
 
-def outcome_of(engine: Engine, result: Result, group: Group) -> Outcome:
+def outcome_of(opened: OpenRun, result: Result, group: Group) -> Outcome:
     """What is proposed for a skill, and why; without a better text there are no changes."""
-    data = engine.run.last_state()
-    assert data is not None, "a run that gave a result has a state"
-    state, summary = State.from_json(data), result.summary
-    seed, best = engine.trainer.measured(state.seed), engine.trainer.measured(state.best)
+    state, summary = result.state, result.summary
     changed = state.best.text != state.seed.text
-    verdicts = [event for event in engine.run.history if isinstance(event, Judged)]
+    verdicts = [event for event in opened.run.history if isinstance(event, Judged)]
     deciding = next(
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
     judgement = Judgement(
         action="accept" if changed else "no change",
-        verified=engine.trainer.gate.verified,
+        verified=summary["verified"],
         why=deciding.why
         if deciding is not None
         else summary.get("stopped_because") or "no candidate was measured",
         before=state.baseline_score,
         after=state.best_score,
         metric=str(state.metric),
-        policy=engine.job.config.gate.policy,
-        gate_on=engine.trainer.gate.is_on,
-        pairs=tuple(_pairs(seed, best, group)),
+        policy=opened.job.config.gate.policy,
+        gate_on=opened.job.config.evaluation.use_gate,
+        pairs=tuple(_pairs(result.seed_on_val, result.best_on_val, group)),
     )
     paid = summary["spending"]
     cost = Cost(
-        calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2)
+        calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(opened.seconds / 60, 2)
     )
-    history = engine.run.history
+    history = opened.run.history
     changes = tuple(_changes(history, state, group)) if changed else ()
     notes = tuple(_longer_view(history, group))
     return Outcome(

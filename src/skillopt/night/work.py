@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from skillopt import api
-from skillopt.build import Engine, Job
+from skillopt.build import Job, OpenRun, open_run
 from skillopt.changes.proposal import Cost, Draft, Judgement, Step, refuse_unfit
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
@@ -38,8 +38,8 @@ class Watcher(Protocol):
         """Who hears the events of a run."""
         ...
 
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
-        """Held while a run trains; a signal may stop the engine from here."""
+    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
+        """Held while a run trains; a signal may stop it from here."""
         ...
 
 
@@ -50,7 +50,7 @@ class Nobody:
         """None."""
         return ()
 
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
+    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
         """Nothing is held."""
         return nullcontext()
 
@@ -100,23 +100,23 @@ class Work:
         if used_up := is_spent(self.around.settings, night.spent):
             return _unmeasured(f"Tonight's {used_up} were spent before it was this skill's turn.")
         job = self._job(night, group)
-        async with Engine(job, self._folder(night, place), sinks=self.watcher.sinks(job)) as engine:
+        async with open_run(job, self._folder(night, place), sinks=self.watcher.sinks(job)) as opened:
             try:
-                with self.watcher.during(engine):
-                    result = await api.train(engine)
+                with self.watcher.during(opened):
+                    result = await api.train(opened)
             except BudgetSpent as error:
                 # Its rollouts are in the project's shared cache, so that another night goes on from them.
-                paid = engine.spending()
+                paid = opened.spending()
                 cost = Cost(
                     calls=paid["calls"],
                     tokens=paid["tokens"],
                     dollars=paid["usd"],
-                    minutes=round(engine.seconds / 60, 2),
+                    minutes=round(opened.seconds / 60, 2),
                 )
                 return _unmeasured(
                     f"Tonight's allowance did not pay for measuring the skill as it is. {error}", cost
                 )
-            return self._proposable(group, outcome_of(engine, result, group))
+            return self._proposable(group, outcome_of(opened, result, group))
 
     def _proposable(self, group: Group, outcome: Outcome) -> Outcome:
         """The outcome; without its changes where they could not be staged, so that the other skills of the

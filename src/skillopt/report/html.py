@@ -10,7 +10,7 @@ from string import Template
 
 from skillopt.report import chart
 from skillopt.report.escape import escape
-from skillopt.runs.paid import total
+from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO, table
 from skillopt.runs.values import Change, EditFact, Facts, Study, Version
 from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, money, outcome, outcomes, score
 from skillopt.skill.diff import lines_of
@@ -55,7 +55,7 @@ def _header(facts: Facts) -> str:
         lines.append(
             f'<ul class="remarks">{"".join(f"<li>{escape(remark)}</li>" for remark in facts.remarks)}</ul>'
         )
-    paid = total(facts.paid)
+    paid = facts.spent
     compared = facts.test.comparison
     tested = NOT_MEASURED if compared is None else f"{score(compared.before)} → {score(compared.after)}"
     gained = (
@@ -73,7 +73,7 @@ def _header(facts: Facts) -> str:
             f"{len(facts.steps)} of {facts.planned}",
             outcomes(change.action for change in facts.steps),
         ),
-        ("Spent", f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.usd)}"),
+        ("Spent", f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.dollars)}"),
     ]
     boxes = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(figure)}<small>{escape(more)}</small></dd></div>"
@@ -311,29 +311,16 @@ def _skill(facts: Facts) -> str:
 
 
 def _spending(facts: Facts) -> str:
-    if not facts.paid:
+    if not facts.spending:
         return "<p>Nothing is spent yet.</p>"
-    heads = ("role", "stage", "calls", "tokens charged", "input", "output", "cost")
-    whole = total(facts.paid)
     rows = []
-    for one in (*facts.paid, whole):
-        names = ("all", "") if one is whole else (one.role, one.stage)
-        figures = (
-            amount(one.calls),
-            amount(one.tokens),
-            amount(one.input_tokens),
-            amount(one.output_tokens),
-            money(one.usd),
-        )
-        cells = f"<td>{escape(names[1])}</td>" + "".join(
-            f'<td class="number">{escape(figure)}</td>' for figure in figures
-        )
-        opening = '<tr class="sum">' if one is whole else "<tr>"
-        rows.append(f'{opening}<th scope="row">{escape(names[0])}</th>{cells}</tr>')
-    told = "Unknown is what no provider reported or no price list names; it is never counted as zero."
+    for role, stage, *figures in table(facts.spending, facts.spent):
+        cells = f"<td>{escape(stage)}</td>" + "".join(f'<td class="number">{one}</td>' for one in figures)
+        opening = "<tr>" if stage else '<tr class="sum">'
+        rows.append(f'{opening}<th scope="row">{escape(role)}</th>{cells}</tr>')
     return (
-        _scrolling("Spending by role and stage", _table(heads, rows, numbers_from=2))
-        + f'<p class="soft">{told}</p>'
+        _scrolling("Spending by role and stage", _table(HEADS, rows, numbers_from=2))
+        + f'<p class="soft">{UNKNOWN_IS_NOT_ZERO}</p>'
     )
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from skillopt.report.escape import markdown, printable
-from skillopt.runs.paid import total
+from skillopt.runs.spending import HEADS, table
 from skillopt.runs.values import EditFact, Facts
-from skillopt.runs.words import NOT_MEASURED, amount, change, interval, money, outcome, outcomes, score
+from skillopt.runs.words import NOT_MEASURED, change, interval, outcome, outcomes, score
 
 MARKER = "<!-- SkillOpt report -->"
 
@@ -43,14 +43,7 @@ def _lines(facts: Facts) -> Iterator[str]:
         ]
         yield from _table(("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), rows)
     yield from ("", "## Spending", "")
-    whole = total(facts.paid)
-    lines = [
-        (one.role, one.stage, amount(one.calls), amount(one.tokens), money(one.usd)) for one in facts.paid
-    ]
-    yield from _table(
-        ("role", "stage", "calls", "tokens", "cost"),
-        [*lines, ("all", "", amount(whole.calls), amount(whole.tokens), money(whole.usd))],
-    )
+    yield from _table(HEADS, table(facts.spending, facts.spent))
     if facts.best_diff:
         text = printable(facts.best_diff).rstrip("\n")
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))

@@ -14,7 +14,6 @@ from typing import Any
 from skillopt.errors import UsageError
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE
-from skillopt.runs.paid import total
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, money, outcome, score
 
@@ -75,7 +74,7 @@ def short_names(folders: Sequence[Path]) -> list[str]:
 def _figures(facts: Facts) -> dict[str, Any]:
     found = facts.test.comparison
     outcomes = Counter(outcome(change.action) for change in facts.steps)
-    paid = total(facts.paid)
+    spent = facts.spent
     return {
         "status": facts.status,
         "simulated": facts.simulated,
@@ -106,9 +105,9 @@ def _figures(facts: Facts) -> dict[str, Any]:
             len(facts.steps)
             - sum(outcomes[word] for word in ("accepted", "taken without a gate", "rejected"))
         ),
-        "calls": paid.calls,
-        "tokens": paid.tokens,
-        "usd": paid.usd,
+        "calls": spent.calls,
+        "tokens": spent.tokens,
+        "usd": spent.dollars,
         "skill_characters": (
             {"seed": len(facts.seed_skill), "best": len(facts.best_skill)}
             if facts.baseline is not None

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from skillopt.files import read_text
+from skillopt.printable import printable
 
 
 def unified(a: str, b: str, name_a: str, name_b: str) -> str:
@@ -58,7 +59,7 @@ def print_coloured(difference: str) -> None:
 
     console = Console(highlight=False)
     for kind, line in lines_of(difference):
-        console.print(Text(line, style=_STYLES.get(kind, "")), soft_wrap=True)
+        console.print(Text(printable(line), style=_STYLES.get(kind, "")), soft_wrap=True)
 
 
 def main(arguments: Sequence[str]) -> int:

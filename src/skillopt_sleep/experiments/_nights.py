@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.build import Engine, Job
+from skillopt.build import Job, open_run
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
 from skillopt.night import Roles, SleepSettings
 from skillopt.night.job import advice_of, is_spent, job_of
 from skillopt.night.tonight import Group, PinnedTask, total
-from skillopt.runs.folder import open_run
-from skillopt.skill.document import Document
 from skillopt.tasks.task import Split
 
 
@@ -155,22 +153,21 @@ async def _night(
 ) -> Night:
     job = _job(work, number, skill, settings, roles, spent, out)
     folder = out / f"night-{number}"
-    async with Engine(job, folder) as engine:
-        result = await api.train(engine)
-        minutes = round(engine.seconds / 60, 2)
-    view = open_run(folder)
-    assert view.state is not None, "a run that gave a result has a state"
+    async with open_run(job, folder) as opened:
+        result = await api.train(opened)
+        minutes = round(opened.seconds / 60, 2)
+        events = tuple(opened.run.history)
     paid = result.summary["spending"]
     gate_on = settings.gate_mode == "on"
     return Night(
         number=number,
         folder=folder,
         before=skill,
-        after=result.best_skill if gate_on else Document(view.state["skill"]).rendered,
+        after=result.best_skill if gate_on else result.state.skill.rendered,
         gate_on=gate_on,
         cost=Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=minutes),
         claim=result.claim,
         summary=result.summary,
-        events=view.events,
-        steps=view.steps,
+        events=events,
+        steps=result.steps,
     )

@@ -106,7 +106,7 @@ class _Overview:
     def _spent(self, watcher: Watcher) -> None:
         paid, status = watcher.spending.settled(), watcher.status
         self.figures.show(
-            cost=money(paid.usd),
+            cost=money(paid.dollars),
             **{"calls,_tokens": f"{paid.calls:,}, {paid.tokens:,}"},
             in_flight=str(watcher.spending.in_flight),
             time_so_far=duration(watcher.seconds()),
