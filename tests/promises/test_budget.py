@@ -465,7 +465,7 @@ async def test_minutes_that_were_used_up_by_sessions_that_were_killed_are_used_u
         ended: BudgetSpent | None = None
         for session in range(1, 20):
             training = asyncio.ensure_future(train(provider, tmp_path, *limited))
-            while not training.done() and provider.calls < 6 * session:
+            while not training.done() and provider.calls < 6 * session:  # noqa: ASYNC110 - a server in a thread
                 await asyncio.sleep(0.01)
             training.cancel()  # as good as a kill: nothing is written at this end
             (result,) = await asyncio.gather(training, return_exceptions=True)
