@@ -18,7 +18,7 @@ from skillopt.build import open_run, prepare
 from skillopt.changes.proposal import Evidence, Proposal, Step
 from skillopt.config import load
 from skillopt.events import Notice
-from skillopt.night import Home, NightRecord, ProjectState, SleepSettings
+from skillopt.night import NightHome, NightRecord, NightSettings, ProjectState
 from skillopt.testing import Answer, Call, LoopbackProvider
 
 SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
@@ -27,7 +27,7 @@ SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 
 def staged(home: Path, *, hostile: bool = False) -> tuple[World, Proposal]:
     """A home with a skill, and a simulated night of the project that proposes three edits for it."""
-    state = Home.of(SleepSettings(), home)
+    state = NightHome.of(NightSettings(), home)
     world = World(home).write()
     world.store, project = state.store, world.project
     texts = (FIRST, SECOND, THIRD)
