@@ -22,7 +22,9 @@ from skillopt.ledger import Budget
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Retry
 from skillopt.optimizer.optimizer import Optimizer, SkillAware
+from skillopt.runs.database import stored_text
 from skillopt.runs.exports import Exports
+from skillopt.runs.log import DATABASE
 from skillopt.skill.spec import violations
 from skillopt.tasks.protected import protected_by
 from skillopt.train.exam import Exam
@@ -138,6 +140,7 @@ class Engine(Lab):
                 allowance=self.allowance if job.target.harness in agents.names() else None,
             ),
             log=self.run,
+            skills=self.run.skills,
             use_slow_update=config.optimizer.use_slow_update,
             use_meta_skill=config.optimizer.use_meta_skill,
             gates_slow_update=config.optimizer.slow_update_gate_with_selection,
@@ -150,19 +153,9 @@ class Engine(Lab):
         )
 
     def _export(self) -> None:
-        database = self.run.database
-
-        def trajectory(rollout: str) -> Any:
-            found = database.finished(rollout)
-            return None if found is None else found[1]
-
-        exports = Exports(
-            self.folder,
-            scrubber=self.job.scrubber,
-            trajectory=trajectory if self.job.config.output.predictions else None,
-        )
-        exports.replay(self.run.history)
-        self.run.watch(exports)
+        exports = Exports(self.run, predictions=self.job.config.output.predictions)
+        exports.catch_up()
+        self.run.watch(exports, facts_only=True)
 
     def _track(self) -> None:
         """Tell the trackers, first what they missed: they follow facts, so a stop or a late start loses
@@ -174,12 +167,22 @@ class Engine(Lab):
         project = self.job.scrubber.scrub(tracking.project)
         tracking = tracking.model_copy(update={"project": project})
         for delivery in deliveries(
-            kinds, tracking, self.folder, identity=self.run.identity, settings=settings, warn=self.run.emit
+            kinds,
+            tracking,
+            self.folder,
+            identity=self.run.identity,
+            settings=settings,
+            skill=self._skill_text,
+            warn=self.run.emit,
         ):
-            delivery.start(self.run.history)
+            delivery.start(list(self.run.history()))
             self._folder_stack.callback(delivery.close)
             self.run.watch(delivery)
         self._tells_calls = any(kind.wants_calls for kind in kinds.values())
+
+    def _skill_text(self, digest: str) -> str:
+        """For trackers, which work in threads of their own."""
+        return stored_text(self.folder / DATABASE, digest) or ""
 
     def _announce(self) -> None:
         job, plan = self.job, self.trainer.plan

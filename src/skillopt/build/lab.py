@@ -90,7 +90,7 @@ class Lab:
         job, folder = self.job, self.folder
         self.run = self._folder_stack.enter_context(Run(folder, identity, scrubber=job.scrubber, sinks=sinks))
         self._earlier = float(self.run.database.noted("seconds") or 0.0)
-        self.run.watch(self._keep_time)
+        self.run.watch(self._keep_time, facts_only=True)
         write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
         self.run.database.begin_session()
         self.ledger = Ledger(budget, self.run.database, on_settled=self._spent, elapsed=lambda: self.seconds)

@@ -37,6 +37,7 @@ def deliveries(
     *,
     identity: str,
     settings: Mapping[str, Any],
+    skill: Callable[[str], str],
     warn: Callable[[Notice], None],
 ) -> list[Delivery]:
     """One delivery for each of these trackers; not started yet."""
@@ -55,6 +56,7 @@ def deliveries(
                 uri=uris.get(name),
                 mode=config.wandb_mode if name == "wandb" else None,
                 texts=config.texts,
+                skill=skill,
             ),
             warn=warn,
         )

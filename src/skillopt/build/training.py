@@ -50,10 +50,11 @@ async def train(engine: Engine) -> Result:
     """Run an assembled engine to the end and write `summary.json`."""
     fitted = await engine.fit()
     job, trainer, state = engine.job, engine.trainer, fitted.state
+    seed, best, last = (engine.run.skills.get(one) for one in (state.seed, state.best, state.skill))
     status = "budget" if fitted.ended_early else "finished"
     sentence = claim(
         fitted.report,
-        changed=state.best.rendered != state.seed.rendered,
+        changed=best.rendered != seed.rendered,
         simulated=job.simulated,
         verified=trainer.gate.verified,
         ungated=trainer.ungated,
@@ -61,9 +62,9 @@ async def train(engine: Engine) -> Result:
     figures = summary(
         state,
         engine.run.steps(),
-        seed=trainer.measured(state.seed),
-        best=trainer.measured(state.best),
-        final=None if state.score is None else trainer.measured(state.skill),
+        seed=trainer.measured(seed),
+        best=trainer.measured(best),
+        final=None if state.score is None else trainer.measured(last),
         config=job.settings,
         gate=trainer.gate,
         ungated=trainer.ungated,
@@ -84,9 +85,9 @@ async def train(engine: Engine) -> Result:
     ):  # references/ and scripts/ are carried along, so that the folder can be used as it is
         whole = engine.folder / "best_skill" / job.seed.name
         shutil.rmtree(whole, ignore_errors=True)
-        copy_skill(job.seed, state.best.rendered, whole)
+        copy_skill(job.seed, best.rendered, whole)
     return Result(
-        best_skill=state.best.rendered,
+        best_skill=best.rendered,
         folder=engine.folder,
         status=status,
         claim=sentence,

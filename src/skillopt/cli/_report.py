@@ -91,7 +91,7 @@ def facts(trained: Trained) -> Table:
     grid.add_column(overflow="fold")
     grid.add_row("", "")
     grid.add_row(
-        "steps", f"{len(trained.steps)}: {words.outcomes(str(record['action']) for record in trained.steps)}"
+        "steps", f"{len(trained.steps)}: {words.outcomes(record.action for record in trained.steps)}"
     )
     paid = summary["spending"]
     grid.add_row("spent", words.spent(paid["calls"], paid["tokens"], paid["usd"]))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skillopt.build import Job
     from skillopt.cli._progress import View
     from skillopt.config import Resolved
+    from skillopt.events.records import StepRecord
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class Trained:
     """A finished training run as the closing report needs it."""
 
     result: Result
-    steps: Sequence[Mapping[str, Any]]
+    steps: Sequence[StepRecord]
     """The public step records."""
     subject: str
 
@@ -77,7 +78,7 @@ def train(job: Job, folder: Path, view: View) -> Trained:
         from skillopt.events import Spending
 
         async with Engine(job, folder, sinks=[view]) as engine:
-            view.start(engine.run.history, lambda: engine.ledger.in_flight, engine.slowed)
+            view.start(list(engine.run.history()), lambda: engine.ledger.in_flight, engine.slowed)
             paid = engine.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
             with on_signal(engine.stop, view, folder):

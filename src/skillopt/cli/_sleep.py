@@ -305,7 +305,7 @@ class Onlooker:
     def _during(self, engine: Engine) -> Iterator[None]:
         from skillopt.cli import _run
 
-        self._view.start(engine.run.history, lambda: engine.ledger.in_flight, engine.slowed)
+        self._view.start(list(engine.run.history()), lambda: engine.ledger.in_flight, engine.slowed)
         try:
             with _run.scrubbed(engine.job.scrubber), _run.on_signal(engine.stop, self._view, engine.folder):
                 yield

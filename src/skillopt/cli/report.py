@@ -74,6 +74,7 @@ def facts_of(view: RunView) -> Facts:
     files = {name: _read(view.folder / f"{name}.json") for name in ("config", "summary")}
     return fold(
         view.events,
+        view.skills,
         config=files["config"],
         summary=files["summary"],
         entries=entries,

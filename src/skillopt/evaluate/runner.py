@@ -20,6 +20,7 @@ from skillopt.harnesses.port import Harness, Session, Unasked, rollout_prompt
 from skillopt.ledger import TEST_STAGE
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Slots
+from skillopt.place import Place
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
@@ -107,7 +108,7 @@ class Evaluator:
         rows: Sequence[Row],
         *,
         stage: str,
-        place: str,
+        place: Place,
         background: bool = False,
         resumes: bool = True,
     ) -> Evaluation:
@@ -131,7 +132,7 @@ class Evaluator:
         row: Row,
         *,
         stage: str,
-        place: str | None,
+        place: Place | None,
         background: bool = False,
         after: int | None = None,
     ) -> Rollout:
@@ -142,7 +143,7 @@ class Evaluator:
         """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
-        known = (self._lost(row, key, f"{place}/{stage}") if place is not None else None) or self._scored(
+        known = (self._lost(row, key, str(place.at(stage))) if place is not None else None) or self._scored(
             row, key, done
         )
         if known is not None:
@@ -177,10 +178,10 @@ class Evaluator:
         while self._under_way:
             await asyncio.wait(list(self._under_way))
 
-    def close_invalid(self, skill: str, stage: str, rows: Iterable[tuple[Row, Rollout]]) -> None:
-        """The stage (its place and name) closes with these rows: those that are invalid stay so."""
+    def close_invalid(self, skill: str, place: Place, rows: Iterable[tuple[Row, Rollout]]) -> None:
+        """The stage there closes with these rows: those that are invalid stay so."""
         self.rollouts.close_invalid(
-            stage, [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
+            str(place), [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
         )
 
     def _scored(self, row: Row, key: str, done: tuple[int, Trajectory] | None) -> Scored | None:
@@ -218,7 +219,8 @@ class Evaluator:
         try:
             session = Session(
                 self._model,
-                key=f"{key}.{attempt}",
+                key=key,
+                attempt=attempt,
                 stage=stage,
                 draw=row.draw,
                 max_tokens=self._max_tokens,
@@ -283,7 +285,7 @@ class Evaluation:
         rows: Sequence[Row],
         *,
         stage: str,
-        place: str,
+        place: Place,
         background: bool,
         resumes: bool,
     ) -> None:
@@ -319,7 +321,7 @@ class Evaluation:
             self.cancel()
             raise
         self._evaluator.close_invalid(
-            self._skill, f"{self.place}/{self.stage}", zip(self.rows, outcomes, strict=True)
+            self._skill, self.place.at(self.stage), zip(self.rows, outcomes, strict=True)
         )
         return outcomes
 
@@ -370,8 +372,8 @@ def fact(outcome: Rollout) -> RowFact:
     )
 
 
-def stage_closed(place: str, stage: str, outcomes: Iterable[Rollout]) -> StageClosed:
+def stage_closed(place: Place, stage: str, outcomes: Iterable[Rollout]) -> StageClosed:
     """The event that a stage closed with exactly these rows."""
     return StageClosed(
-        id=f"{place}/{stage}", place=place, stage=stage, rows=[fact(outcome) for outcome in outcomes]
+        id=str(place.at(stage)), place=place, stage=stage, rows=[fact(outcome) for outcome in outcomes]
     )

@@ -5,19 +5,21 @@ verdict with paired tasks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any
 
 from skillopt.api import Result
 from skillopt.build import Engine
 from skillopt.changes.proposal import Cost, Evidence, Judgement, Pair
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
+from skillopt.events.records import SlowUpdateRecord, StepRecord
+from skillopt.events.state import State
 from skillopt.gate.gate import Measured
 from skillopt.night.tonight import Change, Group, Outcome
+from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
-from skillopt.train.state import State
+from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
 _TASKS = 8
@@ -26,12 +28,14 @@ _TASKS = 8
 
 def outcome_of(engine: Engine, result: Result, group: Group) -> Outcome:
     """What is proposed for a skill, and why; without a better text there are no changes."""
-    data = engine.run.last_state()
-    assert data is not None, "a run that gave a result has a state"
-    state, summary = State.from_json(data), result.summary
-    seed, best = engine.trainer.measured(state.seed), engine.trainer.measured(state.best)
-    changed = state.best.text != state.seed.text
-    verdicts = [event for event in engine.run.history if isinstance(event, Judged)]
+    last = engine.run.last_checkpoint()
+    assert last is not None, "a run that gave a result has a state"
+    state, summary, skills = last.state, result.summary, engine.run.skills
+    seed = engine.trainer.measured(skills.get(state.seed))
+    best = engine.trainer.measured(skills.get(state.best))
+    changed = state.best != state.seed
+    history = list(engine.run.history())
+    verdicts = [event for event in history if isinstance(event, Judged)]
     deciding = next(
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
@@ -52,8 +56,7 @@ def outcome_of(engine: Engine, result: Result, group: Group) -> Outcome:
     cost = Cost(
         calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2)
     )
-    history = engine.run.history
-    changes = tuple(_changes(history, state, group)) if changed else ()
+    changes = tuple(_changes(history, skills, state, group)) if changed else ()
     notes = tuple(_longer_view(history, group))
     return Outcome(
         claim=result.claim,
@@ -67,11 +70,13 @@ def outcome_of(engine: Engine, result: Result, group: Group) -> Outcome:
 
 def _rejected(history: Sequence[Event]) -> int:
     """Edits that were applied to a candidate and are not in the skill."""
-    records = [event.record for event in history if isinstance(event, Checkpoint) and event.kind == "step"]
-    tried: int = sum(record["edit_states"].get("applied", 0) for record in records)
-    kept: int = sum(
-        record["edit_apply_summary"]["applied"] for record in records if record["action"] in _TAKEN
-    )
+    records = [
+        event.record
+        for event in history
+        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord)
+    ]
+    tried = sum(record.edit_states.get("applied", 0) for record in records)
+    kept = sum(record.edit_apply_summary.applied for record in records if record.action in _TAKEN)
     return tried - kept
 
 
@@ -84,15 +89,15 @@ def _longer_view(history: Sequence[Event], group: Group) -> Iterator[str]:
         yield "no slow update: training ended before it."
     for one in ended[:1]:
         compared = f"slow update, compared with the text before night {group.past.night}"
-        yield f"{compared}: {one['action']}" + (f" ({one['why']})." if one.get("why") else ".")
+        yield f"{compared}: {one.action}" + (f" ({one.why})." if one.why else ".")
 
 
-def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[Change]:
+def _changes(history: Sequence[Event], skills: Skills, final: State, group: Group) -> Iterator[Change]:
     """Every accepted edit up to the best skill, in the order in which they were taken."""
     current = final.seed
-    updates: dict[str, Updated] = {}
-    failed: dict[str, list[str]] = {}
-    longer: Mapping[str, Any] = {}
+    updates: dict[Place, Updated] = {}
+    failed: dict[Place, list[str]] = {}
+    longer = SlowUpdateRecord(action="off")
     for event in history:
         if isinstance(event, Updated):
             updates[event.place] = event
@@ -101,55 +106,48 @@ def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[C
         elif isinstance(event, EpochEnded):
             longer = event.slow_update
         elif isinstance(event, Checkpoint) and event.kind in ("step", "epoch"):
-            place = event.id.rpartition("/")[0] if event.id else ""
-            after = Document(event.state["skill"])
-            if event.kind == "epoch" and after.text != current.text:
-                edit = {"op": "slow_update", "content": longer["slow_update_content"]}
-                why = str(longer.get("reasoning") or "")[:500]
-                yield Change(text=after.text, evidence=Evidence(edit=edit, place=place, why=why))
-                current = after
-            elif after.text != current.text:
+            place, after = Place.parse(event.id or "").root, event.state.skill
+            if after != current and isinstance(event.record, StepRecord):
+                about = _about(place, failed.get(place, ()), group)
                 yield from _step(
-                    current,
-                    after,
-                    place,
-                    updates.get(place),
-                    event.record,
-                    _about(place, failed.get(place, ()), group),
+                    skills.get(current), skills.get(after), updates.get(place), event.record, about
                 )
-                current = after
-            if current.text == final.best.text:
+            elif after != current:
+                edit = {"op": "slow_update", "content": longer.slow_update_content}
+                why = (longer.reasoning or "")[:500]
+                evidence = Evidence(edit=edit, place=str(place), why=why)
+                yield Change(text=skills.get(after).text, evidence=evidence)
+            current = after
+            if current == final.best:
                 return
 
 
 def _step(
     before: Document,
     after: Document,
-    place: str,
     update: Updated | None,
-    record: Mapping[str, Any],
+    record: StepRecord,
     about: Evidence,
 ) -> Iterator[Change]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
-    taken = [one for one in (update.outcomes if update is not None else ()) if one["state"] == "applied"]
-    for half in record.get("salvage", {}).get("halves", ()):
-        if half["action"] == "accept":
-            taken = [one for one in taken if one["id"] in half["edits"]]
-    edits = [parse_edit(one["edit"], one["id"]) for one in taken]
+    taken = [one for one in (update.outcomes if update is not None else ()) if one.state == "applied"]
+    if record.accepted is not None:
+        taken = [one for one in taken if one.id in record.accepted.edits]
+    edits = [parse_edit(one.edit, one.id) for one in taken]
     texts = [apply(edits[:count], before).document.text for count in range(1, len(edits) + 1)]
     if not texts or texts[-1] != after.text:
         yield Change(text=after.text, evidence=about)
         return
     for one, text in zip(taken, texts, strict=True):
-        why = str(one["edit"].get("rationale") or one["edit"].get("reasoning") or "")[:500]
-        yield Change(text=text, evidence=about.model_copy(update={"edit": dict(one["edit"]), "why": why}))
+        why = str(one.edit.get("rationale") or one.edit.get("reasoning") or "")[:500]
+        yield Change(text=text, evidence=about.model_copy(update={"edit": dict(one.edit), "why": why}))
 
 
-def _about(place: str, failed: Sequence[str], group: Group) -> Evidence:
+def _about(place: Place, failed: Sequence[str], group: Group) -> Evidence:
     sessions = {task.id: task.sessions for task in group.tasks}
     named = tuple(dict.fromkeys(failed))[:_TASKS]
     seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
-    return Evidence(place=place, tasks=named, sessions=seen)
+    return Evidence(place=str(place), tasks=named, sessions=seen)
 
 
 def _pairs(seed: Measured, best: Measured, group: Group) -> Iterator[Pair]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from skillopt.errors import SkillOptError, UsageError
 from skillopt.events import Checkpoint, Event, RunStarted
 from skillopt.events import Spending as SpendingEvent
 from skillopt.files import holder
+from skillopt.runs.database import stored_text
 from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.floor import Floor
 from skillopt.runs.fold import Fold
@@ -28,6 +30,7 @@ from skillopt.runs.spending import Spending
 from skillopt.runs.status import Status
 from skillopt.runs.tail import DatabaseTail, LogTail
 from skillopt.runs.values import Facts
+from skillopt.skill.store import Skills
 
 State = Literal["waiting", "running", "stopped", "finished"]
 
@@ -51,7 +54,7 @@ class Watcher:
     def _begin(self) -> None:
         self.config: Mapping[str, Any] = {}
         """What the run was last started with; empty until it is written."""
-        self.fold = Fold()
+        self.fold = Fold(Skills(partial(stored_text, self.folder / DATABASE)))
         self.spending = Spending(now=self._now)
         self.status = Status(clock=self._now, from_records=True)
         self.status.timer, self.status.gauge = self.seconds, lambda: self.spending.in_flight
@@ -160,7 +163,7 @@ class Watcher:
             return "running"
         if self.fold.started is None:
             return "waiting"
-        return "finished" if self.fold.state and self.fold.state["finished"] else "stopped"
+        return "finished" if self.fold.state and self.fold.state.finished else "stopped"
 
     def _read_config(self) -> None:
         self.config = _json(self.folder / "config.json") or self.config

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillopt.evaluate.compare import Comparison
+from skillopt.events.records import CandidateRecord
 
 Mark = Literal["pass", "partial", "fail", "invalid"]
 """How a task went with a version; a task that is not in a version was not evaluated."""
@@ -72,8 +73,8 @@ class Change:
     studies: Sequence[Study] = ()
     invalid: Sequence[tuple[str, str, str]] = ()
     """Rows that could not be measured: task, kind, detail."""
-    halves: Sequence[tuple[str, str, int]] = ()
-    """What became of the halves of a rejected candidate: verdict, reason, and the rows it cost."""
+    candidates: Sequence[CandidateRecord] = ()
+    """What the step tried, the bundle first."""
     text: str = ""
     """The guidance a slow update proposed."""
     notes: Sequence[str] = ()

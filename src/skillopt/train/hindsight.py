@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from skillopt.aio import together
 from skillopt.evaluate.runner import Evaluator, rows_of, stage_closed
 from skillopt.events import Sink
 from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, kept_pairs, pairs_of
+from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.tasks.task import Task
 
@@ -38,7 +38,7 @@ class Hindsight:
         self._wanted = wanted
 
     async def look_back(
-        self, older: Document, newer: Document, samples: Iterable[Sequence[Task]], place: str
+        self, older: Document, newer: Document, samples: Iterable[Sequence[Task]], place: Place
     ) -> list[Pair]:
         """The first sample with both skills, side by side; most rows were measured before and cost nothing.
 
@@ -46,20 +46,18 @@ class Hindsight:
         """
         kept: list[Pair] = []
         for number, tasks in enumerate(samples):
-            pairs = await self._compare(
-                older, newer, tasks, place if number == 0 else f"{place}/more-{number}"
-            )
+            pairs = await self._compare(older, newer, tasks, place.of_sample(number))
             kept += kept_pairs(pairs, self._policy)
             if self._policy != "changed" or len(kept) >= self._wanted:
                 break
         return kept[: self._wanted]
 
     async def _compare(
-        self, older: Document, newer: Document, tasks: Sequence[Task], place: str
+        self, older: Document, newer: Document, tasks: Sequence[Task], place: Place
     ) -> list[Pair]:
         arms = [
-            self._evaluator.start(skill.rendered, rows_of(tasks), stage="rollout", place=f"{place}/{name}")
-            for name, skill in (("older", older), ("newer", newer))
+            self._evaluator.start(skill.rendered, rows_of(tasks), stage="rollout", place=at)
+            for at, skill in ((place.of_arm("older"), older), (place.of_arm("newer"), newer))
         ]
         before, after = await together(*(arm.close() for arm in arms))
         for arm, rows in zip(arms, (before, after), strict=True):
@@ -74,6 +72,6 @@ async def nothing_to_say() -> Advice:
     )
 
 
-def skipped(older: Document | None, is_wanted: bool) -> dict[str, Any]:
-    """What is told of an end of an epoch that asked nobody."""
-    return {"action": "off" if not is_wanted else "skip_first_epoch" if older is None else "skip_unchanged"}
+def skipped(older: Document | None, is_wanted: bool) -> str:
+    """The public word for an end of an epoch that asked nobody."""
+    return "off" if not is_wanted else "skip_first_epoch" if older is None else "skip_unchanged"

@@ -15,11 +15,12 @@ from skillopt.build import Engine, Job
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
+from skillopt.events.records import StepRecord
 from skillopt.night import Roles, SleepSettings
 from skillopt.night.job import advice_of, is_spent, job_of
 from skillopt.night.tonight import Group, PinnedTask, total
 from skillopt.runs.folder import open_run
-from skillopt.skill.document import Document
+from skillopt.skill.store import Skills
 from skillopt.tasks.task import Split
 
 
@@ -60,7 +61,9 @@ class Night:
     claim: str
     summary: Mapping[str, Any] = field(repr=False)
     events: Sequence[Event] = field(repr=False)
-    steps: Sequence[Mapping[str, Any]] = field(repr=False)
+    skills: Skills = field(repr=False)
+    """The skills that the events name; read from the folder."""
+    steps: Sequence[StepRecord] = field(repr=False)
 
     @property
     def val(self) -> tuple[float, float | None]:
@@ -94,7 +97,7 @@ class Night:
             "holdout_after": self.holdout[1],
             "tokens": self.cost.tokens,
             "claim": self.claim,
-            "steps": [{name: step.get(name) for name in about} for step in self.steps],
+            "steps": [{name: getattr(step, name) for name in about} for step in self.steps],
         }
 
 
@@ -166,11 +169,12 @@ async def _night(
         number=number,
         folder=folder,
         before=skill,
-        after=result.best_skill if gate_on else Document(view.state["skill"]).rendered,
+        after=result.best_skill if gate_on else view.skills.get(view.state.skill).rendered,
         gate_on=gate_on,
         cost=Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=minutes),
         claim=result.claim,
         summary=result.summary,
         events=view.events,
+        skills=view.skills,
         steps=view.steps,
     )
