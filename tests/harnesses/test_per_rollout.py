@@ -108,7 +108,7 @@ async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap
     async with Engine(job, tmp_path / "run") as engine:
         result = await api.train(engine)
     (set_aside,) = {
-        event.state["set_aside"]["tokens"] for event in engine.run.history if isinstance(event, Checkpoint)
+        event.state.set_aside["tokens"] for event in engine.run.history() if isinstance(event, Checkpoint)
     }
     assert set_aside == 2 * 4 * 110 * 13 // 10 + 2000
     assert result.test is not None, result.summary["claim"]

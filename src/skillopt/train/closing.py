@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from skillopt.events import Updated
 from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
@@ -21,6 +21,23 @@ from skillopt.skill.edits import Outcome, Proposal
 from skillopt.tasks.rollout import Invalid, Scored, means
 from skillopt.train.plan import Batch
 from skillopt.train.state import adopt
+
+T = TypeVar("T")
+
+
+class Timing:
+    """How long each stage of a step took."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.seconds: dict[str, float] = {}
+
+    async def of(self, stage: str, work: Awaitable[T]) -> T:
+        """Wait for a stage and write down how long it took."""
+        since = self._clock()
+        result = await work
+        self.seconds[stage] = self._clock() - since
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
-from skillopt.aio import together
 from skillopt.errors import BudgetSpent, UnusableReplies
 from skillopt.evaluate.leaks import LeakGuard, why
 from skillopt.evaluate.runner import Evaluator
-from skillopt.events import Checkpoint, CheckpointKind, EpochEnded, Event, Notice
-from skillopt.events.records import EpochRecord, MetaSkillRecord, ReopenedRecord, SlowUpdateRecord, StepRecord
+from skillopt.events import Checkpoint, CheckpointKind, Notice
+from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.optimizer.epoch import EPOCH_AGO, Advice, Pair, PairPolicy, means_of, slim
+from skillopt.optimizer.epoch import PairPolicy
 from skillopt.optimizer.optimizer import Lesson, Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
@@ -24,36 +22,13 @@ from skillopt.place import BASELINE, FINISH, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
-from skillopt.train.closing import TriedCandidate, close_step, lost_selection, updated
+from skillopt.train.closing import Timing, TriedCandidate, close_step, lost_selection, updated
+from skillopt.train.epoch_end import EpochComparison, EpochEnd, LookBack
 from skillopt.train.exam import Exam, Report
-from skillopt.train.hindsight import Hindsight, LookBack, nothing_to_say, skipped
+from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
-from skillopt.train.state import adopt
 
-T = TypeVar("T")
 LEAK_GUARD = "leak_guard"
-
-
-class Log(Protocol):
-    """The run folder as the trainer sees it."""
-
-    def emit(self, event: Event) -> None: ...
-
-    def last_checkpoint(self) -> Checkpoint | None:
-        """Where the run stands."""
-        ...
-
-    def checkpoint(self, id: str) -> Checkpoint:
-        """An earlier checkpoint."""
-        ...
-
-    def memory(self) -> tuple[MemoryEntry, ...]:
-        """What the checkpoints so far told later analysts, as far back as they are told."""
-        ...
-
-    def looks(self, other_than: str) -> int:
-        """How often test was looked at, not counting the look of that id."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +73,18 @@ class Trainer:
         self.exam = exam
         self.log = log
         self.skills = skills
-        self.use_slow_update = use_slow_update
-        self.use_meta_skill = use_meta_skill
-        self.gates_slow_update = gates_slow_update
-        self.hindsight = Hindsight(evaluator, emit=log.emit, policy=pair_policy, wanted=plan.slow_samples)
+        self.epoch_end = EpochEnd(
+            EpochComparison(evaluator, emit=log.emit, policy=pair_policy, wanted=plan.slow_samples),
+            optimizer,
+            plan,
+            skills,
+            self.consider,
+            use_slow_update=use_slow_update,
+            use_meta_skill=use_meta_skill,
+            gates_slow_update=gates_slow_update and gate.is_on,
+            takes_unmeasured=not gate.is_on,
+            look_back=look_back,
+        )
         self.salvages = salvages
         self.guard = guard
         self.look_back = look_back
@@ -113,7 +96,7 @@ class Trainer:
         """Which changes pass no gate in this run, as every report says it; empty when all do."""
         if not self.gate.is_on:
             return "The gate was off: every candidate was taken without proof."
-        if self.use_slow_update and not self.gates_slow_update:
+        if self.epoch_end.takes_ungated:
             return "Slow updates were taken without a gate and measured afterwards."
         return ""
 
@@ -296,80 +279,10 @@ class Trainer:
         advice does not need to.
         """
         place = self.plan.end_place(epoch, state)
-        wants_slow = self.use_slow_update
-        wants_meta = (
-            self.use_meta_skill and epoch < self.plan.epochs
-        )  # the last epoch's advice would have no reader
-        current = self.skills.get(state.skill)
-        older = None if state.epoch_skill is None else self.skills.get(state.epoch_skill)
-        slow = SlowUpdateRecord(action=skipped(older, wants_slow))
-        meta = MetaSkillRecord(action=skipped(older, wants_meta))
-        after, pairs = state, list[Pair]()
-        if older is not None and older.rendered != current.rendered and (wants_slow or wants_meta):
-            lesson = Lesson(skill=current, memory=state.memory, meta_skill=state.meta_skill)
-            pairs = await self.hindsight.look_back(older, current, self.plan.slow_samples_of(epoch), place)
-            ago = EPOCH_AGO if self.look_back is None or epoch > 1 else self.look_back.ago
-            guidance, advice = await together(  # without a pair there is nothing to learn from
-                (
-                    self.optimizer.slow_update(lesson, older, place, pairs, ago)
-                    if wants_slow and pairs
-                    else nothing_to_say()
-                ),
-                (
-                    self.optimizer.meta_skill(lesson, older, place, pairs)
-                    if wants_meta and pairs
-                    else nothing_to_say()
-                ),
-            )
-            if wants_slow:
-                after, slow = await self.take_guidance(state, guidance, epoch, place)
-                slow = slow.model_copy(update={"reasoning": guidance.reasoning, **means_of(pairs)})
-            if wants_meta:
-                after = after.replace(meta_skill=advice.text or after.meta_skill)
-                meta = MetaSkillRecord(
-                    action="write_meta_skill" if advice.text else "no_content",
-                    why=advice.why,
-                    reasoning=advice.reasoning,
-                    meta_skill_content=advice.text,
-                )
-        after = after.replace(epoch=epoch, epoch_skill=after.skill)
-        self.log.emit(
-            EpochEnded(
-                id=str(place.at("ended")),
-                epoch=epoch,
-                slow_update=slow,
-                meta_skill=meta,
-                pairs=[slim(pair) for pair in pairs],
-            )
-        )
+        after, ended = await self.epoch_end.look_back(state, epoch, place)
+        self.log.emit(ended)
         record = EpochRecord(epoch=epoch, tokens=self.optimizer.tally(place).as_record())
-        return self.checkpoint(place, "epoch", after, record)
-
-    async def take_guidance(
-        self, state: State, guidance: Advice, epoch: int, place: Place
-    ) -> tuple[State, SlowUpdateRecord]:
-        """The slow update: guidance in its protected region, if the gate agrees.
-
-        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement: a
-        score is never assumed.
-        """
-        if not guidance.text:
-            return state, SlowUpdateRecord(action="no_content", why=guidance.why)
-        candidate = self.skills.get(state.skill).with_region("slow_update", guidance.text)
-        digest = self.skills.keep(candidate)
-        verdict = await self.consider(state, candidate, place=place, in_full=not self.gates_slow_update)
-        forced = not self.gate.is_on or (not self.gates_slow_update and verdict.candidate is not None)
-        origin = f"slow_update_epoch_{epoch:02d}"
-        after, action = adopt(state, digest, verdict, step=state.step, origin=origin, forced=forced)
-        measured = verdict.candidate
-        return after, SlowUpdateRecord(
-            action=action,
-            why=verdict.why,
-            slow_update_content=guidance.text,
-            candidate_hash=candidate.digest[:16],
-            selection_hard=None if measured is None else measured.hard,
-            selection_soft=None if measured is None else measured.soft,
-        )
+        return self.checkpoint(place, "epoch", after.replace(epoch=epoch, epoch_skill=after.skill), record)
 
     def enough(self, state: State) -> str:
         """Why no further step can help, or nothing."""
@@ -493,18 +406,3 @@ class Trainer:
             timing,
             reopen=before_it.id,
         )
-
-
-class Timing:
-    """How long each stage of a step took."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self.seconds: dict[str, float] = {}
-
-    async def of(self, stage: str, work: Awaitable[T]) -> T:
-        """Wait for a stage and write down how long it took."""
-        since = self._clock()
-        result = await work
-        self.seconds[stage] = self._clock() - since
-        return result
