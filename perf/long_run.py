@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Checkpoint, Event
 
@@ -64,10 +64,10 @@ async def measure(folder: Path, steps: int) -> dict[str, Any]:
             closed.append(time.process_time())
 
     job = prepare(load(None, flags={}, options=options, environ={}, cwd=folder))
-    async with Engine(job, folder / "run", sinks=[clock]) as engine:
-        await api.train(engine)
+    async with open_run(job, folder / "run", sinks=[clock]) as opened:
+        await api.train(opened)
     before = time.process_time()
-    async with Engine(job, folder / "run"):
+    async with open_run(job, folder / "run"):
         reopen = time.process_time() - before
     took = [after - since for since, after in pairwise(closed)]
     sixth = len(took) // 6

@@ -17,13 +17,13 @@ from playwright.sync_api import Browser, Page, expect
 from cli._commands import SMALL, run
 from dashboard._browser import Server, serving, tab
 from runs._big import big_run
+from skillopt.account import Amount
 from skillopt.dashboard._charts import scores, spoken, together
 from skillopt.dashboard._markup import joined, tag
 from skillopt.dashboard._runs import Roots
 from skillopt.dashboard._text import side_by_side
 from skillopt.files import lock
-from skillopt.ledger import Amount
-from skillopt.runs.curves import Curves, Point, curves
+from skillopt.runs.curves import Curves, curves
 from skillopt.runs.database import Database
 from skillopt.runs.live import Watcher
 from skillopt.runs.provenance import skill_versions
@@ -221,8 +221,8 @@ def test_cost_adds_up(shown: Shown, browser: Browser, pictures: Path) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", "/cost"))
         last = page.locator("tfoot tr")
-        expect(last).to_contain_text(f"{sum(one.calls for one in shown.facts.paid):,}")
-        expect(last).to_contain_text(f"{sum(one.tokens for one in shown.facts.paid):,}")
+        expect(last).to_contain_text(f"{shown.facts.spent.calls:,}")
+        expect(last).to_contain_text(f"{shown.facts.spent.tokens:,}")
         expect(last).to_contain_text("unknown")  # the simulated world has no price
         page.locator(".so-chart svg").wait_for()
 
@@ -279,7 +279,7 @@ def test_no_half_step_is_read_out() -> None:
         Curves(
             planned=8,
             metric="hard",
-            val=[Point(at=at, score=0.5, low=0.4, high=0.6, n=9) for at in (0, 8, 8.5)],
+            val=[(at, 0.5) for at in (0, 8, 8.5)],
         )
     )
     assert said == "Score chart. Val: 0.500 with the seed, 0.500 after the slow update of step 8 of 8."

@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
-from skillopt.config.complain import looks_secret
-from skillopt.config.roles import without_password
+from skillopt.account import Account
 from skillopt.errors import UsageError
-from skillopt.evaluate.breaker import MOST_LOST
-from skillopt.evaluate.compare import compare
-from skillopt.events import Event, TestMeasured
+from skillopt.evaluate.compare import by_task, compare_rows
+from skillopt.events import Event, RowFact, TestMeasured
 from skillopt.events.state import Metric, State
 from skillopt.gate.gate import SMALLEST_VERIFIED
-from skillopt.ledger import Entry
+from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold, worth_of
-from skillopt.runs.paid import paid_by_role_and_stage
-from skillopt.runs.values import Facts, Paid, Test
+from skillopt.runs.values import Facts, Test
 from skillopt.skill.diff import unified
 from skillopt.skill.store import Skills
 
@@ -32,13 +28,11 @@ def fold(
     *,
     config: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
-    entries: Iterable[Entry] = (),
+    account: Account | None = None,
     status: str = "stopped",
     looks_by_eval: int = 0,
 ) -> Facts:
-    """Everything a report says of a run. `config` and `summary` are its files, where they are there;
-    `entries` is its spending.
-    """
+    """Everything a report says of a run. `config` and `summary` are its files, where they are there."""
     folded = Fold(skills, mixed_weight(config))
     for event in events:
         folded.take(event)
@@ -46,7 +40,7 @@ def fold(
         folded,
         config=config,
         summary=summary,
-        paid=paid_by_role_and_stage(entries),
+        account=account,
         status=status,
         looks_by_eval=looks_by_eval,
     )
@@ -62,7 +56,7 @@ def facts_of(
     *,
     config: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
-    paid: Sequence[Paid] = (),
+    account: Account | None = None,
     status: str = "stopped",
     looks_by_eval: int = 0,
 ) -> Facts:
@@ -74,6 +68,7 @@ def facts_of(
             " holds none."
         )
     versions = folder.versions
+    account = account or Account()
     facts = Facts(
         benchmark=started.benchmark,
         target=started.target,
@@ -89,7 +84,8 @@ def facts_of(
         test=_test(folder.looks, metric, folder.weight, state, summary),
         looks=looks_by_eval + len(folder.looks),
         looks_by_eval=looks_by_eval,
-        paid=paid,
+        spending=account.by_role_and_stage(),
+        spent=account.total(),
         config=_settings(config or {}),
         claim="" if summary is None else str(summary.get("claim", "")),
     )
@@ -124,29 +120,24 @@ def _test(
         )
         return Test(why=why or waiting)
     last = looks[-1]
-    lost = sorted(
-        {row.task for name in ("seed", "best") for row in last.rows[name] if row.invalid is not None}
-    )
-    total = len(last.rows["seed"])
-    if not total or Fraction(len(lost), total) > MOST_LOST:
-        return Test(
-            why=f"{len(lost)} of {total} test tasks could not be measured", look=last.look, left_out=lost
-        )
-    values = {
-        name: {
-            row.task: float(worth)
-            for row in rows
-            if row.task not in lost and (worth := worth_of(row, metric, weight)) is not None
-        }
-        for name, rows in last.rows.items()
-    }
-    final = values.get("final")
+
+    def worth(row: RowFact) -> float | None:
+        value = worth_of(row, metric, weight)
+        return None if value is None else float(value)
+
+    found = compare_rows(last.rows["seed"], last.rows["best"], worth, split="test")
+    final = [
+        value
+        for task, value in by_task(last.rows.get("final", ()), worth).items()
+        if task not in found.left_out and found.comparison is not None
+    ]
     return Test(
+        why=found.why,
         look=last.look,
         metric=metric,
-        comparison=compare(values["seed"], values["best"]),
-        final=sum(final.values()) / len(final) if final else None,
-        left_out=lost,
+        comparison=found.comparison,
+        final=sum(final) / len(final) if final else None,
+        left_out=found.left_out,
     )
 
 
@@ -202,9 +193,8 @@ def _remarks(
             "Taken back because the optimizer's replies could not be read, and opened again:"
             f" {folder.taken_back} of the steps."
         )
-    unsettled = sum(one.unsettled for one in facts.paid)
-    if unsettled:
-        yield f"Calls without a usage report, charged as reserved: {unsettled}."
+    if facts.spent.unsettled:
+        yield f"Calls without a usage report, charged as reserved: {facts.spent.unsettled}."
     if config is None:
         yield (
             "config.json is missing: the configuration is not shown, and a mixed score is read with its"

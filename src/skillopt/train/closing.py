@@ -41,7 +41,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TriedCandidate:
+class JudgedCandidate:
     """A candidate of a step with the gate's verdict; the first is the bundle of everything selected."""
 
     update: Update
@@ -91,7 +91,7 @@ def close_step(
     batch: Batch,
     reflection: Reflection,
     selection: Selection,
-    tried: Sequence[TriedCandidate],
+    tried: Sequence[JudgedCandidate],
     *,
     gate: Gate,
     optimizer: Optimizer,
@@ -159,7 +159,7 @@ def close_step(
     return ClosedStep(state=after, record=record, remembered=remembered)
 
 
-def _candidate(number: int, tried: TriedCandidate) -> CandidateRecord:
+def _candidate(number: int, tried: JudgedCandidate) -> CandidateRecord:
     return CandidateRecord(
         id=number,
         edits=[edit.id for edit in tried.update.applied],
@@ -172,8 +172,8 @@ def _candidate(number: int, tried: TriedCandidate) -> CandidateRecord:
 def _memories(
     step: int,
     action: str,
-    chosen: TriedCandidate,
-    bundle: TriedCandidate,
+    chosen: JudgedCandidate,
+    bundle: JudgedCandidate,
     reflection: Reflection,
     hide: Callable[[str], str],
 ) -> tuple[MemoryEntry, ...]:

@@ -71,7 +71,7 @@ class EpochComparison:
         return pairs_of(tasks, before, after)
 
 
-class Judge(Protocol):
+class CandidateJudge(Protocol):
     """The gate as the trainer puts it to a candidate."""
 
     async def __call__(
@@ -90,7 +90,7 @@ class EpochEnd:
         optimizer: Optimizer,
         plan: Plan,
         skills: SkillStore,
-        judge: Judge,
+        judge: CandidateJudge,
         *,
         use_slow_update: bool,
         use_meta_skill: bool,

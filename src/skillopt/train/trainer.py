@@ -22,7 +22,7 @@ from skillopt.place import BASELINE, FINISH, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
-from skillopt.train.closing import Timing, TriedCandidate, close_step, lost_selection, updated
+from skillopt.train.closing import Timing, JudgedCandidate, close_step, lost_selection, updated
 from skillopt.train.epoch_end import EpochComparison, EpochEnd, LookBack
 from skillopt.train.exam import Exam, Report
 from skillopt.train.log import Log
@@ -194,7 +194,7 @@ class Trainer:
         batch: Batch,
         reflection: Reflection,
         selection: Selection,
-        tried: Sequence[TriedCandidate],
+        tried: Sequence[JudgedCandidate],
         timing: Timing,
         reopen: str | None = None,
     ) -> State:
@@ -216,14 +216,16 @@ class Trainer:
 
     async def attempt(
         self, state: State, update: Update, place: Place, ended: Sequence[Outcome] = ()
-    ) -> TriedCandidate:
+    ) -> JudgedCandidate:
         """One candidate of a step: told, then judged. `ended` are proposals that came to an end before it."""
         skill = self.skills.keep(update.document)
         outcomes = () if place.candidate else (*ended, *update.outcomes)  # each proposal's end is told once
         self.log.emit(updated(place, update, skill, outcomes))
-        return TriedCandidate(update=update, verdict=await self.consider(state, update.document, place=place))
+        return JudgedCandidate(
+            update=update, verdict=await self.consider(state, update.document, place=place)
+        )
 
-    async def salvage(self, state: State, bundle: TriedCandidate, place: Place) -> list[TriedCandidate]:
+    async def salvage(self, state: State, bundle: JudgedCandidate, place: Place) -> list[JudgedCandidate]:
         """A bundle that was clearly worse may be a good half and a bad one: each half is tried once, until
         one is accepted.
 
@@ -236,7 +238,7 @@ class Trainer:
         update, verdict = bundle.update, bundle.verdict
         if update.appendix is None and 2 * len(verdict.rows) >= verdict.rows_total:
             return []
-        tried: list[TriedCandidate] = []
+        tried: list[JudgedCandidate] = []
         for number, half in enumerate(halves(update, self.skills.get(state.skill)), 1):
             tried.append(await self.attempt(state, half, place.of_candidate(number)))
             if tried[-1].is_accepted:
@@ -402,7 +404,7 @@ class Trainer:
             batch,
             reflection,
             lost_selection(reflection, batch.limit),
-            [TriedCandidate(update=nothing, verdict=verdict)],
+            [JudgedCandidate(update=nothing, verdict=verdict)],
             timing,
             reopen=before_it.id,
         )

@@ -16,8 +16,7 @@ from skillopt.runs.lines import Line
 from skillopt.runs.live import Watcher
 from skillopt.runs.status import Status
 from skillopt.runs.values import Facts
-from skillopt.runs.wording import SIGNS, money, score
-from skillopt.runs.words import duration
+from skillopt.runs.words import SIGNS, duration, money, score
 
 LONGEST_LOG = 200
 _SIGNS = {"done": "✓", "now": "▶", "ahead": "·"}
@@ -64,8 +63,8 @@ class _Overview:
             self.place = ui.element("div")
             self.spoken = ui.label("").classes("so-hidden")
             w.paragraph(
-                "Bands and whiskers are 95 % intervals of each mean by itself (Wilson). A cross stands at the"
-                " most that a rejected candidate could still have reached.",
+                "The whisker is the 95 % interval of the change on the sealed test, drawn at the best skill."
+                " A cross stands at the most that a rejected candidate could still have reached.",
                 soft=True,
             )
         with w.section("What it claims"):
@@ -107,7 +106,7 @@ class _Overview:
     def _spent(self, watcher: Watcher) -> None:
         paid, status = watcher.spending.settled(), watcher.status
         self.figures.show(
-            cost=money(paid.usd),
+            cost=money(paid.dollars),
             **{"calls,_tokens": f"{paid.calls:,}, {paid.tokens:,}"},
             in_flight=str(watcher.spending.in_flight),
             time_so_far=duration(watcher.seconds()),
