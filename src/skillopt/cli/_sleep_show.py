@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from skillopt.changes._page import plain
+from skillopt.changes.page import plain
 from skillopt.cli import _words as words
 from skillopt.cli._text import print_unified
 from skillopt.night.timer import Schedule, log_tail, schedule_id
 
 if TYPE_CHECKING:
-    from skillopt.changes._status import Status as Standing
-    from skillopt.changes.adopt import Done
+    from skillopt.changes.adoption import Done
+    from skillopt.changes.status import ProposalsStatus
     from skillopt.estimate import Range
     from skillopt.night import Around, Cleaned, Ended, Preview
     from skillopt.transcripts.session import Harvest, Session
@@ -220,7 +220,7 @@ def night(told: Mapping[str, Any]) -> None:
 
 
 def status_json(
-    around: Around, standing: Standing, schedules: Sequence[Schedule], trouble: str
+    around: Around, standing: ProposalsStatus, schedules: Sequence[Schedule], trouble: str
 ) -> dict[str, Any]:
     """Nights, proposals and schedules."""
     kept = around.home.project(around.project)
@@ -297,7 +297,7 @@ def done_json(result: Done) -> dict[str, Any]:
         "ok": True,
         "proposal": result.proposal,
         "action": result.action,
-        "changes": list(result.changes),
+        "changes": list(result.edits),
         "updated_paths": [str(path) for path in result.written],
         "backups": None if result.backups is None else str(result.backups),
         "left_out": list(result.left_out),
@@ -309,7 +309,7 @@ def done(result: Done) -> None:
     """What a decision did, in words."""
     _lines("recovered", result.recovered)
     verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.action]
-    typer.echo(f"{verb}: {words.count(len(result.changes), 'change')} of proposal {result.proposal}.")
+    typer.echo(f"{verb}: {words.count(len(result.edits), 'change')} of proposal {result.proposal}.")
     for path in result.written:
         typer.echo(f"  wrote {path}")
     for name in result.left_out:

@@ -8,7 +8,7 @@ import os
 from datetime import datetime, timezone
 from pathlib import Path
 
-from skillopt.changes.adopt import Desk
+from skillopt.changes.adoption import Adoption
 from skillopt.dashboard._page import Surroundings
 from skillopt.night import Around, Home, find_settings, read_settings
 from skillopt.transcripts import Homes
@@ -27,9 +27,9 @@ def nights_of(around: Surroundings) -> Around:
     )
 
 
-def desk_of(nights: Around) -> Desk:
-    """Where the person decides: the same desk, with the same limits, as `skillopt sleep adopt`."""
-    return Desk(
+def adoption_of(nights: Around) -> Adoption:
+    """Where the person decides: with the same limits as `skillopt sleep adopt`."""
+    return Adoption(
         store=nights.home.store,
         roots=nights.roots(),
         now=lambda: datetime.now(timezone.utc),

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from skillopt.changes._status import Decision, ProposalStatus, decisions, status
-from skillopt.changes.adopt import LOCK
+from skillopt.changes.status import Decision, ProposalStatus, decisions, status
 from skillopt.errors import RunConflict, UsageError
-from skillopt.files import lock
 from skillopt.night import tonight as pinned
 from skillopt.night.gather import Around
 from skillopt.night.state import ProjectHome
@@ -55,11 +53,12 @@ def clean(around: Around, *, before: datetime, dry: bool = False) -> Cleaned:
             notes.append(f"{project} is left as it is: {error}")
     ids: list[str] = []
     if home.store.home.is_dir():
-        with lock(home.store.state / LOCK):
+        with home.store.decisions.alone():
             ids = list(_decided(around, before))
             found = [home.store.folder(id) for id in ids]
             size += sum(map(_size, found))
             _remove(() if dry else [*found, *home.store.home.glob(f"{_LEAVING}*")])
+            home.store.forget(() if dry else ids)
     return Cleaned(proposals=tuple(ids), folders=tuple(folders), size=size, notes=tuple(notes))
 
 

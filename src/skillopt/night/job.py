@@ -14,9 +14,9 @@ from typing import Any
 
 from skillopt.benchmarks._data import QuestionBenchmark
 from skillopt.build import Job, prepare
-from skillopt.changes._memory_block import with_block
-from skillopt.changes._status import Decision
+from skillopt.changes.block import with_learned
 from skillopt.changes.proposal import Cost
+from skillopt.changes.status import Decision
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.night.roles import Roles
@@ -225,7 +225,9 @@ def _system(group: Group) -> str:
     """What the target is told: of a memory file also the person's own text around our block, as an agent
     would read it.
     """
-    around = without_frontmatter(with_block(group.before or "", "")).strip() if group.kind == "memory" else ""
+    around = (
+        without_frontmatter(with_learned(group.before or "", "")).strip() if group.kind == "memory" else ""
+    )
     # Braces of the person's own are no placeholder of ours.
     notes = f"## The person's own notes\n\n{around.replace('{skill}', '{ skill }')}\n\n" if around else ""
     return prompt_text("rollout").replace("## Skill\n", f"{notes}## Skill\n")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from skillopt.changes._status import decisions
 from skillopt.changes.proposal import Proposal, live_text
+from skillopt.changes.status import decisions
 from skillopt.errors import UsageError
 from skillopt.night import tonight as pinned
 from skillopt.night.gather import Around, ModelMiner, gather, since_of
@@ -152,7 +152,7 @@ def _stage(night: Tonight, around: Around, now: datetime) -> Proposal | None:
     store, name = around.home.store, _name(night)
     for id in store.ids():
         try:
-            earlier = store.load(id)
+            earlier, _ = store.load(id)
         except UsageError:  # not the user's, or not readable; `status` names it
             continue
         if (earlier.night, earlier.project) == (name, str(around.project)):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from skillopt.changes._status import Decision
+from skillopt.changes.status import Decision
 from skillopt.night.recall import lessons
 from skillopt.night.state import NightRecord
 from skillopt.night.tonight import Group, Past, PinnedTask, Tonight

@@ -11,7 +11,7 @@ from typing import Any
 
 from skillopt.api import Result
 from skillopt.build import Engine
-from skillopt.changes.proposal import Cost, Evidence, Judgement, Pair
+from skillopt.changes.proposal import Cost, EditEvidence, Judgement, TaskScores
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
 from skillopt.gate.gate import Measured
 from skillopt.night.tonight import Change, Group, Outcome
@@ -106,7 +106,7 @@ def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[C
             if event.kind == "epoch" and after.text != current.text:
                 edit = {"op": "slow_update", "content": longer["slow_update_content"]}
                 why = str(longer.get("reasoning") or "")[:500]
-                yield Change(text=after.text, evidence=Evidence(edit=edit, place=place, why=why))
+                yield Change(text=after.text, evidence=EditEvidence(edit=edit, place=place, why=why))
                 current = after
             elif after.text != current.text:
                 yield from _step(
@@ -128,7 +128,7 @@ def _step(
     place: str,
     update: Updated | None,
     record: Mapping[str, Any],
-    about: Evidence,
+    about: EditEvidence,
 ) -> Iterator[Change]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
     taken = [one for one in (update.outcomes if update is not None else ()) if one["state"] == "applied"]
@@ -145,19 +145,21 @@ def _step(
         yield Change(text=text, evidence=about.model_copy(update={"edit": dict(one["edit"]), "why": why}))
 
 
-def _about(place: str, failed: Sequence[str], group: Group) -> Evidence:
+def _about(place: str, failed: Sequence[str], group: Group) -> EditEvidence:
     sessions = {task.id: task.sessions for task in group.tasks}
     named = tuple(dict.fromkeys(failed))[:_TASKS]
     seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
-    return Evidence(place=place, tasks=named, sessions=seen)
+    return EditEvidence(place=place, tasks=named, sessions=seen)
 
 
-def _pairs(seed: Measured, best: Measured, group: Group) -> Iterator[Pair]:
+def _pairs(seed: Measured, best: Measured, group: Group) -> Iterator[TaskScores]:
     """Each held-out task with both texts, the mean over its draws."""
     titles = {task.id: task.kind for task in group.tasks}
     before, after = _means(seed), _means(best)
     for task in sorted({*before, *after}):
-        yield Pair(task=task, title=titles.get(task, ""), before=before.get(task), after=after.get(task))
+        yield TaskScores(
+            task=task, title=titles.get(task, ""), before=before.get(task), after=after.get(task)
+        )
 
 
 def _means(measured: Measured) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.changes.proposal import Cost, Evidence, Judgement
+from skillopt.changes.proposal import Cost, EditEvidence, Judgement
 from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.night.mine import MinedTask
@@ -88,7 +88,7 @@ class Change(_Record):
     """
 
     text: str
-    evidence: Evidence
+    evidence: EditEvidence
 
 
 class Outcome(_Record):

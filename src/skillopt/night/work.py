@@ -12,7 +12,7 @@ from typing import Protocol
 
 from skillopt import api
 from skillopt.build import Engine, Job
-from skillopt.changes.proposal import Cost, Draft, Judgement, Step, refuse_unfit
+from skillopt.changes.proposal import Cost, DraftStep, Judgement, TargetDraft, proposed
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
 from skillopt.night import tonight as pinned
@@ -125,7 +125,7 @@ class Work:
         if not outcome.changes:
             return outcome
         try:
-            refuse_unfit(draft_of(group, outcome), self.around.ground.roots)
+            proposed([draft_of(group, outcome)], self.around.ground.roots)
         except UsageError as error:
             why = f"What was learned may not be proposed. {error}"
             judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})
@@ -156,14 +156,14 @@ class Work:
         return night
 
 
-def draft_of(group: Group, outcome: Outcome) -> Draft:
+def draft_of(group: Group, outcome: Outcome) -> TargetDraft:
     """What is handed in for one skill."""
-    return Draft(
+    return TargetDraft(
         name=group.name,
         kind=group.kind,
         path=Path(group.path),
         before=group.before,
-        steps=[Step(text=change.text, evidence=change.evidence) for change in outcome.changes],
+        steps=[DraftStep(text=change.text, evidence=change.evidence) for change in outcome.changes],
         judgement=outcome.judgement,
     )
 
