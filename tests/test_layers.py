@@ -17,8 +17,9 @@ LONGEST = 430
 # One line a layer, lowest first; a module may import the lines above its own, not its neighbours.
 LAYERS = [
     "errors",
-    "registry redact files process aio",
+    "registry redact files process aio printable",
     "sandbox messages events skill executors",
+    "account",
     "ledger records tasks",
     "changes transcripts",
     "agents",

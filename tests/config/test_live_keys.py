@@ -15,7 +15,7 @@ import pytest
 
 from config._spec_keys import SPEC_KEYS
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import describe, load
 from skillopt.errors import SkillOptError
 from skillopt.events import Event, comparable
@@ -133,8 +133,8 @@ async def observe(settings: Mapping[str, Any], folder: Path, *, latency: float =
             job = prepare(resolved)
             out = job.folder(folder)
             retry = Retry(attempts=1, seconds=1, first_delay=0.01)
-            async with Engine(job, out, sinks=[events.append], retry=retry) as engine:
-                result = await api.train(engine)
+            async with open_run(job, out, sinks=[events.append], retry=retry) as opened:
+                result = await api.train(opened)
                 seen.spending = {key: result.summary["spending"][key] for key in ("calls", "tokens", "usd")}
         except SkillOptError as error:
             seen.error = str(error).replace(str(folder), "").replace(one.url, "ONE").replace(two.url, "TWO")

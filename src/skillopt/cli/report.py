@@ -59,6 +59,7 @@ def report(
 
 def facts_of(view: RunView) -> Facts:
     """All that the files of a run tell; raises where it has not begun."""
+    from skillopt.account import account_of
     from skillopt.runs.database import Database
     from skillopt.runs.facts import fold
     from skillopt.runs.log import DATABASE
@@ -68,7 +69,7 @@ def facts_of(view: RunView) -> Facts:
         raise UsageError(f"{view.folder} holds no training run that has begun; there is nothing to report.")
     database = Database.reading(view.folder / DATABASE)
     try:
-        entries = list(database.entries())
+        account = account_of(database.entries())
     finally:
         database.shut()
     files = {name: _read(view.folder / f"{name}.json") for name in ("config", "summary")}
@@ -76,7 +77,7 @@ def facts_of(view: RunView) -> Facts:
         view.events,
         config=files["config"],
         summary=files["summary"],
-        entries=entries,
+        account=account,
         status=view.status,
         looks_by_eval=len(read_looks(view.folder)),
     )

@@ -18,7 +18,7 @@ from skillopt.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from skillopt.changes.adoption import Adoption, Done
-    from skillopt.night import Around
+    from skillopt.night import NightContext
     from skillopt.night.timer import Schedule, Timer
 
 PANEL, PLACE = "Train and measure", 6
@@ -159,7 +159,7 @@ def run(
     onlooker = _sleep.Onlooker(quiet=quiet, plain=plain)
     ended = run_gently(
         run_night(
-            around, roles, environ=_sleep.environ(), now=_sleep.utc_now, watcher=onlooker, restart=restart
+            around, roles, environ=_sleep.environ(), now=_sleep.utc_now, observer=onlooker, restart=restart
         )
     )
     told = _sleep_show.night_json(ended, around)
@@ -185,9 +185,8 @@ def diff(flags: Mapping[str, Any], proposal: Id = None, skill: Skills = None, ed
     """Show what adopting would change."""
     from skillopt.cli import _sleep_show
 
-    _sleep_show.diff(
-        _adoption(_sleep.surroundings(flags)).diff(proposal, targets=skill or (), edits=edit or ())
-    )
+    adoption = _adoption(_sleep.surroundings(flags))
+    _sleep_show.diff(adoption.diff(proposal, targets=skill or (), edits=edit or ()))
 
 
 def adopt(
@@ -211,9 +210,8 @@ def discard(
     json: Json = False,
 ) -> None:
     """Decide against the changes of a proposal; no live file is touched, and the next night is told."""
-    _told(
-        _adoption(_sleep.surroundings(flags)).discard(proposal, targets=skill or (), edits=edit or ()), json
-    )
+    adoption = _adoption(_sleep.surroundings(flags))
+    _told(adoption.discard(proposal, targets=skill or (), edits=edit or ()), json)
 
 
 def undo(
@@ -336,7 +334,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 }
 
 
-def _adoption(around: Around) -> Adoption:
+def _adoption(around: NightContext) -> Adoption:
     from skillopt.changes.adoption import Adoption
 
     return Adoption(
@@ -353,7 +351,7 @@ def _told(done: Done, json: bool) -> None:
         _sleep_show.done(done)
 
 
-def _timers(around: Around, wanted: str | None) -> list[Timer]:
+def _timers(around: NightContext, wanted: str | None) -> list[Timer]:
     from skillopt.night.timer import available, timer_for
 
     kinds = (wanted,) if wanted is not None else available(_sleep.ask_system, sys.platform)
@@ -369,7 +367,7 @@ def _timers(around: Around, wanted: str | None) -> list[Timer]:
     ]
 
 
-def _schedules(around: Around) -> tuple[list[Schedule], str]:
+def _schedules(around: NightContext) -> tuple[list[Schedule], str]:
     """Our entries, and why they could not be read."""
     try:
         return [entry for timer in _timers(around, None) for entry in timer.entries()], ""

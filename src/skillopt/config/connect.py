@@ -30,11 +30,11 @@ from skillopt.config.roles import (
     check_own_settings,
     parse_model_string,
     program_of,
-    without_password,
 )
 from skillopt.config.source import CHOSEN, DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.models.port import DEFAULT_MAX_TOKENS
+from skillopt.redact import without_password
 
 _KEEPS_DEFAULT = frozenset({"openai", "azure", "codex_cli"})
 """Providers at which the public default model exists."""

@@ -37,7 +37,7 @@ from skillopt.config.source import DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.harnesses import harnesses as harness_registry
 from skillopt.models import PROVIDERS
-from skillopt.redact import Scrubber
+from skillopt.redact import Scrubber, looks_secret
 from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
@@ -343,7 +343,7 @@ def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
         if not isinstance(entry.value, str):
             continue
         leaf = leaf_of(entry.key, None)
-        if (leaf is not None and leaf.secret) or complain.looks_secret(entry.key):
+        if (leaf is not None and leaf.secret) or looks_secret(entry.key):
             found.append(entry.value)
         else:
             found += passwords_in(entry.value)

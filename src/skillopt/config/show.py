@@ -10,13 +10,11 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.complain import looks_secret
 from skillopt.config.fields import Leaf
 from skillopt.config.layers import LEAVES, settings_leaves
 from skillopt.config.load import Resolved
 from skillopt.config.provider_keys import PROVIDER_KEYS
-from skillopt.config.roles import without_password
-from skillopt.redact import Scrubber
+from skillopt.redact import Scrubber, looks_secret, without_password
 
 SET = "[set]"
 _RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge)\.")

@@ -17,7 +17,7 @@ from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.config.backends import LOGIN_ONLY
 from skillopt.config.role_schema import RoleName
-from skillopt.config.roles import NEEDS_KEY, without_password
+from skillopt.config.roles import NEEDS_KEY
 from skillopt.doctor import _questions
 from skillopt.doctor._finding import Finding, State
 from skillopt.errors import ModelError, SkillOptError
@@ -30,7 +30,7 @@ from skillopt.models.prices import Price, cost
 from skillopt.models.reading import Unusable, read
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.models.wires.structured import AskedAgain, Changing
-from skillopt.redact import Scrubber
+from skillopt.redact import Scrubber, without_password
 
 LONGEST = 60.0
 """Seconds a tiny call may take, whatever a run would grant it."""

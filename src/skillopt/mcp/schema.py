@@ -230,11 +230,11 @@ def _argument(parameter: ParamMeta) -> Argument:
 
 def _choices(name: str, type: str) -> tuple[str, ...]:
     """The words a setting takes, where its schema names them."""
-    from skillopt.night.settings import SleepSettings
+    from skillopt.night.settings import NightSettings
 
     if " | " in type and "bool" not in type:
         return tuple(type.split(" | "))
-    field = SleepSettings.model_fields.get(name)
+    field = NightSettings.model_fields.get(name)
     return get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skillopt.account import account_of
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, Event, RunStarted, TestMeasured
 from skillopt.files import holder
@@ -63,12 +64,11 @@ class RunView:
         """Calls, tokens and dollars, dollars None where a price is unknown."""
         database = Database.reading(self.folder / DATABASE)
         try:
-            charged = [entry.charged for entry in database.entries()]
+            account = account_of(database.entries())
         finally:
             database.shut()
-        dollars = [one.usd for one in charged]
-        usd = None if None in dollars else float(sum(one for one in dollars if one is not None))
-        return sum(one.calls for one in charged), sum(one.tokens for one in charged), usd
+        spent = account.total()
+        return spent.calls, spent.tokens, spent.dollars
 
 
 def open_run(folder: Path) -> RunView:
