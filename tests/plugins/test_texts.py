@@ -19,7 +19,7 @@ from plugins._home import EVERYWHERE, actions, place
 from skillopt.changes.actions import OwnFile, TextLines
 from skillopt.changes.receipts import Scope
 from skillopt.cli import _plugin, app
-from skillopt.mcp import tool_specs
+from skillopt.mcp import Toolbox
 from skillopt.plugins import Kit
 from skillopt.skill.spec import violations
 
@@ -119,7 +119,7 @@ def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) 
     assert "- `--edit`: Only the edit of this number; may be repeated." in commands
     assert "session-end" not in commands
     told = kit.text("skill/references/tools.md")
-    assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [spec[0] for spec in tool_specs()]
+    assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [spec[0] for spec in Toolbox(app).specs()]
 
 
 def test_the_skill_tells_an_agent_that_the_person_decides(kit: Kit) -> None:
