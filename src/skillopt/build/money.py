@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from skillopt.config import Config, PriceConfig, RoleSpec
 from skillopt.ledger import Budget
-from skillopt.models.prices import Price, price_of
+from skillopt.models import price_of
+from skillopt.models.prices import Price
 
 
 def budget_of(config: Config) -> Budget:

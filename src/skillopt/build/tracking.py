@@ -41,7 +41,6 @@ def deliveries(
 ) -> list[Delivery]:
     """One delivery for each of these trackers; not started yet."""
     flat = dict(_flat(settings))
-    uris = {"mlflow": config.mlflow_uri, "otel": config.otel_endpoint}
     return [
         Delivery(
             name,
@@ -52,8 +51,7 @@ def deliveries(
                 identity=identity,
                 project=config.project,
                 settings=flat,
-                uri=uris.get(name),
-                mode=config.wandb_mode if name == "wandb" else None,
+                own=config.settings.get(name) or kind.Settings(),
                 texts=config.texts,
             ),
             warn=warn,

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.config.complain import looks_secret
-from skillopt.config.roles import without_password
+from skillopt.config.model_string import without_password
 from skillopt.errors import UsageError
 from skillopt.evaluate.breaker import MOST_LOST
 from skillopt.evaluate.compare import compare
