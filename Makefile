@@ -1,15 +1,17 @@
 # Every command of the project. Needs python3 (3.10 or newer) and make; everything else goes into .venv.
 
 PYTHON  ?= python3
-# One more than the cores of a small machine: tests wait for timeouts and browsers now and then.
-WORKERS ?= 3
+WORKERS ?= 2
 BIN     := .venv/bin
 READY   := .venv/.ready
 GAMES   := .venv/.games
 PYTEST  := $(BIN)/python -m pytest -q
 
+# Without bytecode every worker rewrites all assertions anew, and every command a test starts compiles all of src.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-real test-model check bench docs screenshots clean
+.PHONY: help setup demo test test-slow test-real test-model check bench docs screenshots clean
 
 help:                   ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -28,8 +30,11 @@ $(READY): pyproject.toml
 demo: $(READY)          ## train on the simulated world; no key needed
 	@$(BIN)/skillopt demo
 
-test: $(READY)          ## the fast tests; ends with what was skipped and why
-	@$(PYTEST) -m "not real and not model" -n $(WORKERS) --dist worksteal
+test: $(READY)          ## the quick tests; ends with what was skipped and why
+	@$(PYTEST) -m "not slow and not real and not model" -n $(WORKERS) --dist worksteal
+
+test-slow: $(READY)     ## whole runs, nights and browsers: the tests that need the most CPU
+	@$(PYTEST) -m "slow and not real and not model" -n $(WORKERS) --dist worksteal
 
 # Text games are built from source, which takes minutes and a compiler: only the slower tests want them, and go without if need be.
 $(GAMES): $(READY)
@@ -38,8 +43,8 @@ $(GAMES): $(READY)
 	@touch $@
 
 # pytest ends with 5 when a marker selects nothing; that is no failure.
-test-real: $(READY) $(GAMES) ## the slower tests on real components
-	@$(PYTEST) -m "real and not model" -n 2 --dist loadfile || [ $$? -eq 5 ]
+test-real: $(READY) $(GAMES) ## tests on real components: other programs, wheels, servers
+	@$(PYTEST) -m "real and not model" -n $(WORKERS) --dist loadfile || [ $$? -eq 5 ]
 
 test-model: $(READY)    ## tests with a real model, by hand; SKILLOPT_TEST_MODELS names the folder of models
 	@$(PYTEST) -m model || [ $$? -eq 5 ]

@@ -12,11 +12,12 @@ from _public_defaults import PUBLIC, WHY, differs, public_default
 from _tables import with_tables
 
 from skillopt.benchmarks import benchmarks
+from skillopt.cli import app
 from skillopt.config import describe, describe_providers, flags
 from skillopt.config.names import DEAD, DEAD_VARIABLES, MODES, REFUSED, ROLE_VARIABLES, SHORT, aliases
 from skillopt.config.services import declared
 from skillopt.config.show import Described
-from skillopt.mcp import SWITCHES, tool_specs
+from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 
 HEAD = """# Configuration
@@ -210,7 +211,7 @@ def mcp(text: str) -> str:
     """The page on the MCP server with its table of tools as the code has them."""
     given = {tool.name: tool for tool in TOOLS}
     cells = []
-    for spec in tool_specs(SWITCHES):
+    for spec in Toolbox(app).specs(SWITCHES):
         tool = given[spec.name]
         names = [
             f"**`{name}`**" if name in spec.schema.get("required", ()) else f"`{name}`"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event, Judged
 from skillopt.models.world.rules import HARMFUL, is_solved
@@ -84,15 +84,14 @@ async def _run(arm: str, seed: int, noise: float, calls: int, test_cases: int) -
     ]
     with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder:
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=Path(folder)))
-        async with Engine(job, Path(folder) / "run", sinks=[events.append]) as engine:
-            result = await api.train(engine)
-            state = engine.trainer.load()
+        async with open_run(job, Path(folder) / "run", sinks=[events.append]) as opened:
+            result = await api.train(opened)
     summary = result.summary
-    if state is None or summary["test_hard"] is None:
+    if summary["test_hard"] is None:
         raise RuntimeError(
             f"{arm}, seed {seed}: the sealed test was not measured; the budget of {calls} calls is too small"
         )
-    best = state.best.rendered
+    best = result.state.best.rendered
     verdicts = [
         event
         for event in events
@@ -109,9 +108,9 @@ async def _run(arm: str, seed: int, noise: float, calls: int, test_cases: int) -
         accepts=sum(event.action == "accept" for event in verdicts),
         verdicts=len(verdicts),
         calls=summary["spending"]["calls"],
-        steps=state.step,
+        steps=result.state.step,
         chars=len(best),
-        ended=_ended(str(summary.get("stopped_because") or ""), finished=state.finished),
+        ended=_ended(str(summary.get("stopped_because") or ""), finished=result.state.finished),
     )
 
 

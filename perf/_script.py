@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from _graph import Graph
-from skillopt.build import Engine
+from skillopt.build import OpenRun, trainer_of
 from skillopt.evaluate.runner import Row, rows_of
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, TestMeasured, Updated
 from skillopt.gate.decision import reading_order
@@ -72,16 +72,18 @@ class Script:
 
 
 class Reader:
-    """Reads the script from an engine that is still open and the events it decided."""
+    """Reads the script from a run that is still open and the events it decided."""
 
-    def __init__(self, engine: Engine, events: Sequence[Event]) -> None:
-        self._engine = engine
+    def __init__(self, opened: OpenRun, events: Sequence[Event]) -> None:
+        self._opened = opened
+        self._trainer = trainer_of(opened)
+        self._trainer.load()
         self._facts = {event.id: event for event in events if event.id is not None}
         self._checkpoints = [event for event in events if isinstance(event, Checkpoint)]
 
     def script(self) -> Script:
         """The whole run."""
-        job, config = self._engine.job, self._engine.job.config
+        job, config = self._opened.job, self._opened.job.config
         batches = {
             batch.place: batch
             for epoch in range(1, config.train.num_epochs + 1)
@@ -129,22 +131,22 @@ class Reader:
         )
 
     def _batches(self, epoch: int) -> Iterable[Any]:
-        return self._engine.trainer.plan.batches_left(epoch, SimpleNamespace(step=0, epoch=0, takes={}))
+        return self._trainer.plan.batches_left(epoch, SimpleNamespace(step=0, epoch=0, takes={}))
 
     def _rows(self, name: str) -> list[RowFact]:
         fact = self._facts.get(name)
         return list(fact.rows) if isinstance(fact, StageClosed) else []
 
     def _keys(self, skill: Document, rows: Iterable[Row]) -> tuple[str, ...]:
-        return tuple(self._engine.evaluator.key(skill.rendered, row) for row in rows)
+        return tuple(self._opened.evaluator.key(skill.rendered, row) for row in rows)
 
     def _window(self, place: str, candidate: Document, incumbent: Document) -> Window | None:
         verdict = self._facts.get(f"{place}/verdict")
         if not isinstance(verdict, Judged) or verdict.action == "unchanged":
             return None
-        gate = self._engine.trainer.gate
+        gate = self._trainer.gate
         order = reading_order(
-            self._engine.trainer.measured(incumbent if gate.is_on else Document(self._best(place))).values
+            self._trainer.measured(incumbent if gate.is_on else Document(self._best(place))).values
         )
         keys = self._keys(candidate, [gate.rows[row] for row in order])
         return Window(
@@ -157,7 +159,7 @@ class Reader:
 
     def _best(self, place: str) -> str:
         """Without the gate candidates are read against the best skill before the decision at `place`."""
-        best = self._engine.job.skill.text
+        best = self._opened.job.skill.text
         for point in self._checkpoints:
             if str(point.id).startswith(f"{place}/"):
                 break

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import EpochEnded, Event, Judged, Reflected, Updated
 from skillopt.models.world.rules import HARMFUL
@@ -84,12 +84,9 @@ async def arun_seed(seed: int, use_gate: bool, *, workers: int = 24) -> Row:
     ]
     with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder:
         resolved = load(None, flags={}, options=options, environ={}, cwd=Path(folder))
-        async with Engine(prepare(resolved), Path(folder) / "run", sinks=[events.append]) as engine:
-            result = await api.train(engine)
-            state = engine.trainer.load()
-    if state is None:
-        raise RuntimeError("a finished run has a state")
-    end = state.best if use_gate else state.skill
+        async with open_run(prepare(resolved), Path(folder) / "run", sinks=[events.append]) as opened:
+            result = await api.train(opened)
+    end = result.state.best if use_gate else result.state.skill
     return _row(seed, use_gate, result.summary, end.rendered, events)
 
 

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from skillopt.night.mine import mine
+from skillopt.night.mining import mine
 from skillopt.transcripts import Homes, harvest, present
 
 START = datetime(2026, 11, 1, tzinfo=timezone.utc)

@@ -15,7 +15,7 @@ from typing import Any
 
 from _provider import Latency, serving
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event, StageClosed
 from skillopt.testing import Quota
@@ -85,9 +85,9 @@ async def measure(quota: Quota, cases: int, seconds: float) -> dict[str, Any]:
             *sizes,
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=Path(folder)))
-        async with Engine(job, Path(folder) / "run", sinks=[watch]) as engine:
+        async with open_run(job, Path(folder) / "run", sinks=[watch]) as opened:
             started = time.monotonic()
-            await api.train(engine)
+            await api.train(opened)
             wall = time.monotonic() - started
     taken = [entry for entry in served.log if entry.status == 200]
     refused = Counter((entry.place, entry.draw) for entry in served.log if entry.status == 429)

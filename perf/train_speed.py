@@ -18,7 +18,7 @@ import _profile
 from _provider import Latency, Served, serving
 from _script import OPTIMIZER, TARGET, CallGraph, Reader, Script, Step
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event
 
@@ -95,16 +95,16 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
         )
         await api.evaluate(warm, {"seed": warm.skill}, ["val"], Path(folder) / "warm")
         opening = time.monotonic() - opened
-        async with Engine(job, Path(folder) / "run") as engine:
-            engine.run.watch(lambda event: events.append((time.monotonic(), event)))
+        async with open_run(job, Path(folder) / "run") as opened:
+            opened.run.watch(lambda event: events.append((time.monotonic(), event)))
             started, cpu = time.monotonic(), time.process_time()
             if profile is not None:
                 profile.enable()
-            await api.train(engine)
+            await api.train(opened)
             if profile is not None:
                 profile.disable()
             wall, cpu = time.monotonic() - started, time.process_time() - cpu
-            script = Reader(engine, [event for _, event in events]).script()
+            script = Reader(opened, [event for _, event in events]).script()
     served.log = tuple(entry for entry in served.log if entry.started >= started)
     return {
         "simulated": True,

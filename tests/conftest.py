@@ -1,12 +1,16 @@
-"""What every test can rely on: no network but loopback, no credentials, a home folder of its own."""
+"""What every test can rely on: no network but loopback, no credentials, a home folder of its own.
+
+Each run ends with the CPU seconds of its tests, and names those that should be marked `slow`.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 import re
+import resource
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -124,3 +128,48 @@ def _folder(variable: str, what: str) -> Path:
     if not folder.is_dir():
         pytest.fail(f"{variable}={value} is not a folder")
     return folder
+
+
+SLOW_SECONDS = 1.0
+"""A test above this CPU time, its children's included, should be marked `slow`."""
+
+_STARTED = pytest.StashKey[float]()
+
+
+def _cpu() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_STARTED] = _cpu()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    if call.when == "teardown":  # user_properties travel from an xdist worker with the report
+        item.user_properties.append(("cpu", _cpu() - item.stash[_STARTED]))
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [
+        report
+        for group in terminalreporter.stats.values()
+        for report in group
+        if isinstance(report, pytest.TestReport)
+    ]
+    seconds = {
+        report.nodeid: value
+        for report in reports
+        for name, value in report.user_properties
+        if name == "cpu" and report.when == "teardown"
+    }
+    marked = {report.nodeid for report in reports if {"slow", "real", "model"} & set(report.keywords)}
+    terminalreporter.write_line(f"CPU: {sum(seconds.values()):.0f} s in {len(seconds)} tests")
+    for name in sorted(seconds, key=seconds.__getitem__, reverse=True):
+        if seconds[name] > SLOW_SECONDS and name not in marked:
+            terminalreporter.write_line(f"  {seconds[name]:.1f} s and not marked slow: {name}")

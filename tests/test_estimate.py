@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skillopt import api
-from skillopt.build import Engine, Job, prepare
+from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
 from skillopt.estimate import estimate
 from skillopt.testing import Answer, Call, LoopbackProvider
@@ -186,9 +186,9 @@ async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_tak
         ]
         job = prepare(load(None, flags={}, options=[*given, *models, *prices], environ={}, cwd=tmp_path))
         said = estimate(job, reply_tokens={"target": 100, "optimizer": 110})
-        async with Engine(job, tmp_path / "run") as engine:
-            paid = (await api.train(engine)).summary["spending"]
-            judged = [entry for entry in engine.run.database.entries() if entry.role == "judge"]
+        async with open_run(job, tmp_path / "run") as opened:
+            paid = (await api.train(opened)).summary["spending"]
+            judged = [entry for entry in opened.run.database.entries() if entry.role == "judge"]
     lines = [line for line in said.lines if line.role == "judge"]
     assert [line.stage for line in lines] == ["judge, baseline and test", "judge, steps"]
     assert sum(line.calls.likely for line in lines) == pytest.approx(len(judged), rel=0.25)

@@ -11,8 +11,9 @@ from fractions import Fraction
 
 import pytest
 
+from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import BudgetSpent, Interrupted
-from skillopt.ledger import TEST_STAGE, Amount, Budget, Entry, Ledger, Settlement
+from skillopt.ledger import TEST_STAGE, Budget, Ledger
 from skillopt.messages import Role, Usage
 
 
@@ -278,10 +279,15 @@ async def test_background_work_is_refused_at_once_and_never_stands_in_line() -> 
 
 async def test_without_a_limit_everything_fits_and_is_still_counted_by_role_and_stage() -> None:
     heard: list[Entry] = []
-    ledger = Ledger(Budget(), Journal(), on_settled=heard.append)
+    ledger = Ledger(Budget(), Journal())
+    ledger.watch(heard.append)
     settle(ledger, await reserve(ledger, 10**9, stage="rollout"), 7)
     settle(ledger, await ledger.reserve("optimizer", "merge", "m", tokens(5)), 3)
-    assert ledger.totals == {("target", "rollout"): tokens(7), ("optimizer", "merge"): tokens(3)}
+    totals = ledger.account.by_role_and_stage()
+    assert {key: total.amount for key, total in totals.items()} == {
+        ("target", "rollout"): tokens(7),
+        ("optimizer", "merge"): tokens(3),
+    }
     assert [entry.charged.tokens for entry in heard] == [7, 3]
     assert not ledger.budget.is_limited
 

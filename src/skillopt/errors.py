@@ -11,6 +11,7 @@ SkillOptError
 │   ├── BudgetSpent                                                       exit 4
 │   ├── ProviderDown    outage or dead login, every cause listed          exit 3
 │   ├── UnusableReplies the optimizer's replies could not be read, twice  exit 3
+│   ├── MachineFailed   disk, files or memory of this machine             exit 3
 │   ├── AnswersWanted   questions by hand wait for their answers          exit 5
 │   └── Interrupted     Ctrl-C                                            exit 130
 └── Fault               something the measurement did wrong, with its kind; never a score
@@ -104,6 +105,10 @@ class UnusableReplies(Stopped):
     """Two steps in a row lost more than half of their reflections to unusable optimizer replies."""
 
 
+class MachineFailed(Stopped):
+    """The machine refused a file, a process or memory: a full disk, too many open files, a lost mount."""
+
+
 class AnswersWanted(Stopped):
     """Nothing more can be asked before somebody answers the questions that lie in a folder."""
 
@@ -133,7 +138,13 @@ class ModelError(Fault):
     """One attempt of a model call failed; `retry_after` is what the provider asked for in seconds."""
 
     def __init__(
-        self, kind: Kind, detail: str, *, retry_after: float | None = None, refused: bool = False
+        self,
+        kind: Kind,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        refused: bool = False,
+        tokens: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(kind, detail)
         self.retry_after = retry_after
@@ -141,6 +152,8 @@ class ModelError(Fault):
         """True when it was certainly not worked on (an HTTP error status, no connection): it costs one call
         and no tokens.
         """
+        self.tokens = tokens
+        """Input and output tokens that the provider reports for an answer that cannot be used."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -8,48 +8,17 @@ settled stays charged in full.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Protocol
 
+from skillopt.account import Account, Amount, Entry, Settlement
 from skillopt.errors import BudgetSpent, Stopped
 from skillopt.messages import Role, Usage
 
-Settlement = Literal["open", "settled", "refused", "unreported"]
 TEST_STAGE = "test"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
-    """Calls, tokens and dollars. `usd` is None where a price is unknown: unknown is never zero."""
-
-    calls: int = 0
-    tokens: int = 0
-    usd: Fraction | None = Fraction(0)
-
-    def __add__(self, other: Amount) -> Amount:
-        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
-        return Amount(calls=self.calls + other.calls, tokens=self.tokens + other.tokens, usd=usd)
-
-    def __sub__(self, other: Amount) -> Amount:
-        usd = None if self.usd is None or other.usd is None else self.usd - other.usd
-        return Amount(calls=self.calls - other.calls, tokens=self.tokens - other.tokens, usd=usd)
-
-    def times(self, share: Fraction) -> Amount:
-        """A share of the amount, calls and tokens rounded up."""
-        usd = None if self.usd is None else self.usd * share
-        return Amount(calls=math.ceil(self.calls * share), tokens=math.ceil(self.tokens * share), usd=usd)
-
-    def floored(self) -> Amount:
-        """The same, with nothing below zero."""
-        return Amount(
-            calls=max(0, self.calls),
-            tokens=max(0, self.tokens),
-            usd=None if self.usd is None else max(Fraction(0), self.usd),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,23 +58,6 @@ class Budget:
         return ", ".join(parts) or "no limit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One attempt as the journal keeps it. `charged` is the reservation until usage is known."""
-
-    id: int
-    role: Role
-    stage: str
-    place: str
-    state: Settlement
-    charged: Amount
-    reserved: int
-    """Tokens set aside for it before it was sent."""
-    usage: Usage | None = None
-    opened: float | None = None
-    """The run's seconds when it was opened; unknown for what an earlier session wrote."""
-
-
 class Journal(Protocol):
     """Where entries are committed; what `open` returned from is there after `kill -9`."""
 
@@ -123,7 +75,6 @@ class Ledger:
         self,
         budget: Budget,
         journal: Journal,
-        on_settled: Callable[[Entry], None] = lambda entry: None,
         elapsed: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`elapsed` tells the seconds the run has taken so far."""
@@ -131,40 +82,35 @@ class Ledger:
         self.elapsed = elapsed
         self._seconds_aside = 0.0
         self._journal = journal
-        self._on_settled = on_settled
+        self._watchers: list[Callable[[Entry], None]] = []
         self._waiting: deque[_Waiting] = deque()
-        self._outstanding: dict[int, Entry] = {}
-        self._under_way = Amount()
         self._set_aside = Amount()
         self._finishing = False
         self._stopped: Stopped | None = None
-        self.totals: dict[tuple[Role, str], Amount] = {}
+        self.account = Account()
         self.overruns: list[str] = []
-        self._spent = Amount()
-        self._test_spent = Amount()
         for entry in journal.entries():
-            self._count(entry)
+            self.account.take(entry, is_dead=True)
             self._name_overrun(entry)
 
     @property
     def spent(self) -> Amount:
         """Everything charged, reservations that never settled included."""
-        return self._spent
-
-    @property
-    def settled(self) -> Amount:
-        """What was spent so far, without what is only reserved for calls under way."""
-        return self._spent - self._under_way
+        return self.account.total().amount
 
     @property
     def in_flight(self) -> int:
-        return len(self._outstanding)
+        return len(self.account.open)
+
+    def watch(self, settled: Callable[[Entry], None]) -> None:
+        """Call this with every attempt that settles from now on."""
+        self._watchers.append(settled)
 
     def set_aside_for_test(self, amount: Amount, seconds: float = 0.0) -> None:
         """From now on training may not touch what the sealed test will still need; earlier test calls are not
         part of it.
         """
-        self._set_aside = amount + self._test_spent
+        self._set_aside = amount + self._test_spent()
         self._seconds_aside = seconds
 
     def open_for_test(self) -> None:
@@ -227,18 +173,14 @@ class Ledger:
             reserved=need.tokens,
             opened=self.elapsed(),
         )
-        self._outstanding[number] = entry
-        self._under_way += need
-        self._count(entry)
+        self.account.take(entry)
         return entry
 
     def _close(self, entry: Entry) -> None:
         self._journal.close(entry.id, entry.state, entry.charged, entry.usage)
-        opened = self._outstanding.pop(entry.id)
-        self._under_way -= opened.charged
-        self._count(opened, sign=-1)
-        self._count(entry)
-        self._on_settled(entry)
+        self.account.take(entry)
+        for watcher in self._watchers:
+            watcher(entry)
         self._pump()
 
     def _name_overrun(self, entry: Entry) -> None:
@@ -247,13 +189,8 @@ class Ledger:
                 f"{entry.place} used {entry.charged.tokens} tokens, {entry.reserved} were reserved"
             )
 
-    def _count(self, entry: Entry, sign: int = 1) -> None:
-        key = (entry.role, entry.stage)
-        before = self.totals.get(key, Amount())
-        self.totals[key] = _moved(before, entry.charged, sign)
-        self._spent = _moved(self._spent, entry.charged, sign)
-        if entry.stage == TEST_STAGE:
-            self._test_spent = _moved(self._test_spent, entry.charged, sign)
+    def _test_spent(self) -> Amount:
+        return self.account.total(TEST_STAGE).amount
 
     def _fits(self, need: Amount, is_test: bool) -> bool:
         if not self.budget.is_limited:
@@ -262,16 +199,13 @@ class Ledger:
             0.0 if self._finishing else self._seconds_aside
         ):
             return False
-        total = self._spent + need
+        total = self.spent + need
         if self._finishing:
             return self.budget.holds(total)
-        kept_back = (self._set_aside - self._test_spent).floored()
+        rest = self._set_aside - self._test_spent()
         if is_test:  # early test work lives inside what was set aside
-            inside = (
-                self._set_aside - self._test_spent - need
-            ).floored() == self._set_aside - self._test_spent - need
-            return inside and self.budget.holds(total)
-        return self.budget.holds(total + kept_back)
+            return (rest - need).floored() == rest - need and self.budget.holds(total)
+        return self.budget.holds(total + rest.floored())
 
     def _pump(self) -> None:
         while self._waiting:
@@ -281,7 +215,7 @@ class Ledger:
             elif self._fits(head.need, head.stage == TEST_STAGE):
                 self._waiting.popleft()
                 head.granted.set_result(self._open(head.role, head.stage, head.place, head.need))
-            elif self._outstanding:
+            elif self.account.open:
                 return
             else:
                 self._refuse_all(self._is_spent(head.need))
@@ -295,9 +229,10 @@ class Ledger:
                 f" (it reserves {need.tokens:,} tokens, its whole output cap among them: a lower cap goes"
                 " further)"
             )
+        spent = self.spent
         return BudgetSpent(
-            f"The budget of {self.budget.describe()} is spent: {self._spent.calls:,} calls and"
-            f" {self._spent.tokens:,} tokens are charged"
+            f"The budget of {self.budget.describe()} is spent: {spent.calls:,} calls and"
+            f" {spent.tokens:,} tokens are charged"
             + (f" after {self.elapsed() / 60:.4g} minutes" if self.budget.seconds is not None else "")
             + f", and the next call does not fit{kept}. Everything paid is kept; raise the budget and run the"
             " same command to go on."
@@ -308,10 +243,6 @@ class Ledger:
             if not waiting.granted.done():
                 waiting.granted.set_exception(reason)
         self._waiting.clear()
-
-
-def _moved(total: Amount, amount: Amount, sign: int) -> Amount:
-    return total + amount if sign > 0 else total - amount
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,10 @@ from typing import Any, Literal
 
 Speaker = Literal["system", "user", "assistant", "tool"]
 Role = Literal["target", "optimizer", "judge"]
-Finish = Literal["stop", "length", "tool_calls", "refusal", "other"]
+Finish = Literal["stop", "length", "tool_calls", "refusal", "turns"]
+"""Why an answer ended. `turns` is an agent that used up the turns it had. Whatever else a provider gives as
+the reason is not the end of an answer but of the measurement.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

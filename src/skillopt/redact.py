@@ -4,6 +4,7 @@ well-known keys.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -17,6 +18,22 @@ MIN_SECRET = 6
 
 
 _WORD = re.compile("[A-Za-z]{1,10}")
+
+
+def looks_secret(key: str) -> bool:
+    """True for a key that holds a credential by its name, also when it is misspelt or not ours."""
+    last = key.rpartition(".")[2].lower()
+    end = "_".join(last.split("_")[-2:])
+    return any(word in last for word in ("api_key", "apikey", "secret", "password")) or bool(
+        difflib.get_close_matches(end, ["api_key"], n=1, cutoff=0.8)
+    )
+
+
+def without_password(url: str) -> str:
+    """An endpoint as it may be shown."""
+    scheme, found, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{found}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 class Scrubber:

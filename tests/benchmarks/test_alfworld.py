@@ -17,11 +17,11 @@ from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._environment import WON, plain
 from skillopt.benchmarks.alfworld._load import Loader, places
 from skillopt.benchmarks.alfworld._names import by_number, short_names
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load, packaged_names
 from skillopt.errors import ConfigError, Fault, TaskError
 from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.executors import Executor, InProcess, ProcessPool
+from skillopt.executors import Executor, ProcessPool
 from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop
@@ -49,10 +49,10 @@ def benchmark(games: Path) -> Any:
 
 
 @pytest.fixture
-async def pool(benchmark: Any) -> AsyncIterator[Executor]:
-    benchmark.executor = ProcessPool(2)
-    yield benchmark.executor
-    await benchmark.executor.close()
+async def pool() -> AsyncIterator[Executor]:
+    made = ProcessPool(2)
+    yield made
+    await made.close()
 
 
 def walkthrough(games: Path, task: Task) -> list[str]:
@@ -75,8 +75,8 @@ def session(model: Any) -> Session:
     return Session(model, key="k", stage="rollout", draw=0, max_tokens=100)
 
 
-async def rollout(harness: Any, benchmark: Any, task: Task, model: Any) -> Trajectory:
-    environment = benchmark.open(task)
+async def rollout(harness: Any, benchmark: Any, task: Task, model: Any, executor: Executor) -> Trajectory:
+    environment = benchmark.open_in(executor, task)
     try:
         return await harness.run(task, environment, "the skill", benchmark.prompts, session(model))
     finally:
@@ -109,7 +109,7 @@ def test_it_is_registered_with_the_public_defaults(benchmark: Any, games: Path, 
 async def test_a_stored_walkthrough_of_each_kind_wins(benchmark: Any, games: Path, pool: Executor) -> None:
     each = {task.kind: task for task in benchmark.tasks("train")}
     assert len(each) == 6
-    await all_win(benchmark, games, list(each.values()))
+    await all_win(benchmark, games, list(each.values()), pool)
 
 
 @pytest.mark.real
@@ -117,10 +117,10 @@ async def test_a_stored_walkthrough_of_each_kind_wins(benchmark: Any, games: Pat
 async def test_every_stored_walkthrough_wins(benchmark: Any, games: Path, pool: Executor) -> None:
     tasks = [*benchmark.tasks("train"), *benchmark.tasks("val")]
     assert len(tasks) == 57
-    await all_win(benchmark, games, tasks)
+    await all_win(benchmark, games, tasks, pool)
 
 
-async def all_win(benchmark: Any, games: Path, tasks: list[Task]) -> None:
+async def all_win(benchmark: Any, games: Path, tasks: list[Task], executor: Executor) -> None:
     """Every task, driven by a scripted model through the same code as in a run, several
     episodes at a time.
     """
@@ -147,6 +147,7 @@ async def all_win(benchmark: Any, games: Path, tasks: list[Task]) -> None:
         workers=8,
         max_tokens=100,
         emit=lambda event: None,
+        executor=executor,
     )
     outcomes = await evaluator.start("skill", rows_of(tasks), stage="rollout", place="p").close()
     found = {
@@ -197,15 +198,14 @@ async def test_chat_plays_by_tags_and_wins(benchmark: Any, games: Path, pool: Ex
             f"I think so. <action>look</action> No: <ACTION> {plan[turn(request)].upper()}.</ACTION>"
         )
     )
-    found = await rollout(Chat(), benchmark, task, model)
+    found = await rollout(Chat(), benchmark, task, model, pool)
     assert (found.failure, found.calls) == (None, len(plan))
     assert (await benchmark.score(task, found)).hard == 1.0
     assert "act" not in str(model.requests[0].tools)
 
 
-async def test_wrong_actions_are_observed_and_the_turns_run_out(games: Path) -> None:
+async def test_wrong_actions_are_observed_and_the_turns_run_out(games: Path, pool: Executor) -> None:
     benchmark: Any = PLUGIN(ALFWorldSettings(split_dir=games / "split", data_root=games, max_steps=6))
-    benchmark.executor = ProcessPool(1)
     task = benchmark.tasks("val")[0]
     tried = [
         acts("fly to the moon"),
@@ -225,12 +225,9 @@ async def test_wrong_actions_are_observed_and_the_turns_run_out(games: Path) -> 
         Reply(text="Hm.", finish="stop", usage=USED),
         acts("", "look", "look"),
     ]
-    try:
-        found = await rollout(
-            ToolLoop(), benchmark, task, FunctionModel(lambda request: tried[turn(request)])
-        )
-    finally:
-        await benchmark.executor.close()
+    found = await rollout(
+        ToolLoop(), benchmark, task, FunctionModel(lambda request: tried[turn(request)]), pool
+    )
     shown = [message.content for message in found.messages if message.role != "assistant"]
     assert [text.partition("\n")[0][:34] for text in shown[:5]] == [
         "Nothing happens.",
@@ -246,14 +243,13 @@ async def test_wrong_actions_are_observed_and_the_turns_run_out(games: Path) -> 
     assert (score.hard, score.feedback) == (0.0, "The task was not done after 6 turns; 2 did nothing.")
 
 
-async def test_several_actions_in_one_reply_do_not_make_an_episode_longer(games: Path) -> None:
+async def test_several_actions_in_one_reply_do_not_make_an_episode_longer(
+    games: Path, pool: Executor
+) -> None:
     benchmark: Any = PLUGIN(ALFWorldSettings(split_dir=games / "split", data_root=games, max_steps=3))
-    benchmark.executor = ProcessPool(1)
     task = benchmark.tasks("val")[0]
-    try:
-        found = await rollout(ToolLoop(), benchmark, task, FunctionModel(lambda request: acts(*["look"] * 5)))
-    finally:
-        await benchmark.executor.close()
+    looks = FunctionModel(lambda request: acts(*["look"] * 5))
+    found = await rollout(ToolLoop(), benchmark, task, looks, pool)
     assert (found.calls, found.failure) == (1, "turns")
     assert [message.content for message in found.messages[4:]] == ["It is over: this call was not done."] * 2
     assert "No actions are left" in found.messages[3].content
@@ -278,14 +274,14 @@ async def test_a_game_is_the_same_whichever_process_plays_it(
     plan = ["look", *walkthrough(games, task)]
 
     async def transcript() -> list[str]:
-        environment = benchmark.open(task)
+        environment = benchmark.open_in(pool, task)
         try:
             return [await environment.step("act", {"action": action}) for action in plan]
         finally:
             await environment.close()
 
     first = await transcript()
-    busy = [benchmark.open(other), benchmark.open(task)]
+    busy = [benchmark.open_in(pool, other), benchmark.open_in(pool, task)]
     for environment in busy:
         await environment.step("act", {"action": "look"})
     again = await transcript()
@@ -297,7 +293,7 @@ async def test_a_game_is_the_same_whichever_process_plays_it(
 
 async def test_a_game_that_dies_is_no_measurement(benchmark: Any, pool: Executor, tmp_path: Path) -> None:
     task = benchmark.tasks("train")[0]
-    environment = benchmark.open(task)
+    environment = benchmark.open_in(pool, task)
     environment._gamefile = tmp_path / "gone.tw-pddl"
     with pytest.raises(Fault, match="FileNotFoundError") as caught:
         await environment.step("act", {"action": "look"})
@@ -310,7 +306,6 @@ async def test_it_also_plays_inside_this_process(
 ) -> None:
     import sys
 
-    benchmark.executor = InProcess()
     before = list(sys.argv)
     task = benchmark.tasks("val")[1]
     environment = benchmark.open(task)
@@ -318,7 +313,6 @@ async def test_it_also_plays_inside_this_process(
         shown = [await environment.step("act", {"action": action}) for action in walkthrough(games, task)]
     finally:
         await environment.close()
-        await benchmark.executor.close()
     assert shown[-1].endswith(WON)
     assert sys.argv == before
 
@@ -441,8 +435,8 @@ async def test_it_trains_with_tool_calls_over_the_wire(games: Path, tmp_path: Pa
             "train.batch_size=2",
         ]
         resolved = load(None, flags={}, options=options, environ={}, cwd=tmp_path)
-        async with Engine(prepare(resolved), tmp_path / "run") as engine:
-            result = await api.train(engine)
+        async with open_run(prepare(resolved), tmp_path / "run") as opened:
+            result = await api.train(opened)
     history = json.loads((tmp_path / "run" / "history.json").read_text())
     assert [step["action"] for step in history] == ["accept_new_best"]
     assert "Follow the plan" in (tmp_path / "run" / "best_skill.md").read_text()

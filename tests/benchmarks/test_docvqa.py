@@ -16,7 +16,7 @@ from skillopt import api
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.docvqa import PLUGIN, DocVQASettings, _Reader
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Trajectory
@@ -183,8 +183,8 @@ async def test_a_run_on_drawn_pages_through_a_provider_that_sees_learns_to_read_
             environ={},
             cwd=tmp_path,
         )
-        async with Engine(prepare(resolved), tmp_path / "run") as engine:
-            result = await api.train(engine)
+        async with open_run(prepare(resolved), tmp_path / "run") as opened:
+            result = await api.train(opened)
     assert result.summary["test_hard"] == 1.0
     assert result.summary["baseline_test_hard"] < 1.0
     assert set(details) == {"high"}

@@ -11,7 +11,7 @@ import pytest
 from skillopt import api
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.evals_json import PLUGIN, EvalsSettings, load_evals
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.harnesses._workspace import carried_digest, install_skill
@@ -183,6 +183,6 @@ async def test_a_skill_is_trained_on_its_own_evals(tmp_path: Path) -> None:
             "train.num_epochs=1",
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
-        async with Engine(job, tmp_path / "run") as engine:
-            result = await api.train(engine)
+        async with open_run(job, tmp_path / "run") as opened:
+            result = await api.train(opened)
     assert (result.summary["baseline_test_hard"], result.summary["test_hard"]) == (0.0, 1.0)

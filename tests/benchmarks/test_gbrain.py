@@ -12,7 +12,7 @@ import pytest
 
 from skillopt import api
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.tasks.rollout import Trajectory
 from skillopt.testing import Call, LoopbackProvider
@@ -93,8 +93,8 @@ async def test_training_takes_the_held_out_rows_from_nothing_to_all(
         ]
         options += ["train.num_epochs=1", "evaluation.repeats=1"]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
-        async with Engine(job, tmp_path / "run") as engine:
-            result = await api.train(engine)
+        async with open_run(job, tmp_path / "run") as opened:
+            result = await api.train(opened)
     assert (result.summary["baseline_test_hard"], result.summary["test_hard"]) == (0.0, 1.0)
     assert result.test is not None and result.test.n == 6
     assert SEEDS[seed] in result.best_skill
@@ -121,8 +121,8 @@ async def test_a_skill_that_transcribes_the_pattern_is_refused(test_data: Path, 
             "evaluation.repeats=1",
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
-        async with Engine(job, tmp_path / "run") as engine:
-            result = await api.train(engine)
+        async with open_run(job, tmp_path / "run") as opened:
+            result = await api.train(opened)
     assert cheat not in result.best_skill
     (step,) = json.loads((tmp_path / "run" / "history.json").read_text())
     assert step["action"] == "reject"

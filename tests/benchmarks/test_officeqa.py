@@ -24,7 +24,7 @@ from skillopt.benchmarks.officeqa._pages import (
     shown,
     sources,
 )
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.harnesses.port import Session
@@ -175,8 +175,8 @@ async def test_it_trains_on_self_made_questions_over_the_wire(
         options = [f"env.data_dirs=[{bulletins}]"]
         resolved = load("officeqa", flags=flags, options=options, environ={}, cwd=tmp_path)
         assert resolved.config.model.target.name == "tool_loop/compatible:m"
-        async with Engine(prepare(resolved), tmp_path / "run") as engine:
-            result = await api.train(engine)
+        async with open_run(prepare(resolved), tmp_path / "run") as opened:
+            result = await api.train(opened)
     assert result.summary["best_selection_hard"] == 1.0
     assert rule in (tmp_path / "run" / "best_skill.md").read_text()
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks._workbooks import DOUBLE, GOLDEN_MARK, make_data
 from promises._runs import QUICK
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.messages import ToolCall
 from skillopt.sandbox import is_there
@@ -81,8 +81,8 @@ async def test_a_rule_that_makes_programs_right_is_learned(mode: str, tmp_path: 
             *("optimizer.use_slow_update=false", "optimizer.use_meta_skill=false"),
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
-        async with Engine(job, tmp_path / "run", retry=QUICK) as engine:
-            result = await api.train(engine)
+        async with open_run(job, tmp_path / "run", retry=QUICK) as opened:
+            result = await api.train(opened)
     assert RULE in result.best_skill
     history = json.loads((tmp_path / "run" / "history.json").read_text())
     assert history[0]["selection_hard"] == 1

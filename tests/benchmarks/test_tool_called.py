@@ -9,7 +9,7 @@ from typing import Any
 
 from skillopt import api
 from skillopt.benchmarks._data import QuestionBenchmark
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.messages import Tool, ToolCall
 from skillopt.tasks.benchmark import Environment
@@ -85,7 +85,7 @@ async def test_a_skill_that_makes_the_target_call_the_tool_is_learned(tmp_path: 
             cwd=tmp_path,
         )
         job = prepare(resolved, benchmark=benchmark())
-        async with Engine(job, tmp_path / "run") as engine:
-            result: Any = await api.train(engine)
+        async with open_run(job, tmp_path / "run") as opened:
+            result: Any = await api.train(opened)
     assert (result.summary["baseline_test_hard"], result.summary["test_hard"]) == (0.0, 1.0)
     assert RULE in result.best_skill

@@ -13,7 +13,7 @@ import pytest
 from cli._commands import run
 from harnesses._stub import stub
 from skillopt import api
-from skillopt.build import Engine, Job, prepare
+from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
 from skillopt.errors import RunConflict
 from skillopt.skill.document import Document
@@ -109,8 +109,9 @@ def test_the_command_measures_folders_and_a_runs_best_skill_with_their_files(
 async def test_a_run_inside_an_agent_belongs_to_the_files_that_its_skill_carries(tmp_path: Path) -> None:
     seed = skill(tmp_path, "alpha")
     job = job_of(tmp_path, f"env.skill_init={seed}", "train.num_epochs=1")
-    async with Engine(job, tmp_path / "run"):
+    async with open_run(job, tmp_path / "run"):
         pass
     (seed / "references" / "more.md").write_text("another")
     with pytest.raises(RunConflict, match="skill_files"):
-        Engine(job, tmp_path / "run")
+        async with open_run(job, tmp_path / "run"):
+            pass

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.changes.proposal import Evidence, Proposal, Step
 from skillopt.config import load
 from skillopt.events import Notice
-from skillopt.night import Home, NightRecord, ProjectState, SleepSettings
+from skillopt.night import NightHome, NightRecord, NightSettings, ProjectState
 from skillopt.testing import Answer, Call, LoopbackProvider
 
 SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
@@ -27,7 +27,7 @@ SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 
 def staged(home: Path, *, hostile: bool = False) -> tuple[World, Proposal]:
     """A home with a skill, and a simulated night of the project that proposes three edits for it."""
-    state = Home.of(SleepSettings(), home)
+    state = NightHome.of(NightSettings(), home)
     world = World(home).write()
     world.store, project = state.store, world.project
     texts = (FIRST, SECOND, THIRD)
@@ -102,8 +102,8 @@ def hostile_run(folder: Path) -> None:
         resolved = load(None, flags={"env": "own"}, options=options, environ={}, cwd=folder.parent)
 
         async def session() -> None:
-            async with Engine(prepare(resolved), folder) as engine:
-                await api.train(engine)
+            async with open_run(prepare(resolved), folder) as opened:
+                await api.train(opened)
 
         # In a thread: a browser that is driven from this one holds its event loop.
         with ThreadPoolExecutor(1) as pool:

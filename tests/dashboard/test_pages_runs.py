@@ -17,12 +17,12 @@ from playwright.sync_api import Browser, Page, expect
 from cli._commands import SMALL, run
 from dashboard._browser import Server, serving, tab
 from runs._big import big_run
+from skillopt.account import Amount
 from skillopt.dashboard._charts import scores, spoken, together
 from skillopt.dashboard._markup import joined, tag
 from skillopt.dashboard._runs import Roots
 from skillopt.dashboard._text import side_by_side
 from skillopt.files import lock
-from skillopt.ledger import Amount
 from skillopt.runs.curves import Curves, Point, curves
 from skillopt.runs.database import Database
 from skillopt.runs.live import Watcher
@@ -221,8 +221,8 @@ def test_cost_adds_up(shown: Shown, browser: Browser, pictures: Path) -> None:
     with tab(browser, pictures) as desk:
         page = desk.open(shown.url("whole", "/cost"))
         last = page.locator("tfoot tr")
-        expect(last).to_contain_text(f"{sum(one.calls for one in shown.facts.paid):,}")
-        expect(last).to_contain_text(f"{sum(one.tokens for one in shown.facts.paid):,}")
+        expect(last).to_contain_text(f"{shown.facts.spent.calls:,}")
+        expect(last).to_contain_text(f"{shown.facts.spent.tokens:,}")
         expect(last).to_contain_text("unknown")  # the simulated world has no price
         page.locator(".so-chart svg").wait_for()
 

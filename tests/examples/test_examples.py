@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.testing import Call, LoopbackProvider
 
@@ -74,8 +74,8 @@ async def test_house_dates_trains(tmp_path: Path) -> None:
             "test": 8,
         }
         assert job.repeats == 2
-        async with Engine(job, tmp_path / "run") as engine:
-            result = await api.train(engine)
+        async with open_run(job, tmp_path / "run") as opened:
+            result = await api.train(opened)
     assert result.test is not None
     assert (result.test.before, result.test.after) == (0.0, 1.0)
     assert (tmp_path / "run" / "best_skill" / "house-dates" / "SKILL.md").read_text() == result.best_skill
@@ -113,8 +113,8 @@ async def test_house_formats_trains_with_its_own_prompt_for_the_analyst(tmp_path
                 cwd=tmp_path,
             )
         )
-        async with Engine(job, tmp_path / "run") as engine:
-            result = await api.train(engine)
+        async with open_run(job, tmp_path / "run") as opened:
+            result = await api.train(opened)
     assert result.test is not None
     assert (result.test.before, result.test.after, result.test.n) == (0.0, 0.2, 80)
 

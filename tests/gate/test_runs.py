@@ -24,7 +24,7 @@ from promises._runs import (
     start_process,
 )
 from skillopt import api
-from skillopt.build import Engine, Job
+from skillopt.build import Job, open_run
 from skillopt.errors import Interrupted
 from skillopt.events import Checkpoint, Event, Judged, Spending, StageClosed, StageOpened
 from skillopt.models.world.rules import WorldRules
@@ -67,16 +67,16 @@ def quick() -> Iterator[Path]:
 async def run_until(job: Job, folder: Path, at: int) -> None:
     """Train until the `at`-th event; then ask the run to stop."""
     seen = 0
-    async with Engine(job, folder, sinks=[lambda event: watch(event)], retry=QUICK) as engine:
+    async with open_run(job, folder, sinks=[lambda event: watch(event)], retry=QUICK) as opened:
 
         def watch(event: Event) -> None:
             nonlocal seen
             seen += 1
             if seen == at:
-                engine.stop(Interrupted("stopped by the test"))
+                opened.stop(Interrupted("stopped by the test"))
 
         with pytest.raises(Interrupted):
-            await api.train(engine)
+            await api.train(opened)
 
 
 async def told(job: Job, folder: Path) -> list[Event]:

@@ -5,13 +5,14 @@ before it starts.
 from __future__ import annotations
 
 import os
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
 from harnesses._stub import stub
 from skillopt import api
-from skillopt.build import Engine, Lab, prepare
+from skillopt.build import OpenRun, open_run, prepare
 from skillopt.config import load
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.evaluate.runner import Row
@@ -21,7 +22,7 @@ from skillopt.tasks.rollout import Scored
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
 
 
-def lab(tmp_path: Path, *options: str) -> Lab:
+def run_of(tmp_path: Path, *options: str) -> AbstractAsyncContextManager[OpenRun]:
     target = [
         "model.target=claude_code/anthropic:m@http://127.0.0.1:1",
         "model.target.api_key=sk-key-1",
@@ -30,10 +31,10 @@ def lab(tmp_path: Path, *options: str) -> Lab:
     world = ["env.name=world", "env.train_cases=3", "env.val_cases=6", "env.test_cases=0"]
     path = f"model.target.agent.path={stub(tmp_path)}"
     job = prepare(load(None, flags={}, options=[*world, *target, path, *options], environ={}, cwd=tmp_path))
-    return Lab(job, tmp_path / "run", {})
+    return open_run(job, tmp_path / "run", {})
 
 
-async def measured(made: Lab, number: int) -> bool:
+async def measured(made: OpenRun, number: int) -> bool:
     row = Row(task=made.job.splits.train[number])
     return isinstance(
         await made.evaluator.measure(made.job.skill.rendered, row, stage="rollout", place="e1/s1"), Scored
@@ -41,7 +42,7 @@ async def measured(made: Lab, number: int) -> bool:
 
 
 async def test_tokens_are_set_aside_before_a_rollout_and_settled_after_it(tmp_path: Path) -> None:
-    async with lab(tmp_path, "budget.tokens=500", "budget.per_rollout.tokens=300") as made:
+    async with run_of(tmp_path, "budget.tokens=500", "budget.per_rollout.tokens=300") as made:
         assert await measured(made, 0)
         assert made.ledger.spent.tokens == 110
         assert await measured(made, 1)
@@ -50,15 +51,18 @@ async def test_tokens_are_set_aside_before_a_rollout_and_settled_after_it(tmp_pa
 
 
 async def test_without_an_allowance_the_first_rollout_is_taken_to_be_large(tmp_path: Path) -> None:
-    async with lab(tmp_path, "budget.tokens=500") as made:
+    async with run_of(tmp_path, "budget.tokens=500") as made:
         with pytest.raises(BudgetSpent):
             await measured(made, 0)
 
 
 async def test_a_dollar_budget_holds_by_the_allowance_where_no_price_is_known(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"set budget\.per_rollout\.usd"):
-        lab(tmp_path, "budget.usd=1", "model.target.name=claude_code/anthropic:unheard-of@http://127.0.0.1:1")
-    async with lab(
+        async with run_of(
+            tmp_path, "budget.usd=1", "model.target.name=claude_code/anthropic:unheard-of@http://127.0.0.1:1"
+        ):
+            pass
+    async with run_of(
         tmp_path,
         "budget.usd=1",
         "budget.per_rollout.usd=0.4",
@@ -72,7 +76,7 @@ async def test_a_dollar_budget_holds_by_the_allowance_where_no_price_is_known(tm
 
 
 async def test_a_measured_rollout_is_not_run_again(tmp_path: Path) -> None:
-    async with lab(tmp_path) as made:
+    async with run_of(tmp_path) as made:
         assert await measured(made, 0)
         calls = made.ledger.spent.calls
         assert await measured(made, 0)
@@ -105,10 +109,10 @@ async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap
     ]
     job = prepare(load(None, flags={}, options=[*world, *target, *settings], environ={}, cwd=tmp_path))
     assert job.target.max_tokens > 10_000
-    async with Engine(job, tmp_path / "run") as engine:
-        result = await api.train(engine)
+    async with open_run(job, tmp_path / "run") as opened:
+        result = await api.train(opened)
     (set_aside,) = {
-        event.state["set_aside"]["tokens"] for event in engine.run.history if isinstance(event, Checkpoint)
+        event.state["set_aside"]["tokens"] for event in opened.run.history if isinstance(event, Checkpoint)
     }
     assert set_aside == 2 * 4 * 110 * 13 // 10 + 2000
     assert result.test is not None, result.summary["claim"]

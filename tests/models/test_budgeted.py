@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from skillopt.account import Amount, Entry
 from skillopt.errors import BudgetSpent, ModelError
-from skillopt.ledger import Amount, Budget, Entry, Ledger
+from skillopt.ledger import Budget, Ledger
 from skillopt.messages import Image, Message, Reply, Request, Tool, Usage
 from skillopt.models.prices import Price
 from skillopt.models.stack.budgeted import Budgeted

@@ -167,8 +167,11 @@ async def test_an_empty_answer_is_an_answer() -> None:
         ("tool_calls", "tool_calls"),
         ("function_call", "tool_calls"),
         ("content_filter", "refusal"),
-        ("something new", "other"),
-        (None, "other"),
+        ("eos", "stop"),
+        ("eos_token", "stop"),
+        ("stop_sequence", "stop"),
+        ("model_length", "length"),
+        ("sensitive", "refusal"),
     ],
 )
 async def test_every_finish_reason_is_read(reason: Any, finish: str) -> None:
@@ -255,7 +258,6 @@ async def test_a_body_that_is_no_answer_is_an_outage(body: Any) -> None:
         ),
         (choice({"content": None, "refusal": "No."}), "No.", "refusal"),
         (choice({"refusal": "No."}), "No.", "refusal"),
-        (choice({"content": "x"}, None), "x", "other"),
         (
             choice(
                 {"content": "", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]}

@@ -134,7 +134,7 @@ async def test_a_reply_carries_text_finish_usage_and_the_answering_model() -> No
     assert reply.usage is None
 
 
-@pytest.mark.parametrize("finish", ["stop", "length", "refusal", "other"])
+@pytest.mark.parametrize("finish", ["stop", "length", "refusal"])
 async def test_every_finish_is_read(finish: Any) -> None:
     _, reply = await ask(SPEC, HELLO, Answer(text="x", finish=finish))
     assert (reply.finish, reply.text) == (finish, "x")
@@ -191,16 +191,6 @@ TEXT = {"type": "output_text", "text": "x"}
             "x",
             "refusal",
         ),
-        (
-            {
-                "status": "incomplete",
-                "incomplete_details": {"reason": "something new"},
-                "output": [message(TEXT)],
-            },
-            "x",
-            "other",
-        ),
-        ({"status": "incomplete", "incomplete_details": None, "output": []}, "", "other"),
     ],
 )
 async def test_every_kind_of_answer_is_read(body: Any, text: str, finish: str) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from skillopt.build.engine import Engine
+from skillopt.account import Amount, Entry
+from skillopt.api import train
+from skillopt.build import open_run
 from skillopt.build.job import prepare
 from skillopt.config import load
 from skillopt.errors import ModelError
-from skillopt.ledger import Amount, Budget, Entry, Ledger
+from skillopt.ledger import Budget, Ledger
 from skillopt.messages import Message, Request, Usage
 from skillopt.models import PROVIDERS
 from skillopt.models.port import Model, ModelSpec
@@ -253,8 +255,8 @@ async def test_training_goes_on_with_a_server_that_knows_no_structured_output(tm
             ]
             options += ["env.train_cases=20", "env.val_cases=10", "env.test_cases=10"]
             resolved = load(None, flags={}, options=options, environ={}, cwd=tmp_path)
-            async with Engine(prepare(resolved), tmp_path / name) as engine:
-                results.append((await engine.fit(), server.log))
+            async with open_run(prepare(resolved), tmp_path / name) as opened:
+                results.append((await train(opened), server.log))
     (strict, strict_log), (poor, poor_log) = results
     assert poor.state.best.text == strict.state.best.text
     refused = [entry.place for entry in poor_log if entry.status == 400]

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from night._sessions import BAD, GOOD, SUBJECTS
-from skillopt.night import Around, Home, SleepSettings
+from skillopt.night import NightContext, NightHome, NightSettings
 from skillopt.testing import Call
 from skillopt.transcripts import Homes
 
@@ -100,10 +100,12 @@ class Person:
                 )
         return rows
 
-    def around(self, **settings: object) -> Around:
-        made = SleepSettings.model_validate(settings)
+    def around(self, **settings: object) -> NightContext:
+        made = NightSettings.model_validate(settings)
         homes = Homes(home=self.home, platform="linux")
-        return Around(settings=made, project=self.project, homes=homes, home=Home.of(made, self.home))
+        return NightContext(
+            settings=made, project=self.project, homes=homes, home=NightHome.of(made, self.home)
+        )
 
 
 def clock() -> datetime:

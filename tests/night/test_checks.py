@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from skillopt.errors import ModelError, ScoringError, TaskError
 from skillopt.evaluate.judge import ModelJudge
 from skillopt.messages import Message, Reply, Request, ToolCall
-from skillopt.night._measure import telling
-from skillopt.night.scoring import MinedScorer, criteria_of
+from skillopt.night.measures import NightScorer, criteria_of, telling_rules
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._given import kept_rules, read_rules
 from skillopt.tasks.scorers._rules import RULES, Contains, MaxChars, Pattern, SectionPresent, ToolCalled, Work
@@ -156,12 +155,14 @@ async def test_a_long_line_takes_time_in_proportion(line: str) -> None:
 async def test_a_check_tells_only_if_good_passes_and_bad_fails() -> None:
     section, short, word = SectionPresent("Risks"), MaxChars(30), Contains("Ship")
     good, bad = ["# Risks\nShip it."], ["A long text about everything and nothing.", ""]
-    assert await telling([section, short, word], good, bad) == (section, short, word)
-    assert await telling([section, short, word], ["# Risks\nNo, and here is why not."], bad) == (section,)
-    assert await telling([section, short], good, [""]) == (section,), (
+    assert await telling_rules([section, short, word], good, bad) == (section, short, word)
+    assert await telling_rules([section, short, word], ["# Risks\nNo, and here is why not."], bad) == (
+        section,
+    )
+    assert await telling_rules([section, short], good, [""]) == (section,), (
         "a limit that only the empty answer was tried on holds for all"
     )
-    assert await telling([Pattern("(a+)+$")], [], ["a" * 50 + "!"], timeout=0.3) == ()
+    assert await telling_rules([Pattern("(a+)+$")], [], ["a" * 50 + "!"], timeout=0.3) == ()
 
 
 def trajectory(answer: str, *tools: str) -> Trajectory:
@@ -185,7 +186,7 @@ def judged(*met: bool) -> FunctionModel:
 
 
 async def scored(model: FunctionModel | ScriptedModel, one: Task, answer: str) -> Score:
-    return await MinedScorer().score_with(
+    return await NightScorer().score_with(
         ModelJudge(model, max_tokens=500, stage="selection"), one, trajectory(answer)
     )
 
@@ -198,7 +199,7 @@ async def test_hard_is_all_checks_and_soft_the_share_of_them() -> None:
             {"op": "tool_called", "arg": "search"},
         ]
     )
-    scorer = MinedScorer()
+    scorer = NightScorer()
     scorer.check_task(both)
     right = await scorer.score(both, trajectory("abb", "search"))
     claimed = await scorer.score(both, trajectory("abb TOOL_CALL: search"))
@@ -216,7 +217,7 @@ async def test_hard_is_all_checks_and_soft_the_share_of_them() -> None:
 )
 def test_a_task_that_cannot_be_measured_is_refused_before_a_call(reference: object) -> None:
     with pytest.raises(TaskError, match="Task 't'"):
-        MinedScorer().check_task(Task(id="t", prompt="p", reference=reference))
+        NightScorer().check_task(Task(id="t", prompt="p", reference=reference))
 
 
 def test_a_rubric_is_points_one_a_line() -> None:
@@ -266,7 +267,7 @@ async def test_a_judge_that_cannot_be_asked_and_one_that_is_not_there_are_no_zer
     with pytest.raises(ScoringError, match="503"):
         await scored(FunctionModel(dead), task(rubric="r"), "a")
     with pytest.raises(ScoringError, match="no judge"):
-        await MinedScorer().score(task(rubric="r"), trajectory("a"))
+        await NightScorer().score(task(rubric="r"), trajectory("a"))
 
 
 @pytest.mark.parametrize(
@@ -290,7 +291,7 @@ async def test_the_public_seeds_can_be_scored(test_data: Path, seed: str) -> Non
         json.loads(line)
         for line in (test_data / "gbrain" / seed / "benchmark.jsonl").read_text().splitlines()
     ]
-    scorer = MinedScorer()
+    scorer = NightScorer()
     for row in rows:
         one = Task(id=row["task_id"], prompt=row["task"], reference={"checks": row["judge"]["checks"]})
         scorer.check_task(one)

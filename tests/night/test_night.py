@@ -18,15 +18,14 @@ from syrupy.assertion import SnapshotAssertion
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
 from night._sessions import BAD, GOOD, SUBJECTS
 from night._transcripts import WRITERS, Talk
-from skillopt.build import Engine, Job
+from skillopt.build import Job, OpenRun
 from skillopt.changes.adopt import Desk
 from skillopt.errors import AnswersWanted, ConfigError, Interrupted, RunConflict, UsageError
 from skillopt.events import Event, Judged, Sink, StageClosed, Updated
-from skillopt.night import REMEDY, Ended, Roles, preview, roles_of, run_night
+from skillopt.night import REMEDY, NightResult, Roles, preview, roles_of, run_night
+from skillopt.night.earlier import earlier_nights
 from skillopt.night.gather import gather
 from skillopt.night.job import advice_of, benchmark_of
-from skillopt.night.recall import earlier_groups
-from skillopt.night.tonight import Group
 from skillopt.optimizer._ask import packaged
 from skillopt.testing import Call, LoopbackProvider
 
@@ -38,10 +37,10 @@ def person(tmp_path: Path) -> Person:
 
 async def night(
     person: Person, provider: LoopbackProvider, watcher: Ear | None = None, **settings: object
-) -> Ended:
+) -> NightResult:
     model = f"compatible:m@{provider.base_url}"
     roles = Roles(target=model, optimizer=model)
-    return await run_night(person.around(**settings), roles, environ={}, now=clock, watcher=watcher)
+    return await run_night(person.around(**settings), roles, environ={}, now=clock, observer=watcher)
 
 
 def desk(person: Person) -> Desk:
@@ -59,16 +58,16 @@ class Ear:
     def sinks(self, job: Job) -> Sequence[Sink]:
         return [self.heard.append]
 
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
-        return self._during(engine)
+    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
+        return self._during(opened)
 
     @contextmanager
-    def _during(self, engine: Engine) -> Iterator[None]:
+    def _during(self, opened: OpenRun) -> Iterator[None]:
         def count(event: Event) -> None:
             if len([one for one in self.heard if one.id]) == self.stop_after:
-                engine.stop(Interrupted("stopped by the test"))
+                opened.stop(Interrupted("stopped by the test"))
 
-        engine.run.watch(count)
+        opened.run.watch(count)
         yield
 
 
@@ -138,8 +137,8 @@ async def test_transcripts_of_every_source_end_in_one_proposal(tmp_path: Path) -
     assert ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
     sources = {
         session.partition(":")[0]
-        for group in ended.tonight.groups
-        for task in group.tasks
+        for target in ended.plan.targets
+        for task in target.tasks
         for session in task.sessions
     }
     assert len(sources) == len(WRITERS)
@@ -181,7 +180,7 @@ async def test_of_a_memory_file_only_our_block_is_learned_and_changed(tmp_path: 
     assert written.startswith(house) and RULE in written and written.count("SKILLOPT-SLEEP:LEARNED") == 2
     async with LoopbackProvider(scripted(RULE)) as provider:
         again = await night(person, provider, evolve_memory=True)
-    assert again.proposal is None and again.tonight.groups[0].seed == RULE, (
+    assert again.proposal is None and again.plan.targets[0].seed == RULE, (
         "the next night starts from what was adopted"
     )
     desk(person).undo()
@@ -226,7 +225,7 @@ async def test_each_skill_the_sessions_used_gets_its_own_verdict(tmp_path: Path)
     person = with_memos(tmp_path / "home", LEARNT)
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider, val_fraction=0.5)
-    outcomes = {group.name: group.outcome for group in ended.tonight.groups}
+    outcomes = {target.name: target.outcome for target in ended.plan.targets}
     assert set(outcomes) == {"brief-writer", "memo"} and all(outcomes.values())
     assert ended.proposal is not None and [target.name for target in ended.proposal.targets] == [
         "brief-writer"
@@ -301,7 +300,7 @@ async def test_an_open_night_goes_on_with_a_larger_allowance_and_not_with_other_
 async def test_of_four_nights_at_once_one_runs_and_no_record_is_lost(person: Person) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         ends = await asyncio.gather(*(night(person, provider) for _ in range(4)), return_exceptions=True)
-    assert Counter(type(end) for end in ends) == {Ended: 1, RunConflict: 3}
+    assert Counter(type(end) for end in ends) == {NightResult: 1, RunConflict: 3}
     assert sum("night.lock" in str(end) for end in ends) == 3, "they stop before they read anything"
     state = person.around().home.project(person.project).load()
     assert (state.night, len(state.nights), len(desk(person).status().proposals)) == (1, 1, 1)
@@ -324,7 +323,7 @@ async def test_what_a_poor_night_measured_is_not_paid_again_by_the_next(person: 
     caps = {"model.target.max_tokens": 200, "model.optimizer.max_tokens": 600}
     async with LoopbackProvider(scripted(RULE)) as provider:
         first = await night(person, provider, max_tokens_per_night=3_000, options=caps)
-        assert first.proposal is None and "did not pay" in first.tonight.groups[0].outcome.claim  # type: ignore[union-attr]
+        assert first.proposal is None and "did not pay" in first.plan.targets[0].outcome.claim  # type: ignore[union-attr]
         measured = {one.place for one in provider.log}
         second = await night(person, provider, options=caps)
         again = [one.place for one in provider.log][len(measured) :]
@@ -360,7 +359,7 @@ async def test_without_a_test_split_nothing_is_claimed_and_with_one_the_claim_is
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider)
         sealed = await night(person, provider, test_fraction=0.3)
-    outcomes = [one.tonight.groups[0].outcome for one in (ended, sealed)]
+    outcomes = [one.plan.targets[0].outcome for one in (ended, sealed)]
     assert outcomes[0] is not None and outcomes[0].claim.startswith("Test was not measured")
     assert outcomes[1] is not None and "sealed test tasks (mixed score): 0.000 to 1.000" in outcomes[1].claim
 
@@ -383,7 +382,7 @@ async def test_val_and_test_requests_never_reach_the_optimizer(person: Person) -
 
     async with LoopbackProvider(answer) as provider:
         ended = await night(person, provider, test_fraction=0.2)
-    held_out = [task.prompt for task in ended.tonight.groups[0].tasks if task.split != "train"]
+    held_out = [task.prompt for task in ended.plan.targets[0].tasks if task.split != "train"]
     assert seen and held_out and not [prompt for prompt in held_out if any(prompt in text for text in seen)]
 
 
@@ -501,8 +500,8 @@ async def test_earlier_tasks_are_recalled_for_learning_and_never_one_that_was_he
         talks.write_text("".join(person.lines(range(12, 20))))
         plain = await night(person, provider, lookback_hours=0)
         more = await night(person, provider, lookback_hours=0, recall_k=3)
-    before = {task.id: task.split for task in first.tonight.groups[0].tasks}
-    tonight, recalled = ([task.id for task in one.tonight.groups[0].tasks] for one in (plain, more))
+    before = {task.id: task.split for task in first.plan.targets[0].tasks}
+    tonight, recalled = ([task.id for task in one.plan.targets[0].tasks] for one in (plain, more))
     assert recalled[: len(tonight)] == tonight and not set(tonight) & set(before)
     assert len(recalled) == len(tonight) + 3 and all(before[id] == "train" for id in recalled[len(tonight) :])
 
@@ -511,14 +510,14 @@ async def test_a_project_never_recalls_what_another_asked(person: Person, tmp_pa
     other = Person(tmp_path / "home").around().home.project(tmp_path / "elsewhere")
     async with LoopbackProvider(scripted(HARM)) as provider:
         await night(person, provider)
-    assert earlier_groups(other, 9) == []
-    assert earlier_groups(person.around().home.project(person.project), 2)
+    assert earlier_nights(other, 9) == []
+    assert earlier_nights(person.around().home.project(person.project), 2)
 
 
 async def test_what_a_night_asks_reads_like_this(person: Person, snapshot: SnapshotAssertion) -> None:
     around = person.around(preferences="Never use tables.")
     gathered = await gather(around, None)
-    benchmark = benchmark_of(Group.of(gathered.aims[0]), advice_of(around.settings, ()))
+    benchmark = benchmark_of(gathered.targets[0], advice_of(around.settings, ()))
     assert benchmark.prompts["rollout"] == snapshot
     assert benchmark.prompts["analyst_failure"].removeprefix(packaged("analyst_failure")) == snapshot
 

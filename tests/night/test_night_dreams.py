@@ -18,13 +18,12 @@ from night.test_night import Ear, night
 from skillopt.errors import AnswersWanted, Interrupted, ProviderDown
 from skillopt.events import StageClosed
 from skillopt.night import Roles, run_night
-from skillopt.night._kinds import normal
-from skillopt.night.dreams import dream_messages
-from skillopt.night.gather import mine_settings
-from skillopt.night.mine import split_of
-from skillopt.night.recall import earlier_groups, recalled
-from skillopt.night.tonight import PinnedTask, load
-from skillopt.night.variants import kept_variants
+from skillopt.night.dreams import dream_messages, kept_variants
+from skillopt.night.earlier import earlier_nights, targets_of, with_recalled
+from skillopt.night.kinds import normal
+from skillopt.night.plan import NightPlan
+from skillopt.night.settings import NightSettings
+from skillopt.night.tasks import NightTask, split_of
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 VERBS = ("Draft", "Compose", "Prepare", "Sketch", "Produce", "Deliver", "Create", "Author", "Assemble")
@@ -66,33 +65,33 @@ def dreaming(
     return answer
 
 
-def task(prompt: str, reference: dict[str, object] = FORM, accepted: str = "") -> PinnedTask:
-    return PinnedTask(
+def task(prompt: str, reference: dict[str, object] = FORM, accepted: str = "") -> NightTask:
+    return NightTask(
         id="t",
         kind="k",
         prompt=prompt,
         split="train",
-        reference=reference,
+        checks=tuple(reference.get("checks", ())),  # type: ignore[arg-type]
+        rubric=str(reference.get("rubric", "")),
         sessions=("s:1",),
         accepted=accepted,
     )
 
 
 async def kept(
-    parent: PinnedTask, *requests: str, held_out: frozenset[str] = frozenset()
+    parent: NightTask, *requests: str, held_out: frozenset[str] = frozenset()
 ) -> tuple[list[str], dict[str, int]]:
     dropped: Counter[str] = Counter()
     made = await kept_variants(
         parent,
         requests,
-        most=9,
+        settings=NightSettings(val_fraction=1e-12, dream_factor=9),
         taken={normal(parent.prompt)},
         held_out=held_out,
-        split_of=lambda form: "train",
         dropped=dropped,
     )
     assert all(
-        (one.split, one.origin, one.parent, one.reference) == ("train", "dream", "t", parent.reference)
+        (one.split, one.origin, one.parent, one.checks) == ("train", "dream", "t", parent.checks)
         for one in made
     )
     return [one.prompt for one in made], dict(dropped)
@@ -141,7 +140,7 @@ async def kept(
     ],
 )
 async def test_a_variant_that_its_parents_measure_does_not_fit_is_dropped(
-    parent: PinnedTask, request_text: str, why: str
+    parent: NightTask, request_text: str, why: str
 ) -> None:
     assert await kept(parent, request_text) == ([], {why: 1})
 
@@ -174,8 +173,8 @@ async def test_dreams_are_trained_on_and_never_decide(person: Person) -> None:
     async with LoopbackProvider(dreaming(RULE)) as provider:
         ended = await night(person, provider, ear, dream_factor=2, llm_mine=False)
         asked = [one for one in provider.log if (one.place or "").startswith("dream/")]
-    (group,) = ended.tonight.groups
-    real, dreams = ([one for one in group.tasks if one.origin == origin] for origin in ("real", "dream"))
+    (target,) = ended.plan.targets
+    real, dreams = ([one for one in target.tasks if one.origin == origin] for origin in ("real", "dream"))
     parents = {one.id for one in real if one.split == "train"}
     assert dreams and {one.split for one in dreams} == {"train"} and {one.parent for one in dreams} <= parents
     assert max(Counter(one.parent for one in dreams).values()) <= 2
@@ -195,17 +194,17 @@ async def test_dreams_are_trained_on_and_never_decide(person: Person) -> None:
     assert not [name for stage, name in rows if stage == "selection" and "_dream" in name]
     assert ended.proposal is not None and ended.proposal.targets[0].text({1}) == LEARNT
     assert ended.record.tasks == len(real) and ended.record.skills[0].dreams == len(dreams)
-    assert any("variants of" in note and "are learned from too" in note for note in ended.tonight.notes)
+    assert any("variants of" in note and "are learned from too" in note for note in ended.plan.notes)
 
 
 async def test_a_dream_can_never_be_what_a_later_night_would_hold_out(person: Person) -> None:
     async with LoopbackProvider(dreaming(RULE)) as provider:
         ended = await night(person, provider, dream_factor=3, test_fraction=0.2, llm_mine=False)
-    settings = mine_settings(person.around(test_fraction=0.2).settings)
-    (group,) = ended.tonight.groups
-    dreams = [one for one in group.tasks if one.origin == "dream"]
+    settings = person.around(test_fraction=0.2).settings
+    (target,) = ended.plan.targets
+    dreams = [one for one in target.tasks if one.origin == "dream"]
     assert len(dreams) > 5 and {split_of(normal(one.prompt), settings) for one in dreams} == {"train"}
-    assert group.dreams is not None and group.dreams.dropped["on the held-out side by its hash"] > 5, (
+    assert target.dreams is not None and target.dreams.dropped["on the held-out side by its hash"] > 5, (
         "some would have been"
     )
 
@@ -225,11 +224,11 @@ async def test_held_out_requests_are_not_shown_to_whoever_dreams_and_cannot_come
 
     async with LoopbackProvider(answer) as provider:
         plain = await night(person, provider, llm_mine=False)
-        held_out += [one.prompt for one in plain.tonight.groups[0].tasks if one.split != "train"]
+        held_out += [one.prompt for one in plain.plan.targets[0].tasks if one.split != "train"]
         ended = await night(person, provider, dream_factor=1, llm_mine=False, lookback_hours=0)
-    (group,) = ended.tonight.groups
-    assert group.dreams is not None and group.dreams.kept == 0
-    assert group.dreams.dropped["equal to a held-out request"] == len(held_out) * group.dreams.of
+    (target,) = ended.plan.targets
+    assert target.dreams is not None and target.dreams.kept == 0
+    assert target.dreams.dropped["equal to a held-out request"] == len(held_out) * target.dreams.of
     assert seen and not [prompt for prompt in held_out if any(prompt in text for text in seen)]
 
 
@@ -241,13 +240,13 @@ async def test_a_night_stopped_after_its_dreams_goes_on_with_the_same_ones_and_p
     async with LoopbackProvider(dreaming(RULE)) as provider:
         with pytest.raises(Interrupted):
             await night(person, provider, Ear(stop_after=events), **settings)
-        (before,) = load(person.around().home.project(person.project).night(1)).groups
+        (before,) = NightPlan.load(person.around().home.project(person.project).night(1)).targets
         ended = await night(person, provider, **settings)
         sent = Counter((one.place, one.draw) for one in provider.log)
     assert ended.resumed and max(sent.values()) == 1 and ended.proposal is not None
     assert before.dreams is not None and (before.dreams, before.tasks) == (
-        ended.tonight.groups[0].dreams,
-        ended.tonight.groups[0].tasks,
+        ended.plan.targets[0].dreams,
+        ended.plan.targets[0].tasks,
     )
 
 
@@ -266,7 +265,7 @@ async def test_a_night_whose_login_dies_while_it_dreams_asks_only_what_is_missin
         ended = await night(person, provider, **settings)
     first, failed, again = dreams
     assert ended.resumed and first != failed == again
-    assert ended.tonight.groups[0].dreams is not None and ended.tonight.groups[0].dreams.kept > 8
+    assert ended.plan.targets[0].dreams is not None and ended.plan.targets[0].dreams.kept > 8
 
 
 @pytest.mark.parametrize("allowance", [12_000, pytest.param(4_000, marks=pytest.mark.real)])
@@ -279,11 +278,11 @@ async def test_the_allowance_holds_with_dreams_too(person: Person, allowance: in
         used = sum(one.input_tokens + one.output_tokens for one in provider.log)
     assert 0 < used <= allowance
     assert ended.record.tokens is not None and used <= ended.record.tokens <= allowance
-    (group,) = ended.tonight.groups
+    (target,) = ended.plan.targets
     assert (
-        group.dreams is not None
-        and group.dreams.cost.tokens is not None
-        and group.dreams.cost.tokens <= allowance / 4
+        target.dreams is not None
+        and target.dreams.cost.tokens is not None
+        and target.dreams.cost.tokens <= allowance / 4
     )
 
 
@@ -298,17 +297,17 @@ async def test_replies_that_cannot_be_read_leave_a_night_without_dreams_and_it_s
         asked = [one.place for one in provider.log if (one.place or "").startswith("dream/")]
     assert Counter((place or "")[-2:] for place in asked) == {"a0": 2, "a1": 2}, "each is asked once more"
     assert ended.proposal is not None
-    assert any("tasks whose reply could not be read" in note for note in ended.tonight.notes)
+    assert any("tasks whose reply could not be read" in note for note in ended.plan.notes)
 
 
 async def test_dreams_are_never_recalled(person: Person) -> None:
     async with LoopbackProvider(dreaming(HARM)) as provider:
         ended = await night(person, provider, dream_factor=2, llm_mine=False)
-    earlier = earlier_groups(person.around().home.project(person.project), 2)
-    (group,) = ended.tonight.groups
+    earlier = targets_of(earlier_nights(person.around().home.project(person.project), 2))
+    (target,) = ended.plan.targets
     assert any(one.origin == "dream" for other in earlier for one in other.tasks)
-    bare = group.model_copy(update={"tasks": tuple(one for one in group.tasks if one.split == "train")[:1]})
-    again = recalled(bare, earlier, 50)
+    bare = target.model_copy(update={"tasks": tuple(one for one in target.tasks if one.split == "train")[:1]})
+    again = with_recalled(bare, earlier, 50)
     assert len(again.tasks) > 5 and {one.origin for one in again.tasks} == {"real"}
 
 

@@ -15,7 +15,7 @@ import pytest
 from night._nights import NOW, RULE, Person, clock, scripted
 from night._sessions import SUBJECTS
 from skillopt.errors import AnswersWanted, ConfigError, Stopped
-from skillopt.night import Ended, Roles, preview, run_night
+from skillopt.night import NightResult, Roles, preview, run_night
 from skillopt.night.gather import gather
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
@@ -55,7 +55,7 @@ def vague(tmp_path: Path) -> Person:
     return Person(tmp_path / "home", objection="No, that is not what I wanted at all.").write()
 
 
-async def night(person: Person, provider: LoopbackProvider, **settings: object) -> Ended:
+async def night(person: Person, provider: LoopbackProvider, **settings: object) -> NightResult:
     model = f"compatible:m@{provider.base_url}"
     return await run_night(
         person.around(**settings), Roles(target=model, optimizer=model), environ={}, now=clock
@@ -75,18 +75,18 @@ async def test_what_no_rule_can_say_is_learned_by_a_rubric_that_the_judge_applie
         )
         ended = await night(vague, provider)
         used = sum(one.input_tokens + one.output_tokens for one in provider.log)
-    (group,) = ended.tonight.groups
-    assert {json.dumps(task.reference) for task in group.tasks} == {
+    (target,) = ended.plan.targets
+    assert {json.dumps(task.as_task().reference) for task in target.tasks} == {
         json.dumps({"checks": [], "rubric": f"- {RUBRIC}"})
     }
-    assert ended.proposal is not None and group.outcome is not None
-    assert (group.outcome.judgement.before, group.outcome.judgement.after) == (0.0, 1.0)
-    mining = ended.tonight.mining
+    assert ended.proposal is not None and target.outcome is not None
+    assert (target.outcome.judgement.before, target.outcome.judgement.after) == (0.0, 1.0)
+    mining = ended.plan.mining
     assert mining is not None and mining.calls == 6, (
         "one question, and a rubric tried on two good, two bad answers and a promise"
     )
     assert mining.tokens and ended.record.tokens is not None and used <= ended.record.tokens
-    held_out = [task.prompt for task in group.tasks if task.split != "train"]
+    held_out = [task.prompt for task in target.tasks if task.split != "train"]
     assert told and held_out and not [prompt for prompt in held_out if any(prompt in text for text in told)]
 
 
@@ -159,8 +159,8 @@ async def test_mining_has_its_share_of_the_allowance_and_a_night_without_it_goes
         assert not [one for one in provider.log if (one.place or "").startswith("mine/")], (
             "a question could take more than 2,000 tokens"
         )
-    assert 0 < used <= 8_000 and ended.tonight.tasks == 20
-    assert any("tonight's allowance for mining was spent" in note for note in ended.tonight.notes)
+    assert 0 < used <= 8_000 and ended.plan.tasks == 20
+    assert any("tonight's allowance for mining was spent" in note for note in ended.plan.notes)
 
 
 async def test_a_reply_that_cannot_be_used_is_said_so_and_leaves_the_persons_own_words(
@@ -179,7 +179,7 @@ async def test_nobody_is_asked_where_mining_with_a_model_is_off_and_never_in_a_p
         ended = await night(vague, provider, llm_mine=False)
         await preview(vague.around(), Roles(target=model, optimizer=model), environ={}, now=NOW)
         assert provider.log == []
-    assert ended.tonight.mining is None and ended.tonight.suggestions == 1
+    assert ended.plan.mining is None and ended.plan.suggestions == 1
 
 
 async def test_by_hand_rubrics_are_tried_and_applied_in_whole_rounds(vague: Person) -> None:

@@ -16,9 +16,9 @@ from night._sessions import BAD, GOOD, SUBJECTS
 from night.test_night import Ear, desk, night
 from skillopt.errors import Interrupted
 from skillopt.events import EpochEnded, Judged, StageClosed
-from skillopt.night import Ended
+from skillopt.night import NightResult
 from skillopt.night.job import benchmark_of
-from skillopt.night.tonight import load
+from skillopt.night.plan import NightPlan
 from skillopt.skill.document import Document
 from skillopt.testing import Call, LoopbackProvider
 
@@ -62,7 +62,7 @@ SETTINGS = {"llm_mine": False, "lookback_hours": 0, "val_fraction": 0.4}
 
 async def two_nights(
     person: Person, provider: LoopbackProvider, ear: Ear | None = None, **settings: object
-) -> Ended:
+) -> NightResult:
     first = await night(person, provider, **SETTINGS)
     assert first.proposal is not None
     desk(person).adopt()
@@ -75,8 +75,12 @@ async def test_guidance_of_the_longer_view_is_gated_proposed_adopted_and_undone(
     seen: list[tuple[str, str]] = []
     async with LoopbackProvider(learning(seen=seen)) as provider:
         ended = await two_nights(person, provider, ear)
-    (group,) = ended.tonight.groups
-    assert group.past is not None and (group.past.night, group.past.nights_ago, group.past.text) == (
+    (target,) = ended.plan.targets
+    assert target.earlier is not None and (
+        target.earlier.night,
+        target.earlier.nights_ago,
+        target.earlier.text,
+    ) == (
         1,
         1,
         SKILL,
@@ -112,7 +116,7 @@ async def test_the_comparison_uses_train_tasks_of_earlier_nights_and_no_held_out
     ear = Ear()
     async with LoopbackProvider(learning()) as provider:
         ended = await two_nights(person, provider, ear)
-    first = load(person.around().home.project(person.project).night(1)).groups[0]
+    first = NightPlan.load(person.around().home.project(person.project).night(1)).targets[0]
     compared = {
         row.task
         for event in ear.heard
@@ -121,7 +125,7 @@ async def test_the_comparison_uses_train_tasks_of_earlier_nights_and_no_held_out
     }
     assert compared and compared <= {task.id for task in first.tasks if task.split == "train"}
     assert not compared & {
-        task.id for group in (first, *ended.tonight.groups) for task in group.tasks if task.split != "train"
+        task.id for target in (first, *ended.plan.targets) for task in target.tasks if task.split != "train"
     }
 
 
@@ -130,7 +134,7 @@ async def test_guidance_that_does_not_help_is_rejected_and_the_night_says_so(per
         ended = await two_nights(person, provider)
     assert ended.proposal is None and person.skill.read_text() == LEARNT
     assert any(
-        "slow update, compared with the text before night 1: reject" in note for note in ended.tonight.notes
+        "slow update, compared with the text before night 1: reject" in note for note in ended.plan.notes
     )
 
 
@@ -150,11 +154,11 @@ async def test_without_an_adopted_night_there_is_no_slow_update_and_the_night_sa
             desk(person).undo()
         days_later(person)
         ended = await night(person, provider, **SETTINGS)
-    assert ended.tonight.groups[0].past is None and not [
+    assert ended.plan.targets[0].earlier is None and not [
         place for place, _ in seen if "/slow_update/" in place
     ]
     assert any(
-        "no slow update: nothing of the last 5 nights was adopted" in note for note in ended.tonight.notes
+        "no slow update: nothing of the last 5 nights was adopted" in note for note in ended.plan.notes
     )
 
 
@@ -164,10 +168,10 @@ async def test_a_window_of_nights_is_kept_and_none_switches_it_off(person: Perso
         third = await night(person, provider, **SETTINGS, slow_update_nights=1)
         fourth = await night(person, provider, **SETTINGS, slow_update_nights=3)
         off = await night(person, provider, **SETTINGS, slow_update_nights=0)
-    assert third.tonight.groups[0].past is None, "the adopted night is two nights ago"
-    assert fourth.tonight.groups[0].past is not None and fourth.tonight.groups[0].past.nights_ago == 3
-    assert off.tonight.groups[0].past is None and not [
-        note for note in off.tonight.notes if "slow update" in note
+    assert third.plan.targets[0].earlier is None, "the adopted night is two nights ago"
+    assert fourth.plan.targets[0].earlier is not None and fourth.plan.targets[0].earlier.nights_ago == 3
+    assert off.plan.targets[0].earlier is None and not [
+        note for note in off.plan.notes if "slow update" in note
     ]
 
 
@@ -210,7 +214,7 @@ async def test_what_the_person_wants_is_told_to_the_longer_view_too(
 ) -> None:
     async with LoopbackProvider(learning()) as provider:
         ended = await two_nights(person, provider, preferences="Never use tables.")
-    prompts = benchmark_of(ended.tonight.groups[0], ended.tonight.advice).prompts
+    prompts = benchmark_of(ended.plan.targets[0], ended.plan.advice).prompts
     assert (
         "- Never use tables." in prompts["slow_update"] and "agreed to adding this" in prompts["slow_update"]
     )

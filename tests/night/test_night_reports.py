@@ -17,11 +17,12 @@ from night.test_night import Ear, desk, night, with_memos
 from skillopt.changes.adopt import Desk
 from skillopt.errors import AnswersWanted
 from skillopt.events import Judged, Reflected, StageClosed
-from skillopt.night import Around, Home, Roles, run_night
-from skillopt.night.job import allowance, terms_of
+from skillopt.night import NightContext, NightHome, Roles, run_night
+from skillopt.night.job import NightJobs, with_allowance
+from skillopt.night.plan import NightPlan, NightTarget
 from skillopt.night.state import ProjectState
 from skillopt.night.targets import without_frontmatter
-from skillopt.night.tonight import Group, PinnedTask, Tonight, save
+from skillopt.night.tasks import NightTask
 from skillopt.runs.log import EVENTS, read_events
 from skillopt.testing import Call, LoopbackProvider
 
@@ -67,7 +68,7 @@ async def test_of_a_cursor_rule_that_always_applies_only_our_block_changes(tmp_p
 
 async def test_a_rule_for_certain_files_is_no_memory_file_unless_it_is_named(tmp_path: Path) -> None:
     person, folder = with_rules(tmp_path / "home", python=SCOPED)
-    assert person.around().ground.memory is None
+    assert person.around().places.memory is None
     async with LoopbackProvider(scripted(RULE)) as provider:
         ended = await night(person, provider, target_skill_path=str(folder / "python.mdc"), llm_mine=False)
     assert ended.proposal is not None and ended.proposal.targets[0].kind == "memory"
@@ -200,22 +201,21 @@ async def test_what_was_decided_in_one_project_is_not_told_in_another(person: Pe
         for one in (person, other, person):
             around = one.around(state_dir=str(tmp_path / "state"), llm_mine=False)
             ended = await run_night(around, Roles(target=model, optimizer=model), environ={}, now=clock)
-            advice.append(ended.tonight.advice)
+            advice.append(ended.plan.advice)
             if ended.proposal is not None:
                 Desk(store=around.home.store, roots=around.roots(), now=clock).discard(ended.proposal.id)
     assert advice[:2] == ["", ""] and "decided against" in advice[2]
 
 
-def rubric_task(number: int, split: str) -> PinnedTask:
+def rubric_task(number: int, split: str) -> NightTask:
     prompt = f"Write a brief on whether {SUBJECTS[number]}."
-    reference = {"checks": [], "rubric": "It has a section called Key Risks."}
-    return PinnedTask.model_validate(
+    return NightTask.model_validate(
         {
             "id": f"r{number}",
             "kind": "briefs",
             "prompt": prompt,
             "split": split,
-            "reference": reference,
+            "rubric": "It has a section called Key Risks.",
             "sessions": ("s:1",),
         }
     )
@@ -232,7 +232,7 @@ async def test_nine_rubric_tasks_by_hand_take_few_rounds(
     pin(
         around,
         roles,
-        Group(name="brief-writer", path=str(person.skill), before=SKILL, seed=SKILL, tasks=tasks),
+        NightTarget(name="brief-writer", path=person.skill, before=SKILL, seed=SKILL, tasks=tasks),
     )
     rounds, questions, ended = 0, 0, None
     for _ in range(22):
@@ -262,21 +262,22 @@ async def test_nine_rubric_tasks_by_hand_take_few_rounds(
     assert rounds <= 7, "baseline, its judging, rollout, its judging, reflection, gate, its judging"
 
 
-def pin(around: Around, roles: Roles, group: Group) -> None:
+def pin(around: NightContext, roles: Roles, target: NightTarget) -> None:
     """A night that was begun with these tasks."""
-    settings = allowance(around.settings, roles)
-    home = Home.of(settings, around.homes.home).project(around.project)
+    settings = with_allowance(around.settings, roles)
+    home = NightHome.of(settings, around.homes.home).project(around.project)
+    jobs = NightJobs(settings=settings, roles=roles, rollouts=home.rollouts, environ={}, cwd=around.project)
     with home.alone():
-        night_ = Tonight(
+        night_ = NightPlan(
             number=1,
             started=NOW,
             sessions=9,
             next_since=None,
-            terms=terms_of(settings, roles),
+            terms=jobs.terms,
             advice="",
-            groups=(group,),
+            targets=(target,),
         )
-        save(night_, home.night(1))
+        night_.save(home.night(1))
         home.save(ProjectState(project=str(around.project), night=1, open=1))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skillopt.errors import ConfigError, UnknownName
-from skillopt.night import SleepSettings, find_settings, read_settings, roles_of
+from skillopt.night import NightSettings, find_settings, read_settings, roles_of
 from skillopt.night.settings import DEAD, REFUSED
 
 PUBLIC = {
@@ -105,7 +105,7 @@ def test_a_file_with_every_public_key_loads_and_says_what_does_not_happen(tmp_pa
 
 
 def test_every_public_key_is_known() -> None:
-    assert set(PUBLIC) <= {*SleepSettings.model_fields, *DEAD, *REFUSED}
+    assert set(PUBLIC) <= {*NightSettings.model_fields, *DEAD, *REFUSED}
 
 
 def test_an_unknown_key_is_an_error_that_names_the_near_miss(tmp_path: Path) -> None:
@@ -185,13 +185,13 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
 def test_models_are_named_as_strings_or_in_the_public_words(
     keys: dict[str, str], target: str, optimizer: str
 ) -> None:
-    roles = roles_of(SleepSettings(**keys))  # type: ignore[arg-type]
+    roles = roles_of(NightSettings(**keys))  # type: ignore[arg-type]
     assert roles is not None and (roles.target, roles.optimizer) == (target, optimizer)
 
 
 def test_no_model_is_none_half_a_pair_an_error_and_an_unknown_backend_never_a_default() -> None:
-    assert roles_of(SleepSettings()) is None
+    assert roles_of(NightSettings()) is None
     with pytest.raises(ConfigError, match="its optimizer is not"):
-        roles_of(SleepSettings(target_model="openai:m"))
+        roles_of(NightSettings(target_model="openai:m"))
     with pytest.raises(UnknownName, match="Did you mean 'claude'"):
-        roles_of(SleepSettings(backend="claud"))
+        roles_of(NightSettings(backend="claud"))

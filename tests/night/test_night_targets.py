@@ -12,17 +12,18 @@ import pytest
 from night._nights import RULE, SKILL, Person, clock, scripted
 from skillopt.errors import SkillError, UsageError
 from skillopt.night import Roles, preview, run_night
-from skillopt.night.mine import MinedTask
-from skillopt.night.settings import SleepSettings
-from skillopt.night.targets import Aim, aims, ground
+from skillopt.night.plan import NightTarget
+from skillopt.night.settings import NightSettings
+from skillopt.night.targets import skill_places, targets_for
+from skillopt.night.tasks import NightTask
 from skillopt.tasks.scorers._rules import SectionPresent
 from skillopt.testing import Call, LoopbackProvider
 
 
-def tasks(count: int, *skills: str) -> list[MinedTask]:
+def tasks(count: int, *skills: str) -> list[NightTask]:
     """Requests of sessions that used these skills, on both sides."""
     return [
-        MinedTask(
+        NightTask(
             id=f"m-{'-'.join(skills)}{number}",
             kind="write brief",
             project="/p",
@@ -31,7 +32,7 @@ def tasks(count: int, *skills: str) -> list[MinedTask]:
             outcome="corrected",
             skills=skills,
             sessions=("jsonl:s1", "jsonl:s2"),
-            checks=(SectionPresent("Key Risks"),),
+            checks=(SectionPresent("Key Risks").as_json(),),
         )
         for number in range(count)
     ]
@@ -53,10 +54,10 @@ class Place:
         self.skills = self.project / ".claude" / "skills"
         self.skills.mkdir(parents=True)
 
-    def aims(self, wanted: list[MinedTask], **keys: object) -> tuple[list[Aim], list[str]]:
-        settings = SleepSettings.model_validate(keys)
-        return aims(
-            wanted, settings, ground(settings, self.project, self.home, self.home / ".skillopt-sleep")
+    def targets(self, wanted: list[NightTask], **keys: object) -> tuple[list[NightTarget], list[str]]:
+        settings = NightSettings.model_validate(keys)
+        return targets_for(
+            wanted, settings, skill_places(settings, self.project, self.home, self.home / ".skillopt-sleep")
         )
 
 
@@ -71,18 +72,18 @@ def test_one_skill_that_cannot_be_proposed_does_not_stop_the_others(place: Place
     (place.skills / "odd").mkdir()
     (place.skills / "odd" / "SKILL.md").write_bytes(b"\xff\xfe")
     wanted = [*tasks(4, "brief-writer"), *tasks(6, "linked"), *tasks(4, "odd")]
-    found, notes = place.aims(wanted)
+    found, notes = place.targets(wanted)
     assert [aim.path for aim in found] == [fine]
     assert any(note.startswith("linked is left out: ") and "symbolic link" in note for note in notes)
     assert any(note.startswith("odd is left out: ") and "is not UTF-8" in note for note in notes)
     with pytest.raises(UsageError, match="symbolic link"):
-        place.aims(tasks(6, "linked"))
+        place.targets(tasks(6, "linked"))
 
 
 def test_a_memory_file_that_could_not_hold_our_block_is_named(place: Place) -> None:
     (place.project / "CLAUDE.md").write_text("# Mine\n\n```\ncode that never ends\n")
     with pytest.raises(SkillError, match=r"CLAUDE\.md: .*never closed"):
-        place.aims(tasks(4), evolve_memory=True)
+        place.targets(tasks(4), evolve_memory=True)
 
 
 @pytest.mark.parametrize(
@@ -91,19 +92,19 @@ def test_a_memory_file_that_could_not_hold_our_block_is_named(place: Place) -> N
 )
 def test_a_file_that_may_not_become_a_skill_is_refused(place: Place, path: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        place.aims(tasks(4), target_skill_path=str(place.project / path))
+        place.targets(tasks(4), target_skill_path=str(place.project / path))
 
 
 def test_what_belongs_to_no_skill_goes_to_ours_wherever_the_person_moved_it(place: Place) -> None:
     moved = made(place.home / ".claude" / "skills", "skillopt-sleep-learned")
-    found, _ = place.aims([*tasks(4, "skillopt-sleep-learned"), *tasks(6)])
+    found, _ = place.targets([*tasks(4, "skillopt-sleep-learned"), *tasks(6)])
     assert [(aim.path, len(aim.tasks)) for aim in found] == [(moved, 10)]
 
 
 def test_of_two_skills_that_some_systems_take_for_one_the_smaller_waits(place: Place) -> None:
     made(place.skills, "brief")
     larger = made(place.home / ".claude" / "skills", "Brief")
-    found, notes = place.aims([*tasks(4, "brief"), *tasks(6, "Brief")])
+    found, notes = place.targets([*tasks(4, "brief"), *tasks(6, "Brief")])
     assert [aim.path for aim in found] == [larger] and any("has the same name" in note for note in notes)
 
 
@@ -113,7 +114,7 @@ def test_a_skill_that_agents_share_over_a_link_counts_once_by_its_own_path(place
     (place.project / ".agents" / "skills").symlink_to(place.skills)
     (place.project / ".cursor" / "skills").mkdir(parents=True)
     (place.project / ".cursor" / "skills" / "brief-writer").symlink_to(real.parent)
-    found, _ = place.aims(tasks(4, "brief-writer"))
+    found, _ = place.targets(tasks(4, "brief-writer"))
     assert [aim.before for aim in found] == [real.read_text()]
 
 
@@ -123,8 +124,8 @@ def test_what_agents_share_over_links_is_written_where_it_lies(place: Place) -> 
     place.skills.symlink_to(place.project / ".agents" / "skills")
     (place.project / "AGENTS.md").write_text("# Mine\n")
     (place.project / "CLAUDE.md").symlink_to("AGENTS.md")
-    (skill,), _ = place.aims(tasks(4))
-    (memory,), _ = place.aims(tasks(4), evolve_memory=True)
+    (skill,), _ = place.targets(tasks(4))
+    (memory,), _ = place.targets(tasks(4), evolve_memory=True)
     learned = place.project / ".agents" / "skills" / "skillopt-sleep-learned" / "SKILL.md"
     assert (skill.path, memory.path) == (learned, place.project / "AGENTS.md")
 

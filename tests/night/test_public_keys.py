@@ -13,7 +13,7 @@ import pytest
 from cli._commands import run
 from skillopt.cli._sleep import ADOPT_ONLY, FLAGS, PUBLIC_ONLY
 from skillopt.errors import ConfigError
-from skillopt.night import SleepSettings, read_settings
+from skillopt.night import NightSettings, read_settings
 from skillopt.night.settings import DEAD, REFUSED
 
 Fate = Literal["supported", "warned", "refused", "silent"]
@@ -132,7 +132,7 @@ def test_what_becomes_of_a_public_key(tmp_path: Path, key: str) -> None:
         return
     read = read_settings(path)
     if fate == "supported":
-        assert read.warnings == () and getattr(read.settings, key) != SleepSettings.model_fields[
+        assert read.warnings == () and getattr(read.settings, key) != NightSettings.model_fields[
             key
         ].get_default(call_default_factory=True)
     else:
@@ -143,7 +143,7 @@ def test_what_becomes_of_a_public_key(tmp_path: Path, key: str) -> None:
 
 
 def test_no_key_has_two_fates() -> None:
-    ours = set(SleepSettings.model_fields)
+    ours = set(NightSettings.model_fields)
     assert not ours & set(DEAD) and not ours & set(REFUSED) and not set(DEAD) & set(REFUSED)
 
 

@@ -5,7 +5,6 @@ nothing of it is guessed.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,13 @@ from hypothesis import strategies as st
 
 from night._nights import Person
 from skillopt.errors import TaskError, UsageError
-from skillopt.night import with_tasks
-from skillopt.night.mine import MinedTask, MineSettings
+from skillopt.night import NightSettings, with_tasks
+from skillopt.night.tasks import NightTask
 from skillopt.night.tasks_file import TasksFile, read_tasks, write_tasks
 from skillopt.tasks.scorers._given import kept_rules
-from skillopt.tasks.scorers._rules import Contains, MaxChars, NoRefusal, Pattern, SectionPresent, Work
+from skillopt.tasks.scorers._rules import Contains, MaxChars, NoRefusal, Pattern, Rule, SectionPresent, Work
 
-PLAN = MineSettings()
+PLAN = NightSettings()
 
 
 def row(**keys: Any) -> dict[str, Any]:
@@ -35,8 +34,12 @@ def read(folder: Path, *rows: Any, **keys: Any) -> TasksFile:
     return read_tasks(path, project="/p", settings=PLAN)
 
 
-def mined(number: int, **keys: Any) -> MinedTask:
-    task = MinedTask(
+def checks_of(*rules: Rule) -> tuple[dict[str, Any], ...]:
+    return tuple(rule.as_json() for rule in rules)
+
+
+def mined(number: int, **keys: Any) -> NightTask:
+    task = NightTask(
         id=f"m-{number}",
         kind="write brief",
         project="/p",
@@ -45,9 +48,9 @@ def mined(number: int, **keys: Any) -> MinedTask:
         outcome="corrected",
         skills=("brief-writer",),
         sessions=("codex:s1", "jsonl:s2"),
-        checks=(SectionPresent("Key Risks"), MaxChars(1200), NoRefusal(None), Pattern(r"\bShip\b")),
+        checks=checks_of(SectionPresent("Key Risks"), MaxChars(1200), NoRefusal(None), Pattern(r"\bShip\b")),
     )
-    return replace(task, **keys)
+    return task.model_copy(update=keys)
 
 
 def test_what_is_written_comes_back_the_same_and_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -55,7 +58,7 @@ def test_what_is_written_comes_back_the_same_and_is_for_its_owner_alone(tmp_path
         mined(1),
         mined(2, checks=(), rubric="- It has a verdict.\n- It names risks.", outcome="repeated"),
         mined(3, split="test", skills=(), outcome="accepted"),
-        mined(4, outcome="unknown", checks=(Contains("Zoë's \u200b<b>"),)),
+        mined(4, outcome="unknown", checks=checks_of(Contains("Zoë's \u200b<b>"))),
     ]
     path = tmp_path / "out" / "tasks.json"
     write_tasks(
@@ -109,7 +112,7 @@ def test_two_tasks_or_more_are_on_both_sides(
 async def test_an_exact_reference_is_whole_words(tmp_path: Path) -> None:
     (task,) = read(tmp_path, row(reference_kind="exact", reference="4 Apples", judge={})).tasks
     answers = ("It is 4 apples.", "4   APPLES!", "14 apples", "4 applesauce")
-    assert [(await kept_rules(task.checks, Work(answer=one), whose="a test"))[0] for one in answers] == [
+    assert [(await kept_rules(task.rules, Work(answer=one), whose="a test"))[0] for one in answers] == [
         True,
         True,
         False,

@@ -14,7 +14,7 @@ from typing import Any
 
 from promises._runs import QUICK, make_job, verdicts
 from skillopt import api
-from skillopt.build import Engine
+from skillopt.build import open_run
 from skillopt.events import Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import SEED_SKILL
@@ -99,9 +99,9 @@ async def train(
     provider: LoopbackProvider, folder: Path, *more: str, retry: Retry = QUICK, sinks: Sequence[Sink] = ()
 ) -> tuple[api.Result, dict[str, Any]]:
     """Run, or go on, in a folder; the result and the ledger's view of the spending."""
-    async with Engine(make_job(options(provider, *more)), folder, retry=retry, sinks=sinks) as engine:
-        result = await api.train(engine)
-        return result, engine.spending()
+    async with open_run(make_job(options(provider, *more)), folder, retry=retry, sinks=sinks) as opened:
+        result = await api.train(opened)
+        return result, opened.spending()
 
 
 def provider_of(

@@ -18,7 +18,7 @@ from typing import Any
 
 import skillopt
 from skillopt import api
-from skillopt.build import Engine, Job, prepare
+from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
 from skillopt.events import VOLATILE, Event, Sink, comparable
 from skillopt.models.stack.limited import Retry
@@ -44,8 +44,8 @@ def in_world(target: str = "world", *options: str) -> tuple[str, ...]:
 
 async def run(job: Job, folder: Path, *, sinks: Sequence[Sink] = ()) -> api.Result:
     """Train in a folder, or go on with what is there."""
-    async with Engine(job, folder, sinks=sinks, retry=QUICK) as engine:
-        return await api.train(engine)
+    async with open_run(job, folder, sinks=sinks, retry=QUICK) as opened:
+        return await api.train(opened)
 
 
 def events_of(folder: Path) -> list[Event]:
@@ -164,13 +164,13 @@ import asyncio, sys
 from pathlib import Path
 import skillopt
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 
 async def main(folder, *options):
     job = prepare(load(None, flags={}, options=list(options), environ={}, cwd=Path.cwd()))
-    async with Engine(job, Path(folder)) as engine:
-        await api.train(engine)
+    async with open_run(job, Path(folder)) as opened:
+        await api.train(opened)
 
 asyncio.run(main(*sys.argv[1:]))
 """

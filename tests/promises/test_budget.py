@@ -30,9 +30,9 @@ from promises._providers import (
     train,
 )
 from promises._runs import committed, database_of, events_of, facts, summary, verdicts
+from skillopt.account import Amount
 from skillopt.errors import BudgetSpent, ConfigError
 from skillopt.events import Checkpoint, Event, Notice, StageOpened, TestMeasured
-from skillopt.ledger import Amount
 from skillopt.runs.database import Database
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency, world_answers
 
@@ -219,12 +219,12 @@ import asyncio, sys
 from pathlib import Path
 from promises._runs import QUICK, make_job
 from skillopt import api
-from skillopt.build import Engine
+from skillopt.build import open_run
 from skillopt.errors import Stopped
 
 async def main(folder, *options):
-    async with Engine(make_job(options), Path(folder), retry=QUICK) as engine:
-        await api.train(engine)
+    async with open_run(make_job(options), Path(folder), retry=QUICK) as opened:
+        await api.train(opened)
 
 try:
     asyncio.run(main(*sys.argv[1:]))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from promises._runs import make_job, run
 from skillopt import api
-from skillopt.build import Engine
+from skillopt.build import open_run
 from skillopt.events import Event, StageClosed
 from skillopt.runs.status import Status
 from skillopt.testing import LoopbackProvider, Quota, world_answers
@@ -27,11 +27,11 @@ async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: 
     async with LoopbackProvider(world_answers(), quota=quota) as provider:
         model = f"compatible:m@{provider.base_url}"
         job = make_job([f"model.target={model}", f"model.optimizer={model}", *SIZES])
-        async with Engine(job, tmp_path / "run", sinks=[events.append]) as engine:
+        async with open_run(job, tmp_path / "run", sinks=[events.append]) as opened:
             status = Status()
-            status.brake = engine.slowed
-            engine.run.watch(lambda event: told.add(status.slowed()))
-            await api.train(engine)
+            status.brake = opened.models.slowed
+            opened.run.watch(lambda event: told.add(status.slowed()))
+            await api.train(opened)
         statuses = [entry.status for entry in provider.log]
     rows = [row for event in events if isinstance(event, StageClosed) for row in event.rows]
     assert rows

@@ -28,7 +28,7 @@ from promises._runs import (
 )
 from skillopt import api
 from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
-from skillopt.build import Engine, Job
+from skillopt.build import Job, open_run
 from skillopt.errors import Fault, Interrupted, RunConflict, ScoringError
 from skillopt.events import Event, StageClosed, TestMeasured
 from skillopt.models.world.rules import WorldRules
@@ -128,7 +128,7 @@ async def run_until(job: Job, folder: Path, at: int, *, live: bool, rudely: bool
     """Train until the `at`-th event of its kind in this session; then break, or ask the run to stop."""
     seen = 0
 
-    async with Engine(job, folder, sinks=[lambda event: watch(event)], retry=QUICK) as engine:
+    async with open_run(job, folder, sinks=[lambda event: watch(event)], retry=QUICK) as opened:
 
         def watch(event: Event) -> None:
             nonlocal seen
@@ -137,10 +137,10 @@ async def run_until(job: Job, folder: Path, at: int, *, live: bool, rudely: bool
                 if seen == at and rudely:
                     raise Halt
                 if seen == at:
-                    engine.stop(Interrupted("stopped by the test"))
+                    opened.stop(Interrupted("stopped by the test"))
 
         try:
-            await api.train(engine)
+            await api.train(opened)
         except (Halt, Interrupted):
             return
 
@@ -367,7 +367,7 @@ async def test_another_run_in_the_folder_is_refused_with_the_difference_and_noth
 
 
 async def test_a_second_process_on_the_folder_is_refused(quick: Path) -> None:
-    async with Engine(healthy(), quick / "run", retry=QUICK) as engine:
+    async with open_run(healthy(), quick / "run", retry=QUICK) as opened:
         before = contents(quick / "run")
         second = start_process(quick / "run", TINY)
         _, told = second.communicate(timeout=30)
@@ -375,6 +375,6 @@ async def test_a_second_process_on_the_folder_is_refused(quick: Path) -> None:
         assert "RunConflict" in told
         assert "is in use by process" in told
         assert contents(quick / "run") == before
-        await api.train(engine)
+        await api.train(opened)
     await run(healthy(), quick / "undisturbed")
     assert_same_run(quick / "run", quick / "undisturbed")

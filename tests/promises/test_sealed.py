@@ -6,7 +6,7 @@ import json
 import re
 
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Arrived, Event, TestMeasured
 from skillopt.testing import Call, LoopbackProvider, world_answers
@@ -34,8 +34,8 @@ async def test_no_held_out_task_is_ever_in_a_prompt_of_the_optimizer_or_on_the_s
         ]
         options += ["env.test_cases=20", "train.batch_size=15", "train.num_epochs=3"]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
-        async with Engine(job, tmp_path / "run", sinks=[events.append]) as engine:
-            await api.train(engine)
+        async with open_run(job, tmp_path / "run", sinks=[events.append]) as opened:
+            await api.train(opened)
     assert len(told) > 20
     assert not [text for text in told if VAL.search(text) or TEST.search(text)]
     opened = next(at for at, event in enumerate(events) if isinstance(event, TestMeasured))

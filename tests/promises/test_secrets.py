@@ -16,7 +16,7 @@ from promises._providers import QUIET, SIZES, Outage, at, stage_of
 from promises._runs import QUICK
 from skillopt import api
 from skillopt.benchmarks.own import OwnBenchmark
-from skillopt.build import Engine, Job, prepare
+from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ProviderDown, SkillError, SkillOptError
 from skillopt.events import Event
@@ -95,8 +95,8 @@ def job_of(provider: LoopbackProvider, folder: Path, *more: str, **prepared: Any
 
 async def run(job: Job, folder: Path, ears: Ears) -> api.Result | None:
     try:
-        async with Engine(job, folder, retry=QUICK, sinks=[ears.events.append]) as engine:
-            return await api.train(engine)
+        async with open_run(job, folder, retry=QUICK, sinks=[ears.events.append]) as opened:
+            return await api.train(opened)
     except SkillOptError as error:
         ears.errors.append(f"{error} {error!r}")
         return None
@@ -305,7 +305,7 @@ async def test_a_stopped_run_names_its_cause_without_the_key(place: Path, logged
     async with LoopbackProvider(world_answers(QUIET), api_key="another-key") as provider:
         job = job_of(provider, place)
         with pytest.raises(ProviderDown) as down:
-            async with Engine(job, place / "run", retry=QUICK) as engine:
-                await api.train(engine)
+            async with open_run(job, place / "run", retry=QUICK) as opened:
+                await api.train(opened)
     assert "refuses the login" in str(down.value)
     assert not any(secret in str(down.value) for secret in SECRETS)

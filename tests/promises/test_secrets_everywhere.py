@@ -18,7 +18,7 @@ from promises._providers import QUIET, SIZES
 from promises._runs import QUICK
 from skillopt import api
 from skillopt.agents import agent
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ModelError
 from skillopt.events import Event
@@ -114,8 +114,8 @@ async def test_a_run_through_every_provider_leaves_no_trace_of_its_key(model: st
         job = prepare(
             load(str(config), flags={}, options=options, environ={variable: IN_ENVIRONMENT}, cwd=tmp_path)
         )
-        async with Engine(job, tmp_path / "run", retry=QUICK, sinks=[events.append]) as engine:
-            result = await api.train(engine)
+        async with open_run(job, tmp_path / "run", retry=QUICK, sinks=[events.append]) as opened:
+            result = await api.train(opened)
     assert keys - {""} == {IN_FILE, IN_ENVIRONMENT}  # each role with its own
     told = {
         "prompts": "\n".join(prompts),

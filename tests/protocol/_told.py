@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.build import Engine, Job, prepare
+from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
 from skillopt.errors import Interrupted
 from skillopt.events import Checkpoint, Event
@@ -160,10 +160,10 @@ async def run(
     told = Told(folder, rules=rules, script=script or {})
     async with LoopbackProvider(told.answer, behave=behave) as provider:
         job = job_of(provider, settings, benchmark=benchmark)
-        async with Engine(job, folder, sinks=[told.events.append], retry=QUICK) as engine:
-            engine.run.watch(
-                lambda event: engine.stop(Interrupted("stopped by the test")) if until(event) else None
+        async with open_run(job, folder, sinks=[told.events.append], retry=QUICK) as opened:
+            opened.run.watch(
+                lambda event: opened.stop(Interrupted("stopped by the test")) if until(event) else None
             )
             with contextlib.suppress(Interrupted):
-                told.result = await api.train(engine)
+                told.result = await api.train(opened)
     return told

@@ -30,7 +30,7 @@ from protocol._told import (
 )
 from skillopt import api
 from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
-from skillopt.build import Engine
+from skillopt.build import open_run
 from skillopt.errors import ProviderDown, RunConflict
 from skillopt.evaluate.compare import compare
 from skillopt.events import Checkpoint, Judged, StageClosed, StageOpened
@@ -139,10 +139,10 @@ async def test_a3_an_optimizer_outage_stops_the_run_and_burns_no_step(folder):
 
     async with (
         LoopbackProvider(told.answer, behave=down) as provider,
-        Engine(job_of(provider, settings), folder, retry=QUICK) as engine,
+        open_run(job_of(provider, settings), folder, retry=QUICK) as opened,
     ):
         with pytest.raises(ProviderDown, match="The optimizer could not be asked"):
-            await api.train(engine)
+            await api.train(opened)
     assert json.loads((folder / "history.json").read_text()) == []
     assert len([call for call in told.asked("rollout") if case_of(call) < "W003"]) <= 8, (
         "no more than the first batch is paid"
@@ -346,8 +346,8 @@ async def test_a13_each_role_asks_its_own_model_under_its_own_cap(folder):
             "model__target__max_tokens": 99
         }
         settings |= {"optimizer__skill_update_mode": "rewrite_from_suggestions", "train__num_epochs": 1}
-        async with Engine(job_of(provider, settings), folder, retry=QUICK) as engine:
-            await api.train(engine)
+        async with open_run(job_of(provider, settings), folder, retry=QUICK) as opened:
+            await api.train(opened)
     sent = {
         (
             stage_of(call),

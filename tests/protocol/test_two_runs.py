@@ -17,7 +17,7 @@ import pytest
 from promises._runs import contents, facts, quick_folder
 from protocol._told import QUICK, Told, job_of, stage_of
 from skillopt import api
-from skillopt.build import Engine
+from skillopt.build import open_run
 from skillopt.errors import ProviderDown, Stopped
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, WorldRules
 
@@ -53,12 +53,12 @@ class Lane:
             for role in ("target", "optimizer")
         }
         job = job_of(self.provider, {**SETTINGS[self.name], **keys, **models, "train__num_epochs": 1})
-        async with Engine(job, self.told.folder, sinks=[self.told.events.append], retry=QUICK) as engine:
+        async with open_run(job, self.told.folder, sinks=[self.told.events.append], retry=QUICK) as opened:
             try:
-                self.told.result = await api.train(engine)
+                self.told.result = await api.train(opened)
             except Stopped as reason:
                 self.error = reason
-            self.spent = engine.spending()
+            self.spent = opened.spending()
         return self
 
     def places(self) -> set[str]:

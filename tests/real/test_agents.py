@@ -16,7 +16,7 @@ import pytest
 from benchmarks._workbooks import DOUBLE, bench, make_data
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_world, resolved, scripted
 from skillopt import api
-from skillopt.build import Engine, Lab, prepare
+from skillopt.build import open_run, prepare
 from skillopt.evaluate.runner import Row
 from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Score, Scored, Trajectory
@@ -114,8 +114,8 @@ async def test_a_searchqa_rollout_inside_the_agent(
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]
         job = prepare(resolved(tmp_path, *options))
-        async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(
+        async with open_run(job, tmp_path / "run", {}) as opened:
+            outcome = await opened.evaluator.measure(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
             )
     assert isinstance(outcome, Scored), outcome
@@ -144,11 +144,11 @@ async def test_a_task_whose_result_is_an_edited_file(
             "env.exec_timeout=60",
         ]
         job = prepare(resolved(tmp_path, *options), benchmark=Ledgers(tmp_path))
-        async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(
+        async with open_run(job, tmp_path / "run", {}) as opened:
+            outcome = await opened.evaluator.measure(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
             )
-            again = lab.evaluator.stored(job.skill.rendered, Row(task=job.splits.train[0]))
+            again = opened.evaluator.stored(job.skill.rendered, Row(task=job.splits.train[0]))
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["table.csv"])
     assert again == outcome
@@ -174,8 +174,8 @@ async def test_a_spreadsheet_task_solved_with_a_file(
             "env.exec_timeout=60",
         ]
         job = prepare(resolved(tmp_path, *options), benchmark=bench(data))
-        async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(
+        async with open_run(job, tmp_path / "run", {}) as opened:
+            outcome = await opened.evaluator.measure(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
             )
     assert isinstance(outcome, Scored), outcome
@@ -206,9 +206,9 @@ async def test_a_training_run_of_two_steps(
             *agent.options(provider, machine_env),
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]
-        async with Engine(prepare(resolved(tmp_path, *options)), tmp_path / "run") as engine:
-            result = await api.train(engine)
-            spent = engine.spending()
+        async with open_run(prepare(resolved(tmp_path, *options)), tmp_path / "run") as opened:
+            result = await api.train(opened)
+            spent = opened.spending()
     history = json.loads((tmp_path / "run" / "history.json").read_text())
     assert len(history) == 2, history
     assert result.best_skill.strip()

@@ -16,7 +16,7 @@ from benchmarks._bulletins import QUESTIONS, figures
 from benchmarks._pages import draw, read
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved
 from real.test_agents import Seen
-from skillopt.build import Lab, prepare
+from skillopt.build import open_run, prepare
 from skillopt.evaluate.runner import Row
 from skillopt.messages import ToolCall
 from skillopt.sandbox import is_there
@@ -121,8 +121,8 @@ async def test_an_agent_answers_from_documents_that_it_can_read_and_not_change(
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]
         job = prepare(resolved(tmp_path, *options))
-        async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(
+        async with open_run(job, tmp_path / "run", {}) as opened:
+            outcome = await opened.evaluator.measure(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
             )
     assert isinstance(outcome, Scored), outcome
@@ -194,8 +194,8 @@ async def test_an_agent_sees_the_page_that_it_is_asked_about(
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]
         job = prepare(resolved(tmp_path, *options))
-        async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(
+        async with open_run(job, tmp_path / "run", {}) as opened:
+            outcome = await opened.evaluator.measure(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
             )
     assert isinstance(outcome, Scored), outcome

@@ -15,7 +15,7 @@ import pytest
 
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, scripted
 from real.test_agents import Seen
-from skillopt.build import Lab, prepare
+from skillopt.build import open_run, prepare
 from skillopt.errors import ConfigError
 from skillopt.evaluate.runner import Row
 from skillopt.tasks.rollout import Invalid, Rollout, Scored
@@ -59,8 +59,8 @@ async def rollout(
     async with LoopbackProvider(seen, lenient=True) as provider:
         models = [*agent.options(provider, env), f"model.optimizer=compatible:o@{provider.base_url}"]
         job = prepare(resolved(folder, *data, f"env.skill_init={folder / skill}", *models, *more))
-        async with Lab(job, folder / "run", {}) as lab:
-            return await lab.evaluator.measure(
+        async with open_run(job, folder / "run", {}) as opened:
+            return await opened.evaluator.measure(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
             ), seen
 

@@ -17,7 +17,7 @@ import pytest
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, scripted
 from real._npm import cli
 from real.test_agents import Seen, searchqa
-from skillopt.build import Lab, prepare
+from skillopt.build import open_run, prepare
 from skillopt.errors import ModelError
 from skillopt.evaluate.runner import Row
 from skillopt.messages import Image, Message, Request
@@ -114,8 +114,8 @@ async def test_nothing_of_the_users_is_visible_to_a_rollout(
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]
         job = prepare(resolved(tmp_path, *options))
-        async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(
+        async with open_run(job, tmp_path / "run", {}) as opened:
+            outcome = await opened.evaluator.measure(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
             )
     assert isinstance(outcome, Scored), outcome
@@ -177,8 +177,8 @@ async def test_what_the_provider_refuses_is_never_a_score(
             f"model.optimizer=compatible:o@{provider.base_url}",
         ]
         job = prepare(resolved(tmp_path, *options))
-        async with Lab(job, tmp_path / "run", {}) as lab:
-            outcome = await lab.evaluator.measure(
+        async with open_run(job, tmp_path / "run", {}) as opened:
+            outcome = await opened.evaluator.measure(
                 job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
             )
     assert isinstance(outcome, Invalid)
@@ -202,8 +202,8 @@ async def test_references_and_other_rollouts_are_out_of_reach(
                 f"model.optimizer=compatible:o@{provider.base_url}",
             ]
             job = prepare(resolved(tmp_path, *options))
-            async with Lab(job, tmp_path / "run", {}) as lab:
-                outcome = await lab.evaluator.measure(
+            async with open_run(job, tmp_path / "run", {}) as opened:
+                outcome = await opened.evaluator.measure(
                     job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
                 )
     finally:
@@ -232,8 +232,8 @@ async def test_the_commands_of_codex_have_no_network(tmp_path: Path, machine_env
                 f"model.optimizer=compatible:o@{provider.base_url}",
             ]
             job = prepare(resolved(tmp_path, *options))
-            async with Lab(job, tmp_path / "run", {}) as lab:
-                outcome = await lab.evaluator.measure(
+            async with open_run(job, tmp_path / "run", {}) as opened:
+                outcome = await opened.evaluator.measure(
                     job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place="e1/s1"
                 )
     assert isinstance(outcome, Scored), outcome

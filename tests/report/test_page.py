@@ -16,7 +16,7 @@ from report._page import SHAPES, VOID, Page
 from runs._log import SEED, baseline, look, row, six, started, state, step
 from skillopt.events import Checkpoint, Event, PatchFact
 from skillopt.report import Facts, page, summary
-from skillopt.runs import fold
+from skillopt.runs.facts import fold
 from skillopt.runs.log import read_events
 from train._world import Trained
 
@@ -198,7 +198,7 @@ def test_a_run_that_only_began_is_a_whole_page_that_says_so() -> None:
 def test_a_diff_shows_a_list_of_dashes_as_what_it_is() -> None:
     from skillopt.report.html import diff
 
-    shown = diff("--- before\n+++ after\n@@ -1 +1 @@\n--- a\n+++ b\n c\n")
+    shown = diff("--- before\n+++ after\n@@ -1,2 +1,2 @@\n--- a\n+++ b\n c\n")
     assert re.findall(r'class="(.)"', shown) == ["h", "h", "h", "d", "a", "c"]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from skillopt.account import Amount
 from skillopt.events import (
     Aggregated,
     Checkpoint,
@@ -22,7 +23,6 @@ from skillopt.events import (
     StageClosed,
     Updated,
 )
-from skillopt.ledger import Amount
 from skillopt.messages import Usage
 from skillopt.runs.database import Database
 from skillopt.skill.document import Document

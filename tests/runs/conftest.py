@@ -1,4 +1,4 @@
-"""A finished run of the simulated world to read, with accepted, rejected and slow-update verdicts."""
+"""Finished runs of the simulated world, for reading only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from cli._commands import SMALL, run
 from skillopt.runs.live import Watcher
 from skillopt.runs.values import Facts
+from train._world import Trained, train
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +27,8 @@ def facts(finished: Path) -> Facts:
     told = watcher.facts()
     assert told is not None
     return told
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return train(tmp_path_factory.mktemp("report") / "run")

@@ -9,28 +9,27 @@ from typing import Any
 import pytest
 
 from runs._log import SEED, baseline, look, row, six, started, state, step
+from skillopt.account import Amount, Entry, Settlement, account_of
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, Updated
-from skillopt.ledger import Amount, Entry, Settlement
 from skillopt.messages import Usage
 from skillopt.report import Facts
-from skillopt.runs import fold
 from skillopt.runs.database import Database
+from skillopt.runs.facts import fold
 from skillopt.runs.log import read_events
-from skillopt.runs.paid import total
-from skillopt.runs.wording import outcomes
+from skillopt.runs.words import outcomes
 from train._world import Trained
 
 
 def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Facts:
     events = read_events(trained.folder / "events.jsonl")[:upto]
     database = Database.reading(trained.folder / "run.db")
-    entries = list(database.entries())
+    account = account_of(database.entries())
     database.shut()
     given = {
         "config": trained.json("config.json"),
         "summary": trained.json("summary.json"),
-        "entries": entries,
+        "account": account,
         "status": "finished",
     }
     return fold(events, **{**given, **changes})
@@ -95,10 +94,10 @@ def test_only_what_was_taken_has_a_diff_and_they_lead_from_the_seed_to_the_last_
 
 def test_spending_adds_up_to_the_summary_and_an_unpriced_model_costs_unknown(trained: Trained) -> None:
     facts, paid = folded(trained), trained.json("summary.json")["spending"]
-    whole = total(facts.paid)
+    whole = facts.spent
     assert (whole.calls, whole.tokens, whole.usd) == (paid["calls"], paid["tokens"], None)
     assert whole.input_tokens == paid["stages"]["_total"]["prompt_tokens"]
-    assert {(one.role, one.stage) for one in facts.paid} >= {
+    assert set(facts.spending) >= {
         ("target", "rollout"),
         ("target", "test"),
         ("optimizer", "merge"),
@@ -134,16 +133,17 @@ def test_one_unknown_price_or_usage_makes_its_sum_unknown_and_a_refused_call_doe
         entry(3, 10, None, used, stage="test"),
         entry(4, 100, Fraction(1), None, "unreported", "merge"),
     ]
-    facts = fold([started()], entries=entries)
+    facts = fold([started()], account=account_of(entries))
     found = {
-        one.stage: (one.calls, one.tokens, one.input_tokens, one.usd, one.unsettled) for one in facts.paid
+        stage: (one.calls, one.tokens, one.input_tokens, one.usd, one.unsettled)
+        for (_, stage), one in facts.spending.items()
     }
     assert found == {
         "rollout": (2, 10, 7, 0.25, 0),
         "test": (1, 10, 7, None, 0),
         "merge": (1, 100, None, 1.0, 1),
     }
-    assert (total(facts.paid).usd, total(facts.paid).input_tokens) == (None, None)
+    assert (facts.spent.usd, facts.spent.input_tokens) == (None, None)
     assert "Calls without a usage report, charged as reserved: 1." in facts.remarks
 
 
@@ -158,7 +158,7 @@ def test_a_run_that_only_began_has_nothing_measured() -> None:
     )
     assert "Test was not measured: it is opened at the end of the run." in said(facts)
     assert "not finished: 0 of 2 steps" in said(facts)
-    assert outcomes(facts.steps) == "none"
+    assert outcomes(one.action for one in facts.steps) == "none"
 
 
 def test_a_log_without_a_beginning_is_refused() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,20 @@ import pytest
 
 from cli._commands import SMALL
 from skillopt import api
+from skillopt.account import Amount, Entry, account_of
 from skillopt.api import Result
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent
-from skillopt.ledger import Amount
-from skillopt.runs import fold
+from skillopt.messages import Role, Usage
 from skillopt.runs.database import Database
+from skillopt.runs.facts import fold
 from skillopt.runs.live import Watched, Watcher, find_run
 from skillopt.runs.log import read_events
-from skillopt.runs.paid import paid_by_role_and_stage
-from skillopt.runs.spending import Spending
-from skillopt.runs.tail import Booked, DatabaseTail
+from skillopt.runs.spending import LedgerView
+from skillopt.runs.tail import DatabaseTail
 from skillopt.testing import LoopbackProvider, world_answers
 
 
@@ -80,8 +81,8 @@ async def train_watched(folder: Path, *, latency: float) -> tuple[Looks, Result]
         )
         watching = asyncio.ensure_future(keep_looking())
         try:
-            async with Engine(job, folder) as engine:
-                result = await api.train(engine)
+            async with open_run(job, folder) as opened:
+                result = await api.train(opened)
         finally:
             watching.cancel()
     looks.look()
@@ -145,14 +146,14 @@ def test_facts_are_those_of_a_report(finished: Path) -> None:
     watcher = Watcher(finished)
     watcher.read()
     database = Database.reading(finished / "run.db")
-    entries = list(database.entries())
+    account = account_of(database.entries())
     database.shut()
     files: dict[str, Any] = {
         name: json.loads((finished / f"{name}.json").read_text()) for name in ("config", "summary")
     }
-    told = fold(read_events(finished / "events.jsonl"), entries=entries, status="finished", **files)
+    told = fold(read_events(finished / "events.jsonl"), account=account, status="finished", **files)
     assert watcher.facts() == told
-    assert watcher.spending.paid() == paid_by_role_and_stage(entries)
+    assert watcher.spending.account.by_role_and_stage() == account.by_role_and_stage()
 
 
 def test_nothing_is_written_not_even_beside_the_database(finished: Path) -> None:
@@ -183,14 +184,15 @@ def test_a_log_that_was_put_back_is_read_anew(finished: Path, tmp_path: Path) ->
 
 def test_a_call_that_died_with_its_process_is_charged_and_not_in_flight(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    tail, spending = DatabaseTail(path), Spending(now=lambda: 0.0, is_at_work=True)
+    tail, spending = DatabaseTail(path), LedgerView(lambda: 0.0)
 
     def look() -> tuple[int, int]:
-        news = tail.read(spending.open_ids)
+        news = tail.read(spending.account.open)
         assert news is not None
         spending.take(news.booked, news.session)
         return spending.in_flight, spending.settled().calls
 
+    spending.is_at_work = True
     first = Database(path)
     first.begin_session()
     first.open("target", "rollout", "rollout/k.0/0", Amount(calls=1, tokens=100))
@@ -206,11 +208,18 @@ def test_a_call_that_died_with_its_process_is_charged_and_not_in_flight(tmp_path
 
 
 def test_an_unknown_price_makes_the_sum_unknown_and_never_smaller() -> None:
-    spending = Spending(now=lambda: 0.0)
-    spending.take([Booked(1, "target", "test", "a", "settled", 1, 10, "1/4", True, 6, 4)])
-    assert spending.settled().usd == 0.25
-    spending.take([Booked(2, "optimizer", "merge", "b", "settled", 1, 10, None, True, 6, 4)])
+    spending = LedgerView(lambda: 0.0)
+    spending.take([_entry(1, "target", "test", Fraction(1, 4))])
+    assert spending.settled().usd == Fraction(1, 4)
+    spending.take([_entry(2, "optimizer", "merge", None)])
     assert spending.settled().usd is None
+
+
+def _entry(id: int, role: Role, stage: str, usd: Fraction | None) -> Entry:
+    charged, usage = Amount(calls=1, tokens=10, usd=usd), Usage(input_tokens=6, output_tokens=4)
+    return Entry(
+        id=id, role=role, stage=stage, place="p", state="settled", charged=charged, reserved=10, usage=usage
+    )
 
 
 def test_one_reader_serves_all_and_does_not_read_more_often_than_it_must(finished: Path) -> None:

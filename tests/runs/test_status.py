@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from skillopt.account import Amount, Entry
 from skillopt.events import Checkpoint, RunStarted, StageClosed, StageOpened, Updated
-from skillopt.runs.spending import Spending
+from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import Status
-from skillopt.runs.tail import Booked
 from skillopt.runs.words import LONGEST_MARKS, marks
 
 NOW = 1_800_000_000.0
@@ -123,14 +123,15 @@ def test_marks_of_a_long_run_are_those_of_its_latest_steps() -> None:
 
 
 def test_spending_can_be_read_while_it_is_taken_in() -> None:
-    spending = Spending(now=lambda: 0.0, is_at_work=True)
+    spending = LedgerView(lambda: 0.0)
+    spending.is_at_work = True
     stop = threading.Event()
     broken: list[BaseException] = []
 
     def read() -> None:
         try:
             while not stop.is_set():
-                spending.paid()
+                spending.account.by_role_and_stage()
                 spending.flights()
                 spending.settled()
         except RuntimeError as error:  # a dictionary that changed while it was read
@@ -146,18 +147,14 @@ def test_spending_can_be_read_while_it_is_taken_in() -> None:
                 for number in range(first, first + 400):
                     spending.take(
                         [
-                            Booked(
-                                number,
-                                "target",
-                                f"s{number % 97}",
-                                f"p{number}",
-                                state,
-                                1,
-                                5,
-                                "1/100",
-                                state != "open",
-                                3,
-                                2,
+                            Entry(
+                                id=number,
+                                role="target",
+                                stage=f"s{number % 97}",
+                                place=f"p{number}",
+                                state=state,
+                                charged=Amount(calls=1, tokens=5),
+                                reserved=5,
                             )
                         ]
                     )
@@ -166,4 +163,4 @@ def test_spending_can_be_read_while_it_is_taken_in() -> None:
         reader.join(10)
         sys.setswitchinterval(before)
     assert broken == []
-    assert sum(one.calls for one in spending.paid()) == 4000
+    assert spending.account.total().calls == 4000

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from skillopt.account import Amount
 from skillopt.errors import RunConflict
 from skillopt.events import Notice, RunStarted
-from skillopt.ledger import Amount
 from skillopt.messages import Usage
 from skillopt.runs.database import Database
 from skillopt.runs.tail import DatabaseTail, LogTail
@@ -77,7 +77,7 @@ def test_an_attempt_is_told_when_it_opens_and_again_when_it_closes_and_not_in_be
     second = database.open("target", "rollout", "rollout/l.0/0", Amount(calls=1, tokens=100))
     news = tail.read([first])
     assert news is not None
-    assert {(one.id, one.state, one.tokens) for one in news.booked} == {
+    assert {(one.id, one.state, one.charged.tokens) for one in news.booked} == {
         (first, "settled", 7),
         (second, "open", 100),
     }

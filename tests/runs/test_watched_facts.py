@@ -126,8 +126,8 @@ def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(
             facts.test.comparison.after
         )
         assert (one.calls, one.tokens) == (
-            sum(paid.calls for paid in facts.paid),
-            sum(paid.tokens for paid in facts.paid),
+            facts.spent.calls,
+            facts.spent.tokens,
         )
         assert damaged.status == "unreadable" and "line 1" in damaged.trouble
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.skill.diff import unified
+from skillopt.skill.diff import lines_of, unified
 
 
 def test_equal_texts_have_no_difference() -> None:
@@ -90,3 +90,21 @@ def test_a_terminal_gets_colours(tmp_path: Path) -> None:
     os.close(ours)
     assert "\x1b[31m-one [bold]x[/bold]" in shown
     assert "\x1b[32m+two" in shown
+
+
+def test_a_removed_fence_is_a_removed_line_and_no_name_of_a_side() -> None:
+    difference = unified("---\nname: a\n---\n# A\n", "# A\n", "before", "after") + unified(
+        "+++\n", "---\n", "c", "d"
+    )
+    assert [(kind, line) for kind, line in lines_of(difference) if not line.startswith("@@")] == [
+        ("file", "--- before"),
+        ("file", "+++ after"),
+        ("removed", "----"),
+        ("removed", "-name: a"),
+        ("removed", "----"),
+        ("same", " # A"),
+        ("file", "--- c"),
+        ("file", "+++ d"),
+        ("removed", "-+++"),
+        ("added", "+---"),
+    ]

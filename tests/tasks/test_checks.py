@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +75,15 @@ async def score(answer: str, *checks: Any, tools: tuple[str, ...] = (), **option
         ("regex", r"[Cc]onfidence\s*[:=]", "CONFIDENCE: high", False),
         ("no_refusal", None, "I can't do that.", False),
         ("no_refusal", None, "**I’m sorry**, but no.", False),
+        ("no_refusal", None, "Sorry, I made an error above. The answer is 42.", True),
+        ("no_refusal", None, "I apologize for the delay: 42.", True),
+        ("no_refusal", None, "Apologies for the earlier mistake.\n\n42", True),
+        ("no_refusal", None, "Sorry, this is not possible.", False),
+        ("no_refusal", None, "I'm sorry.", False),
+        ("no_refusal", None, "Unfortunately, I am not able to open files.", False),
+        ("no_refusal", None, "We cannot share that.", False),
+        ("no_refusal", None, "I will note the total: 42", True),
+        ("no_refusal", None, "I can confirm that the total is 42.", True),
         ("no_refusal", None, "", False),
         ("no_refusal", None, "  \n", False),
         ("no_refusal", None, "Done. I cannot see a problem.", True),
@@ -86,6 +99,35 @@ async def test_a_rule_is_kept_or_broken(op: str, arg: Any, answer: str, kept: bo
     found = await score(answer, check)
     assert (found.hard, found.soft) == (float(kept), float(kept))
     assert (found.feedback == "") is kept
+
+
+async def test_a_schema_whose_pattern_backtracks_for_ever_is_stopped_and_is_no_score() -> None:
+    check = {"op": "json_schema", "arg": {"type": "string", "pattern": "^(a+)+$"}}
+    scorer = get_scorer("checks", options={"timeout": 1.5})
+    with pytest.raises(ScoringError, match="the schema of task 't1' took longer"):
+        await scorer.score(task(check), said(json.dumps("a" * 60 + "!")))
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs an alarm clock of the system")
+def test_a_match_whose_parent_was_killed_ends_by_itself(tmp_path: Path) -> None:
+    program = (
+        "import asyncio\nfrom skillopt.tasks.scorers._regex import matches\n"
+        "asyncio.run(matches(['^(a+)+$'], 'a' * 60 + '!', whose='x', timeout=1))"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+    deadline = time.monotonic() + 30
+    while not (children := _children(parent.pid)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    parent.kill()
+    parent.wait()
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < deadline, "the child went on without its parent"
+        time.sleep(0.1)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_every_rule_has_been_tried() -> None:

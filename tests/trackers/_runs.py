@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import Interrupted, Stopped
 from skillopt.events import Checkpoint, Event, Notice
@@ -29,15 +29,15 @@ async def trained(folder: Path, *options: str, stop_after: int | None = None) ->
     settings += ["train.batch_size=10", "train.num_epochs=2", "evaluation.repeats=1", *options]
     job = prepare(load(None, flags={}, options=settings, environ={}, cwd=folder.parent))
     events: list[Event] = []
-    async with Engine(job, folder, sinks=[events.append]) as engine:
+    async with open_run(job, folder, sinks=[events.append]) as opened:
 
         def watch(event: Event) -> None:
             if isinstance(event, Checkpoint) and event.kind == "step" and event.state["step"] == stop_after:
-                engine.stop(Interrupted("enough"))
+                opened.stop(Interrupted("enough"))
 
-        engine.run.watch(watch)
+        opened.run.watch(watch)
         try:
-            await api.train(engine)
+            await api.train(opened)
         except Stopped:
             assert stop_after is not None
     return events

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event
 
@@ -56,7 +56,7 @@ def train(folder: Path, **settings: Any) -> Trained:
             for name, value in given.items()
         ]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=folder.parent))
-        async with Engine(job, folder, sinks=[events.append]) as engine:
-            return await api.train(engine)
+        async with open_run(job, folder, sinks=[events.append]) as opened:
+            return await api.train(opened)
 
     return Trained(folder, asyncio.run(run()), events)

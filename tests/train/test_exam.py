@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from gate._tables import Memory
+from skillopt.account import Amount, Entry
 from skillopt.errors import Fault
 from skillopt.evaluate.runner import Evaluator, rows_of
 from skillopt.events import Event, StageOpened
 from skillopt.harnesses._rollout_budget import Allowance
-from skillopt.ledger import Amount, Budget, Ledger
+from skillopt.ledger import Budget, Ledger
 from skillopt.messages import Usage
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score, Scored, Trajectory
@@ -156,9 +157,22 @@ def test_the_set_aside_is_the_planned_rows_at_the_mean_with_a_margin_and_one_ful
     assert three.estimate(used)["calls"] == 40
 
 
+def charge(exam: Exam, amount: Amount) -> None:
+    entry = Entry(
+        id=1,
+        role="target",
+        stage="selection",
+        place="p",
+        state="unreported",
+        charged=amount,
+        reserved=amount.tokens,
+    )
+    exam._ledger.account.take(entry)
+
+
 def test_without_usage_reports_what_the_baseline_was_charged_is_set_aside():
     opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10))
-    opened._ledger.totals["target", "selection"] = Amount(calls=4, tokens=4 * 90)
+    charge(opened, Amount(calls=4, tokens=4 * 90))
     set_aside = opened.estimate([rollout(None)] * 4)
     assert set_aside["calls"] == 27
     assert set_aside["tokens"] >= 20 * 90
@@ -184,14 +198,14 @@ def test_where_a_rollout_is_paid_as_a_whole_the_full_reservation_is_its_allowanc
 
 def test_dollars_that_an_agent_reports_itself_are_what_its_test_is_taken_to_cost():
     opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), allowance=Allowance(usd=Fraction(2)))
-    opened._ledger.totals["target", "selection"] = Amount(calls=8, tokens=400, usd=Fraction(1, 5))
+    charge(opened, Amount(calls=8, tokens=400, usd=Fraction(1, 5)))
     told = opened.estimate([rollout(Usage(input_tokens=80, output_tokens=20))] * 4)
     assert Fraction(told["usd"]) == 20 * Fraction(1, 20) * Fraction(13, 10) + 2
 
 
 def test_an_agent_that_reports_nothing_is_taken_to_use_what_it_was_charged():
     opened, _, _ = exam(cells([(1, 1)] * 10, [(1, 1)] * 10), allowance=Allowance(tokens=900))
-    opened._ledger.totals["target", "selection"] = Amount(calls=4, tokens=4 * 900)
+    charge(opened, Amount(calls=4, tokens=4 * 900))
     assert opened.estimate([rollout(None)] * 4)["tokens"] == 20 * 900 * 13 // 10 + 900
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from cli._commands import run as command
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError, ProviderDown
 from skillopt.events import Checkpoint, Event
@@ -77,8 +77,8 @@ async def train(folder: Path, url: str, *more: str, name: str = "run") -> tuple[
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
     events: list[Event] = []
     job = prepare(load(None, flags={}, options=options(url, *more), environ={}, cwd=folder))
-    async with Engine(job, folder / name, sinks=[events.append], retry=QUICK) as engine:
-        return await api.train(engine), events
+    async with open_run(job, folder / name, sinks=[events.append], retry=QUICK) as opened:
+        return await api.train(opened), events
 
 
 def judge_calls(provider: LoopbackProvider) -> list[Any]:
@@ -211,7 +211,7 @@ def test_eval_is_judged_by_the_optimizer_and_never_by_the_target(
     assert set(asked) == {("rollout", "t"), ("judge", "o"), ("judge", "j")}
 
 
-def test_a_dollar_budget_needs_the_judges_price(tmp_path: Path) -> None:
+async def test_a_dollar_budget_needs_the_judges_price(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
     prices = [
         f"model.{role}.price.{part}=1.0" for role in ("target", "optimizer") for part in ("input", "output")
@@ -221,7 +221,8 @@ def test_a_dollar_budget_needs_the_judges_price(tmp_path: Path) -> None:
     )
     job = prepare(load(None, flags={}, options=given, environ={}, cwd=tmp_path))
     with pytest.raises(ConfigError, match="price for the judge 'j'"):
-        Engine(job, tmp_path / "run")
+        async with open_run(job, tmp_path / "run"):
+            pass
 
 
 def test_the_simulated_world_cannot_judge_and_says_so(tmp_path: Path) -> None:

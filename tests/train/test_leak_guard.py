@@ -12,7 +12,7 @@ from typing import Any
 
 from cli._commands import run as command
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event, Judged, Notice
 from skillopt.testing import Call, LoopbackProvider
@@ -88,8 +88,8 @@ async def train(folder: Path, edits: list[str], *options: str) -> Seen:
             *options,
         ]
         job = prepare(load(None, flags={}, options=given, environ={}, cwd=folder))
-        async with Engine(job, seen.folder, sinks=[seen.events.append]) as engine:
-            seen.result = await api.train(engine)
+        async with open_run(job, seen.folder, sinks=[seen.events.append]) as opened:
+            seen.result = await api.train(opened)
     return seen
 
 

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from skillopt import api
-from skillopt.build import Engine, prepare
+from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import EpochEnded, Judged, StageClosed, Updated
 from skillopt.skill.document import Document
@@ -74,10 +74,10 @@ async def test_a_step_without_a_usable_rewrite_is_skipped_under_its_own_name(tmp
         given = {**SMALL, "model.target": model, "model.optimizer": model, "train.num_epochs": 1}
         given["optimizer.skill_update_mode"] = "rewrite_from_suggestions"
         options = [f"{name}={value}" for name, value in given.items()]
-        async with Engine(
+        async with open_run(
             prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path)), tmp_path / "run"
-        ) as engine:
-            await api.train(engine)
+        ) as opened:
+            await api.train(opened)
     records = json.loads((tmp_path / "run/history.json").read_text())
     actions = [record["action"] for record in records]
     assert set(actions) == {"skip_no_rewrite"}
@@ -207,8 +207,8 @@ async def test_without_a_pair_to_learn_from_nobody_is_asked_for_guidance(tmp_pat
         events = []
         options = [f"{name}={value}" for name, value in given.items()]
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=tmp_path))
-        async with Engine(job, tmp_path / "run", sinks=[events.append]) as engine:
-            await api.train(engine)
+        async with open_run(job, tmp_path / "run", sinks=[events.append]) as opened:
+            await api.train(opened)
     ended = [event for event in events if isinstance(event, EpochEnded)]
     assert [event.slow_update["action"] for event in ended] == [
         "skip_first_epoch",

@@ -15,7 +15,7 @@ import pytest
 
 from night._transcripts import LINES, WRITERS, Talk
 from skillopt.redact import MARK
-from skillopt.transcripts import Homes, harvest, present, source, sources
+from skillopt.transcripts import SOURCES, Homes, harvest, present, source
 from skillopt.transcripts._source import Tally
 from skillopt.transcripts.session import Session, run_line
 
@@ -33,7 +33,7 @@ def read(home: Path, name: str, **more: object) -> tuple[list[Session], Tally]:
 
 
 def test_every_source_has_its_fixture_and_is_a_plugin() -> None:
-    assert sources.names() == sorted(WRITERS)
+    assert SOURCES.names() == sorted(WRITERS)
 
 
 def test_a_conversation_is_read_as_it_was(name: str, tmp_path: Path) -> None:

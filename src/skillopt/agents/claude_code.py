@@ -46,6 +46,7 @@ _KINDS: Mapping[str, Kind] = {
     "invalid_request": "contract",
 }
 _FINISH: Mapping[str, Finish] = {
+    **dict.fromkeys(("None", "end_turn", "stop_sequence", "tool_use"), "stop"),
     "max_tokens": "length",
     "refusal": "refusal",
     "model_context_window_exceeded": "length",
@@ -163,10 +164,12 @@ class ClaudeCode:
         if result is None:
             raise no_result(self.name, done)
         answer = str(result.get("result") or "")
-        finish = _FINISH.get(str(result.get("stop_reason")), "stop")
         subtype = str(result.get("subtype"))
         if result.get("is_error") and subtype != "error_max_turns":
             raise self._fault(result, told, answer)
+        finish = "turns" if subtype == "error_max_turns" else _FINISH.get(str(result.get("stop_reason")))
+        if finish is None:
+            raise Fault("unavailable", f"{self.name}: its answer broke off with {result['stop_reason']!r}")
         refuse_login_text(self.name, answer)
         if isinstance(result.get("structured_output"), (dict, list)):
             answer = json.dumps(result["structured_output"], ensure_ascii=False)
@@ -178,7 +181,7 @@ class ClaudeCode:
         return Report(
             messages=messages,
             answer=answer,
-            finish="other" if subtype == "error_max_turns" else finish,
+            finish=finish,
             calls=count(result.get("num_turns")) or 1,
             usage=usage_of(
                 result.get("usage"),

@@ -148,7 +148,9 @@ class Copilot:
     def report(self, done: Finished, place: Place, skill: str | None) -> Report:
         """Read the session's events and the usage file it wrote at the end."""
         told = events(done.stdout)
-        error = next((event for event in reversed(told) if event.get("type") == "session.error"), None)
+        error = next(
+            (event for event in reversed(told) if event.get("type") in ("session.error", "abort")), None
+        )
         if error is not None:
             raise self._fault(error.get("data"))
         if done.code != 0 or not any(event.get("type") == "result" for event in told):

@@ -26,7 +26,7 @@ from skillopt.agents._events import (
 from skillopt.agents._settings import text_setting
 from skillopt.agents.port import Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError, Fault
-from skillopt.messages import Message, Usage
+from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
 from skillopt.services import Service
 
@@ -40,6 +40,12 @@ _PACKAGES = {
 _DENIED = {"webfetch": "deny", "websearch": "deny", "external_directory": "deny", "question": "deny"}
 _COMMANDS = ("init", "review")
 """Commands of its own, which go before a skill of that name."""
+_FINISH: Mapping[str, Finish] = {
+    "stop": "stop",
+    "tool-calls": "stop",  # the turns were used up, and its last words are the answer
+    "length": "length",
+    "content-filter": "refusal",
+}
 _LOADED = "Base directory for this skill: "
 
 
@@ -141,6 +147,10 @@ class OpenCode:
         ]
         if done.code != 0 or not finished:
             raise no_result(self.name, done)
+        reason = finished[-1].get("reason")
+        finish = _FINISH.get(str(reason))
+        if finish is None:
+            raise Fault("unavailable", f"{self.name}: its answer broke off with {reason!r}")
         messages = tuple(_messages(told))
         answer = next(
             (
@@ -154,7 +164,7 @@ class OpenCode:
         return Report(
             messages=messages,
             answer=answer,
-            finish="length" if finished[-1].get("reason") == "length" else "stop",
+            finish=finish,
             calls=len(finished),
             usage=_usage(finished),
             loaded=() if skill is None else self._loaded(place, messages, skill),

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skillopt.agents import agents
 from skillopt.aio import together
-from skillopt.build import Job, Lab
+from skillopt.build.assembly import open_run
 from skillopt.build.comparison import Evaluated, comparisons, evaluated
+from skillopt.build.job import Job
 from skillopt.build.looking import Noted, note_in
 from skillopt.build.results import Missing, write_results
+from skillopt.build.targets import Targets, carried_files
 from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluate.runner import Evaluation, Evaluator, fact, rows_of
 from skillopt.events import RowFact, Sink
-from skillopt.harnesses._workspace import carried_digest
 from skillopt.models.stack.limited import Retry
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill
@@ -110,22 +110,18 @@ async def matrix(
     target that is lost stops for itself: what is complete is kept and written, and `Matrix` says what is
     missing. `runs` are training runs in which it is noted if their test tasks were among what was measured.
     """
-    own = Target.of(job.config)
-    targets = list(targets) or [own]
+    targets = list(targets) or [Target.of(job.config)]
     _check_apart(targets)
     identity = job.identity()
     kept = {"kind": "eval", "env": identity["env"], "tasks": identity["tasks"]}
     if job.judge is not None:  # rows of two judges do not add up
         kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
-    async with Lab(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as lab:
+    async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
         work = _Work(job, skills, splits, repeats, targets)
-        evaluators = [_Evaluators(lab, target, is_own=target.digest == own.digest) for target in targets]
         try:
-            await together(
-                *(work.measure(target, each) for target, each in zip(targets, evaluators, strict=True))
-            )
+            await together(*(work.measure(target, opened.targets) for target in targets))
         finally:
-            await lab.drain()
+            await opened.drain()
             found = work.matrix()
             if found.evaluations:  # also when the person stopped it: a cell that is complete stays complete
                 noted = (
@@ -137,7 +133,7 @@ async def matrix(
                     if against is not None
                     else []
                 )
-                write_results(folder, lab, found.evaluations, compared, found.missing)
+                write_results(opened, found.evaluations, compared, found.missing)
     return found
 
 
@@ -149,25 +145,6 @@ def eval_splits(name: str, job: Job) -> list[Split]:
     if not job.splits.of(split):
         raise UsageError(f"The {split} split of {job.benchmark.name!r} is empty.")
     return [split]
-
-
-class _Evaluators:
-    """One target's evaluators: for an agent, skills that carry other files beside their text
-    need one each.
-    """
-
-    def __init__(self, lab: Lab, target: Target, *, is_own: bool) -> None:
-        self._lab = lab
-        self._spec = target.spec
-        first = lab.evaluator if is_own else lab.further_target(target.spec)
-        self._made = {_files(target, lab.job.seed): first}
-
-    def of(self, target: Target, skill: Skill) -> Evaluator:
-        """The one that installs this skill with its own files."""
-        files = _files(target, skill)
-        if files not in self._made:
-            self._made[files] = self._lab.further_target(self._spec, skill)
-        return self._made[files]
 
 
 class _Work:
@@ -192,7 +169,7 @@ class _Work:
         self._rows: dict[tuple[str, str, Split], tuple[RowFact, ...]] = {}
         self._reasons: dict[str, Stopped] = {}
 
-    async def measure(self, target: Target, evaluators: _Evaluators) -> None:
+    async def measure(self, target: Target, evaluators: Targets) -> None:
         """All skills with one target. What stops it is kept for the end and takes nothing from the other
         targets.
         """
@@ -202,7 +179,7 @@ class _Work:
         running = [
             self._close(
                 (target.digest, digest, split),
-                self._start(evaluators.of(target, self._skills[name]), target, name, split),
+                self._start(evaluators.of(target.spec, self._skills[name]), target, name, split),
             )
             for digest, name in names.items()
             for split in self._splits
@@ -270,14 +247,9 @@ class _Work:
         return type(first)("\n".join(f"{', '.join(names)}: {text}" for text, names in said.items()))
 
 
-def _files(target: Target, skill: Skill) -> str:
-    """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
-    return carried_digest(skill) if target.spec.harness in agents.names() else ""
-
-
 def _digest(target: Target, skill: Skill) -> str:
     """What identifies a skill as a target gets it."""
-    files = _files(target, skill)
+    files = carried_files(target.spec, skill)
     text = skill.document.digest
     return hashlib.sha256(f"{text} {files}".encode()).hexdigest()[: len(text)] if files else text
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillopt.build import Job, tasks_digest
 from skillopt.build.comparison import Evaluated
+from skillopt.build.job import Job, tasks_digest
 from skillopt.errors import RunConflict
 from skillopt.events import RunStarted, TestMeasured
 from skillopt.runs.database import Database

@@ -1,12 +1,15 @@
-"""Decides what a role's model costs and what a run may spend, from its configuration."""
+"""What a role's model costs and what a run may spend, from its configuration."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 from fractions import Fraction
 
+from skillopt.agents import agents
 from skillopt.config import Config, PriceConfig, RoleSpec
+from skillopt.errors import ConfigError
 from skillopt.ledger import Budget
+from skillopt.messages import Role
 from skillopt.models import price_of
 from skillopt.models.prices import Price
 
@@ -27,6 +30,26 @@ def known_price(spec: RoleSpec) -> Price | None:
     if spec.price is not None:
         return _declared(spec.price)
     return price_of(spec.model.provider, spec.model.name, base_url=spec.model.base_url)
+
+
+def price_for(config: Config, role: Role, spec: RoleSpec) -> Price | None:
+    """The price of a role's model in a run. Raises `ConfigError` where a budget in dollars could not be held
+    without one.
+    """
+    price = known_price(spec)
+    in_agent = role == "target" and spec.harness in agents.names()
+    if (
+        price is None
+        and config.budget.usd is not None
+        and not (in_agent and config.budget.per_rollout.usd is not None)
+    ):
+        hint = "set budget.per_rollout.usd, " if in_agent else ""
+        raise ConfigError(
+            f"A budget in dollars needs a price for the {role} {spec.model.name!r}, and none is known."
+            f" Declare model.{role}.price (input and output, dollars per million tokens), {hint}or give"
+            " the budget in tokens or calls."
+        )
+    return price
 
 
 def _declared(price: PriceConfig) -> Price:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from skillopt.build import Lab
+from skillopt.build.assembly import OpenRun
 from skillopt.build.comparison import Evaluated, Versus
 from skillopt.files import write_json, write_text
 from skillopt.runs.database import Database
@@ -31,8 +30,7 @@ class Missing:
 
 
 def write_results(
-    folder: Path,
-    lab: Lab,
+    opened: OpenRun,
     results: Sequence[Evaluated],
     compared: Sequence[Versus],
     missing: Sequence[Missing] = (),
@@ -40,7 +38,8 @@ def write_results(
     """Add evaluations and comparisons to the folder, and say what the command that made them could not
     measure.
     """
-    job, notes, scrub = lab.job, lab.run.database, lab.job.scrubber.scrub_json
+    job, notes, folder = opened.job, opened.run.database, opened.folder
+    scrub = job.scrubber.scrub_json
     digests = {(one.target, one.skill): one.digest for one in results}
     targets = {one.target: one.target_digest for one in results}
     now = [scrub(_summary(one)) for one in results]
@@ -86,7 +85,7 @@ def write_results(
         "evaluations": evaluations,
         "comparisons": versus,
         "missing": [asdict(one) for one in missing],
-        "spending": lab.spending(),
+        "spending": opened.spending(),
     }
     write_json(folder / "eval_summary.json", scrub(whole))
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from skillopt.account import Entry
+from skillopt.build.assembly import OpenRun
 from skillopt.config.schema import TrackingConfig
 from skillopt.errors import ConfigError
-from skillopt.events import Notice
+from skillopt.events import Called
 from skillopt.trackers import trackers
 from skillopt.trackers._delivery import Delivery
 from skillopt.trackers.port import Kind, Opening
@@ -30,34 +32,59 @@ def kinds_of(config: TrackingConfig) -> dict[str, Kind]:
     return found
 
 
-def deliveries(
-    kinds: Mapping[str, Kind],
-    config: TrackingConfig,
-    folder: Path,
-    *,
-    identity: str,
-    settings: Mapping[str, Any],
-    warn: Callable[[Notice], None],
-) -> list[Delivery]:
-    """One delivery for each of these trackers; not started yet."""
-    flat = dict(_flat(settings))
-    return [
-        Delivery(
-            name,
-            kind,
-            Opening(
-                folder=folder / FOLDER / name,
-                name=folder.name,
-                identity=identity,
-                project=config.project,
-                settings=flat,
-                own=config.settings.get(name) or kind.Settings(),
-                texts=config.texts,
-            ),
-            warn=warn,
+@contextmanager
+def tracked(opened: OpenRun) -> Iterator[None]:
+    """Tell the trackers what happens, first what they missed: they follow facts, so a stop or a late start
+    loses nothing.
+    """
+    job, run = opened.job, opened.run
+    kinds = kinds_of(job.config.tracking)
+    with ExitStack() as stack:
+        for name, kind in kinds.items():
+            delivery = Delivery(name, kind, _opening(opened, name, kind), warn=run.emit)
+            delivery.start(run.history)
+            stack.callback(delivery.close)
+            run.watch(delivery)
+        if any(kind.wants_calls for kind in kinds.values()):
+            opened.ledger.watch(lambda entry: _tell_call(opened, entry))
+        yield
+
+
+def _opening(opened: OpenRun, name: str, kind: Kind) -> Opening:
+    scrubber, config = opened.job.scrubber, opened.job.config.tracking
+    return Opening(
+        folder=opened.folder / FOLDER / name,
+        name=opened.folder.name,
+        identity=opened.run.identity,
+        project=scrubber.scrub(config.project),
+        settings=dict(_flat(scrubber.scrub_json(opened.job.settings))),
+        own=config.settings.get(name) or kind.Settings(),
+        texts=config.texts,
+    )
+
+
+def _tell_call(opened: OpenRun, entry: Entry) -> None:
+    if entry.opened is None:
+        return
+    job, usage = opened.job, entry.usage
+    specs = {"target": job.target, "optimizer": job.optimizer, "judge": job.judge or job.optimizer}
+    model = specs[entry.role].model
+    opened.run.emit(
+        Called(
+            role=entry.role,
+            stage=entry.stage,
+            place=entry.place,
+            provider=model.provider,
+            model=model.name,
+            outcome=entry.state,
+            seconds=opened.seconds - entry.opened,
+            input_tokens=None if usage is None else usage.input_tokens,
+            output_tokens=None if usage is None else usage.output_tokens,
+            cached_tokens=None if usage is None else usage.cached_tokens,
+            reasoning_tokens=None if usage is None else usage.reasoning_tokens,
+            usd=None if entry.charged.usd is None else float(entry.charged.usd),
         )
-        for name, kind in kinds.items()
-    ]
+    )
 
 
 def _is_there(module: str) -> bool:

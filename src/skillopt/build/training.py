@@ -1,33 +1,27 @@
-"""Trains a skill to the end and says what came of it; `optimize` is the whole way from a file of tasks to the
-result.
-"""
+"""Trains a skill in an open run to the end, and says what came of it."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
-import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skillopt.aio import run_gently
-from skillopt.benchmarks._rows import load_rows
-from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
-from skillopt.build import Engine, prepare
-from skillopt.config import Resolved, load
-from skillopt.errors import UsageError
+from skillopt.build.assembly import OpenRun
+from skillopt.build.tracking import tracked
+from skillopt.build.trainer import trainer_of
 from skillopt.evaluate.compare import Comparison
-from skillopt.events import Sink
+from skillopt.events import Notice, RunStarted
 from skillopt.files import write_json
+from skillopt.gate.gate import Measured
+from skillopt.runs.exports import Exports
 from skillopt.skill.folder import copy_skill
-from skillopt.tasks.scorers import Scorer
-from skillopt.tasks.task import Task
+from skillopt.skill.spec import violations
 from skillopt.train.exam import claim
+from skillopt.train.state import State
 from skillopt.train.summary import summary
+from skillopt.train.trainer import Fitted, Trainer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +38,33 @@ class Result:
     """Best against seed on the sealed test split; None where it was not measured."""
     summary: Mapping[str, Any] = field(repr=False)
     """What `summary.json` holds."""
+    steps: Sequence[Mapping[str, Any]] = field(repr=False)
+    """What `history.json` holds: one record for each step."""
+    state: State = field(repr=False)
+    """Where training ended."""
+    seed_on_val: Measured = field(repr=False)
+    best_on_val: Measured = field(repr=False)
 
 
-async def train(engine: Engine) -> Result:
-    """Run an assembled engine to the end and write `summary.json`."""
-    fitted = await engine.fit()
-    job, trainer, state = engine.job, engine.trainer, fitted.state
+async def train(opened: OpenRun) -> Result:
+    """Train to the end of the plan or the budget, and write the exports and `summary.json`.
+
+    Whatever stops it, calls already sent are waited for and kept.
+    """
+    _export(opened)
+    with tracked(opened):
+        trainer = trainer_of(opened)
+        _announce(opened, trainer)
+        try:
+            fitted = await trainer.fit(opened.job.skill)
+        finally:
+            await trainer.exam.withdraw()
+            await opened.drain()
+    return _result(opened, trainer, fitted)
+
+
+def _result(opened: OpenRun, trainer: Trainer, fitted: Fitted) -> Result:
+    job, state = opened.job, fitted.state
     status = "budget" if fitted.ended_early else "finished"
     sentence = claim(
         fitted.report,
@@ -58,11 +73,12 @@ async def train(engine: Engine) -> Result:
         verified=trainer.gate.verified,
         ungated=trainer.ungated,
     )
+    seed, best, steps = trainer.measured(state.seed), trainer.measured(state.best), opened.run.steps()
     figures = summary(
         state,
-        engine.run.steps(),
-        seed=trainer.measured(state.seed),
-        best=trainer.measured(state.best),
+        steps,
+        seed=seed,
+        best=best,
         final=None if state.score is None else trainer.measured(state.skill),
         config=job.settings,
         gate=trainer.gate,
@@ -71,111 +87,87 @@ async def train(engine: Engine) -> Result:
         claim=sentence,
         status=status,
         simulated=job.simulated,
-        spending=engine.spending(),
-        seconds=engine.seconds,
+        spending=opened.spending(),
+        seconds=opened.seconds,
     )
     if fitted.stopped:
         figures["stopped_because"] = fitted.stopped
     if fitted.ended_early:
         figures["ended_early"] = fitted.ended_early
-    write_json(engine.folder / "summary.json", job.scrubber.scrub_json(figures))
-    if (
-        job.seed.folder is not None
-    ):  # references/ and scripts/ are carried along, so that the folder can be used as it is
-        whole = engine.folder / "best_skill" / job.seed.name
+    write_json(opened.folder / "summary.json", job.scrubber.scrub_json(figures))
+    if job.seed.folder is not None:  # with references/ and scripts/, so that the folder can be used as it is
+        whole = opened.folder / "best_skill" / job.seed.name
         shutil.rmtree(whole, ignore_errors=True)
         copy_skill(job.seed, state.best.rendered, whole)
     return Result(
         best_skill=state.best.rendered,
-        folder=engine.folder,
+        folder=opened.folder,
         status=status,
         claim=sentence,
         test=fitted.report.comparison,
         summary=figures,
+        steps=steps,
+        state=state,
+        seed_on_val=seed,
+        best_on_val=best,
     )
 
 
-async def aoptimize(
-    *,
-    skill: str | Path,
-    tasks: str | Path | Sequence[Task | Mapping[str, Any]] | Mapping[str, Sequence[Task | Mapping[str, Any]]],
-    scorer: str | Callable[..., Any] | Scorer = "exact_match",
-    target: str,
-    optimizer: str,
-    budget: str | None = None,
-    out: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    on_event: Sink | None = None,
-) -> Result:
-    """Train a skill on your own tasks; the async twin of `optimize`."""
-    flags: dict[str, object] = {
-        "env": "own",
-        "target_model": target,
-        "optimizer_model": optimizer,
-        "skill_init": str(skill),
-    }
-    flags |= {"out_root": None if out is None else str(out), "budget": budget}
-    settings = [
-        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
-        for key, value in (options or {}).items()
-    ]
-    is_file = isinstance(tasks, (str, Path))
-    if is_file:
-        flags["data_path"] = str(tasks)
-    if isinstance(scorer, str):
-        settings.append(f"env.scorer={scorer}")
-    resolved = load(None, flags=flags, options=settings, environ=os.environ, cwd=Path.cwd())
-    benchmark: OwnBenchmark | None = None
-    if not is_file or not isinstance(scorer, str):
-        rows = [row.data for row in load_rows(Path(tasks))] if isinstance(tasks, (str, Path)) else tasks
-        benchmark = OwnBenchmark.from_tasks(rows, scorer=scorer, settings=_own(resolved))
-    job = prepare(resolved, benchmark=benchmark)
-    async with Engine(job, job.folder(Path.cwd()), sinks=[on_event] if on_event else []) as engine:
-        return await train(engine)
+def _export(opened: OpenRun) -> None:
+    database = opened.run.database
+
+    def trajectory(rollout: str) -> Any:
+        found = database.finished(rollout)
+        return None if found is None else found[1]
+
+    exports = Exports(
+        opened.folder,
+        scrubber=opened.job.scrubber,
+        trajectory=trajectory if opened.job.config.output.predictions else None,
+    )
+    exports.replay(opened.run.history)
+    opened.run.watch(exports)
 
 
-def optimize(
-    *,
-    skill: str | Path,
-    tasks: str | Path | Sequence[Task | Mapping[str, Any]] | Mapping[str, Sequence[Task | Mapping[str, Any]]],
-    scorer: str | Callable[..., Any] | Scorer = "exact_match",
-    target: str,
-    optimizer: str,
-    budget: str | None = None,
-    out: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    on_event: Sink | None = None,
-) -> Result:
-    """Train a skill on your own tasks and return the result.
-
-    `skill` is a folder with SKILL.md or one .md file; `tasks` a JSONL, JSON or CSV file, rows, or rows by
-    split; `scorer` a name, a function `(task, answer) -> bool | float | Score`, or a command; `target` and
-    `optimizer` are model strings such as
-    `openai:gpt-5.4-mini`; `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder,
-    and calling again with the same arguments resumes; `options` are dotted configuration keys such as
-    {"train.num_epochs": 2}; `on_event` hears every event. Inside a running event loop use `aoptimize`.
-    """
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise UsageError(
-            "skillopt.optimize starts an event loop, and one is running here. Use: await"
-            " skillopt.aoptimize(...)"
-        )
-    return run_gently(
-        aoptimize(
-            skill=skill,
-            tasks=tasks,
-            scorer=scorer,
-            target=target,
-            optimizer=optimizer,
-            budget=budget,
-            out=out,
-            options=options,
-            on_event=on_event,
+def _announce(opened: OpenRun, trainer: Trainer) -> None:
+    job = opened.job
+    opened.run.emit(
+        RunStarted(
+            id="run",
+            identity=opened.run.identity,
+            benchmark=job.benchmark.name,
+            target=job.config.model.target.name,
+            optimizer=job.config.model.optimizer.name,
+            simulated=job.simulated,
+            steps=trainer.plan.total_steps,
+            counts={split: len(job.splits.of(split)) for split in ("train", "val", "test")},
         )
     )
+    for text in _notes(opened, trainer):
+        opened.run.emit(Notice(text=text))
 
 
-def _own(resolved: Resolved) -> OwnSettings | None:
-    settings = resolved.config.env.settings
-    return settings if isinstance(settings, OwnSettings) else None
+def _notes(opened: OpenRun, trainer: Trainer) -> list[str]:
+    """What the reader of the run should know before it starts."""
+    job, evaluation = opened.job, opened.job.config.evaluation
+    notes = [f"{job.seed.path} is empty: a start without a seed."] if job.seed.seedless else []
+    if job.skill.frontmatter:
+        folder = None if job.seed.folder is None else job.seed.folder.resolve().name
+        notes += [
+            f"The skill breaks a rule of the Agent Skills format, kept as it is: {one.message}"
+            for one in violations(job.skill.text, folder)
+            if one.severity == "error"
+        ]
+    if job.repeats > 1 and evaluation.repeats is None:
+        notes.append(
+            f"{len(job.splits.val)} val tasks are few: the gate draws each of them {job.repeats} times."
+        )
+    if not trainer.gate.verified:
+        notes.append("Fewer than 5 val tasks: verdicts of this run are marked unverified.")
+    if not evaluation.use_gate:
+        notes.append("The gate is off: every candidate is taken without proof, and every report says so.")
+    elif trainer.ungated:
+        notes.append(
+            "Slow updates are taken without a gate and measured afterwards, and every report says so."
+        )
+    return notes

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from skillopt.errors import SkillOptError, Stopped
+from skillopt.cli._console import echo, guard_streams, lost_output
+from skillopt.errors import MachineFailed, SkillOptError, Stopped
 
 EXIT_CODES = (
     "Exit codes: 0 finished · 1 internal error · 2 bad input, nothing was paid · 3 stopped by an outage or by"
@@ -28,7 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The program `skillopt`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     wanted = next((argument for argument in given if not argument.startswith("-")), None)
-    app(wanted)(args=given, prog_name="skillopt")
+    guard_streams()
+    try:
+        app(wanted)(args=given, prog_name="skillopt")
+    except SystemExit as ended:
+        sys.stdout.flush()
+        if not ended.code and (why := lost_output()):
+            echo(f"error: the output could not be written: {why}.", err=True)
+            raise SystemExit(1) from None
+        raise
 
 
 def train_main() -> None:
@@ -72,8 +81,12 @@ class _Door(TyperGroup):
         try:
             return super().invoke(ctx)
         except SkillOptError as error:
-            typer.echo(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", err=True)
+            echo(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", err=True)
             raise typer.Exit(error.exit_code) from None
+        except OSError as error:
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+            echo(f"error: {what}.", err=True)
+            raise typer.Exit(MachineFailed.exit_code) from None
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.cli import _words as words
+from skillopt.runs import words
 
 if TYPE_CHECKING:
     from skillopt.api import Evaluated, Matrix, Versus

@@ -14,10 +14,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.cli._words import duration, money, score, spent
 from skillopt.events import Checkpoint, Event, Notice
 from skillopt.runs.lines import line_of
 from skillopt.runs.status import Status
+from skillopt.runs.words import duration, money, score, spent
 
 QUIET_SECONDS = 30.0
 """A plain line at least this often while something arrives."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from skillopt.cli import _words as words
-from skillopt.cli._run import Trained
+from skillopt.runs import words
+
+if TYPE_CHECKING:
+    from skillopt.api import Result
 
 
 def print_json(data: Any) -> None:
@@ -23,9 +25,8 @@ def print_json(data: Any) -> None:
     )
 
 
-def as_json(trained: Trained) -> dict[str, Any]:
+def as_json(result: Result) -> dict[str, Any]:
     """The summary, with the folder and the file to use."""
-    result = trained.result
     return {
         **result.summary,
         "folder": str(result.folder),
@@ -33,15 +34,15 @@ def as_json(trained: Trained) -> dict[str, Any]:
     }
 
 
-def show(trained: Trained, *, quiet: bool) -> None:
-    """Print how the run ended; quiet is the claim and the file."""
-    result, summary = trained.result, trained.result.summary
+def show(result: Result, *, subject: str, quiet: bool) -> None:
+    """Print how the run of that subject ended; quiet is the claim and the file."""
+    summary = result.summary
     console = Console(highlight=False)
     if not quiet:
         console.print()
-        console.print(_heading(trained))
+        console.print(_heading(summary, subject))
         console.print(scores(summary))
-        console.print(facts(trained))
+        console.print(facts(result))
     console.print(Text(result.claim, style="bold"), soft_wrap=True)
     for remark in remarks(summary):
         console.print(Text(remark, style="yellow"), soft_wrap=True)
@@ -83,15 +84,15 @@ def scores(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def facts(trained: Trained) -> Table:
+def facts(result: Result) -> Table:
     """What was decided and what was paid."""
-    summary = trained.result.summary
+    summary = result.summary
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row("", "")
     grid.add_row(
-        "steps", f"{len(trained.steps)}: {words.outcomes(str(record['action']) for record in trained.steps)}"
+        "steps", f"{len(result.steps)}: {words.outcomes(str(record['action']) for record in result.steps)}"
     )
     paid = summary["spending"]
     grid.add_row("spent", words.spent(paid["calls"], paid["tokens"], paid["usd"]))
@@ -129,14 +130,13 @@ def remarks(summary: Mapping[str, Any]) -> Sequence[str]:
     return said
 
 
-def _heading(trained: Trained) -> Text:
-    summary = trained.result.summary
+def _heading(summary: Mapping[str, Any], subject: str) -> Text:
     ended = (
         "Training finished"
         if summary["status"] == "finished"
         else "The budget ended training before its plan"
     )
-    heading = Text(f"{ended}: {trained.subject}", style="bold")
+    heading = Text(f"{ended}: {subject}", style="bold")
     if summary["simulated"]:
         heading.append("  simulated ", style="black on yellow")
     return heading

@@ -9,17 +9,17 @@ import contextlib
 import os
 import shlex
 import signal
+import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from skillopt.aio import run_gently
-from skillopt.errors import BudgetSpent, Interrupted, SkillOptError, Stopped
+from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped
 from skillopt.redact import Scrubber
 
 if TYPE_CHECKING:
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from skillopt.config import Resolved
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """A finished training run as the closing report needs it."""
-
-    result: Result
-    steps: Sequence[Mapping[str, Any]]
-    """The public step records."""
-    subject: str
 
 
 def configure(config: str | None, flags: Mapping[str, str], options: Sequence[str] | None) -> Resolved:
@@ -68,28 +58,28 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
 
 
-def train(job: Job, folder: Path, view: View) -> Trained:
+def train(job: Job, folder: Path, view: View) -> Result:
     """Train to the end, the budget or a signal; the view is closed whatever happens."""
 
-    async def session() -> Trained:
+    async def session() -> Result:
         from skillopt import api
-        from skillopt.build import Engine
+        from skillopt.build import open_run
         from skillopt.events import Spending
 
-        async with Engine(job, folder, sinks=[view]) as engine:
-            view.start(engine.run.history, lambda: engine.ledger.in_flight, engine.slowed)
-            paid = engine.spending()
+        async with open_run(job, folder, sinks=[view]) as opened:
+            view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
+            paid = opened.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
-            with on_signal(engine.stop, view, folder):
-                result = await api.train(engine)
-            return Trained(
-                result=result,
-                steps=engine.run.steps(),
-                subject=f"{job.benchmark.name}, target {job.config.model.target.name}",
-            )
+            with on_signal(opened.stop, view, folder):
+                return await api.train(opened)
 
     with scrubbed(job.scrubber):
         return watched(session(), view)
+
+
+def subject(job: Job) -> str:
+    """What the job trains, in a few words."""
+    return f"{job.benchmark.name}, target {job.config.model.target.name}"
 
 
 def watched(session: Coroutine[Any, Any, T], view: View) -> T:
@@ -102,17 +92,23 @@ def watched(session: Coroutine[Any, Any, T], view: View) -> T:
 
 @contextlib.contextmanager
 def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iterator[None]:
-    """Ctrl-C or SIGTERM stops between decisions; a second one ends the process at once. Needs the running
-    event loop.
+    """Ctrl-C, SIGTERM or a lost terminal stops between decisions; a second Ctrl-C or SIGTERM ends the process
+    at once. Needs the running event loop.
 
-    What that loses is what a `kill -9` would lose: nothing that was paid and had arrived.
+    What that loses is what a `kill -9` would lose: nothing that was paid and had arrived. Under `nohup`
+    a lost terminal stops nothing.
     """
-    signals = (signal.SIGINT, signal.SIGTERM)
+    hangup = getattr(signal, "SIGHUP", None)  # absent on Windows
+    signals = [signal.SIGINT, signal.SIGTERM]
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        signals.append(hangup)
     loop = asyncio.get_running_loop()
     heard = 0
 
-    def first_or_second() -> None:
+    def first_or_second(number: int) -> None:
         nonlocal heard
+        if heard and number == hangup:
+            return
         heard += 1
         if heard > 1:
             view.close()
@@ -129,7 +125,7 @@ def on_signal(stop: Callable[[Stopped], None], view: View, folder: Path) -> Iter
         )
 
     def handle(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(first_or_second)
+        loop.call_soon_threadsafe(first_or_second, number)
 
     # signal.signal and not loop.add_signal_handler: the latter does not exist on Windows.
     before = {number: signal.signal(number, handle) for number in signals}
@@ -152,9 +148,20 @@ def scrubbed(scrubber: Scrubber) -> Iterator[None]:
         if clean != str(error):
             error.args = (clean,)
         raise
+    except (OSError, sqlite3.Error) as error:
+        raise MachineFailed(scrubber.scrub(machine_trouble(error))) from None
     except Exception:  # noqa: BLE001 - whatever it is, its text may hold a credential
         typer.echo(scrubber.scrub(traceback.format_exc()), err=True)
         raise typer.Exit(1) from None
+
+
+def machine_trouble(error: OSError | sqlite3.Error) -> str:
+    """What this machine refused, and how to go on."""
+    if isinstance(error, OSError):
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    else:
+        what = f"the run's database: {error}"
+    return f"{what}. What was paid is kept. Remove the cause and run the same command again."
 
 
 def command() -> str:
@@ -168,7 +175,7 @@ def command() -> str:
     return " ".join([name, *map(shlex.quote, sys.argv[1:])])
 
 
-def leave(trained: Trained) -> None:
+def leave(result: Result) -> None:
     """End the command with the code of its outcome."""
-    if trained.result.status == "budget":
+    if result.status == "budget":
         raise typer.Exit(BudgetSpent.exit_code)

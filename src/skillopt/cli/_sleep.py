@@ -22,9 +22,9 @@ from skillopt.errors import UsageError
 from skillopt.process import own_program
 
 if TYPE_CHECKING:
-    from skillopt.build import Engine, Job
+    from skillopt.build import Job, OpenRun
     from skillopt.events import Sink
-    from skillopt.night import Around
+    from skillopt.night import NightContext
     from skillopt.night.gather import Gathered
     from skillopt.process import Finished
 
@@ -99,10 +99,10 @@ _PATHS = (*_HERE, "vscode_workspace_storage", "copilot_cli_session_store", "open
 
 def register(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
     """Add a command that takes `flags`: the common options that were given, by setting."""
-    from skillopt.night.settings import SleepSettings
+    from skillopt.night.settings import NightSettings
 
     def option(flag: str, field: str, kind: Any) -> inspect.Parameter:
-        about = SleepSettings.model_fields[field].description
+        about = NightSettings.model_fields[field].description
         told = typer.Option(
             f"--{flag}", help=about, show_default=False, rich_help_panel="Settings, over those of the file"
         )
@@ -160,11 +160,11 @@ def _answer(flags: Sequence[str]) -> None:
         typer.echo(f"warning: --{flag} has no effect ({why})", err=True)
 
 
-def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Around:
+def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
     """Where the command takes place, by the settings file with the flags over it; what the reader should know
     goes to stderr.
     """
-    from skillopt.night import Around, Home, find_settings, read_settings, with_tasks
+    from skillopt.night import NightContext, NightHome, find_settings, read_settings, with_tasks
     from skillopt.transcripts import Homes
 
     home = Path.home()
@@ -183,13 +183,16 @@ def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Ar
             " it. Rename it."
         )
     homes = Homes(home=home, env=dict(os.environ), places=settings.places())
-    around = Around(
-        settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home)
+    around = NightContext(
+        settings=settings,
+        project=Path(os.path.realpath(project)),
+        homes=homes,
+        home=NightHome.of(settings, home),
     )
     return around if tasks_file is None else with_tasks(around, tasks_file.absolute())
 
 
-def write_output(path: Path, around: Around, gathered: Gathered) -> str:
+def write_output(path: Path, around: NightContext, gathered: Gathered) -> str:
     """Write what was mined to a file for its owner to read; one that is there is never written over."""
     from skillopt.night.tasks_file import write_tasks
 
@@ -297,17 +300,17 @@ class Onlooker:
         self._view = _run.choose_view(job, quiet=self.quiet, plain=self.plain)
         return [self._view]
 
-    def during(self, engine: Engine) -> AbstractContextManager[None]:
+    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
         """Watch one run."""
-        return self._during(engine)
+        return self._during(opened)
 
     @contextmanager
-    def _during(self, engine: Engine) -> Iterator[None]:
+    def _during(self, opened: OpenRun) -> Iterator[None]:
         from skillopt.cli import _run
 
-        self._view.start(engine.run.history, lambda: engine.ledger.in_flight, engine.slowed)
+        self._view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
         try:
-            with _run.scrubbed(engine.job.scrubber), _run.on_signal(engine.stop, self._view, engine.folder):
+            with _run.scrubbed(opened.job.scrubber), _run.on_signal(opened.stop, self._view, opened.folder):
                 yield
         finally:
             self._view.close()

@@ -11,18 +11,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from skillopt.changes._page import plain
-from skillopt.cli import _words as words
-from skillopt.cli._text import print_unified
 from skillopt.night.timer import Schedule, log_tail, schedule_id
+from skillopt.runs import words
+from skillopt.skill.diff import print_coloured
 
 if TYPE_CHECKING:
     from skillopt.changes._status import Status as Standing
     from skillopt.changes.adopt import Done
     from skillopt.estimate import Range
-    from skillopt.night import Around, Cleaned, Ended, Preview
+    from skillopt.night import Cleaned, NightContext, NightResult, Preview
     from skillopt.transcripts.session import Harvest, Session
 
 _MOST = 10
@@ -84,7 +83,7 @@ def preview_json(seen: Preview) -> dict[str, Any]:
                 "outcome": task.outcome,
                 "kind": task.kind,
                 "prompt": task.prompt,
-                "checks": [check.as_json() for check in task.checks],
+                "checks": list(task.checks),
                 "rubric": task.rubric,
                 "skills": list(task.skills),
                 "sessions": list(task.sessions),
@@ -94,13 +93,13 @@ def preview_json(seen: Preview) -> dict[str, Any]:
         "suggestions": [asdict(one) for one in mined.suggestions],
         "left_out": dict(mined.left_out),
         "targets": [
-            {"name": aim.name, "path": str(aim.path), "new": aim.before is None, "tasks": len(aim.tasks)}
-            for aim in gathered.aims
+            {"name": one.name, "path": str(one.path), "new": one.before is None, "tasks": len(one.tasks)}
+            for one in gathered.targets
         ],
         "notes": [*gathered.notes, *gathered.harvest.notes],
         "cost": (
             {"calls": _range(seen.calls), "tokens": _range(seen.tokens), "usd": _range(seen.usd)}
-            if gathered.aims
+            if gathered.targets
             else None
         ),
         "remedy": seen.remedy,
@@ -141,27 +140,26 @@ def preview(told: Mapping[str, Any]) -> None:
         typer.echo(told["remedy"])
 
 
-def night_json(ended: Ended, around: Around) -> dict[str, Any]:
+def night_json(ended: NightResult, around: NightContext) -> dict[str, Any]:
     """How a night ended."""
     record, proposal = ended.record, ended.proposal
     skills = []
-    for group in ended.tonight.groups:
-        outcome = group.outcome
-        assert outcome is not None, "a night that ended has an outcome for every skill"
+    for target in ended.plan.targets:
+        outcome = target.ended
         judged = outcome.judgement
         skills.append(
             {
-                "name": group.name,
-                "path": group.path,
-                "n_tasks": len(group.tasks),
-                "accepted": bool(outcome.changes),
+                "name": target.name,
+                "path": str(target.path),
+                "n_tasks": len(target.tasks),
+                "accepted": bool(outcome.edits),
                 "verified": judged.verified,
                 "gate_action": judged.action,
                 "baseline": judged.before,
                 "candidate": judged.after,
                 "why": judged.why,
                 "claim": outcome.claim,
-                "edits": [change.evidence.edit for change in outcome.changes],
+                "edits": [edit.evidence.edit for edit in outcome.edits],
                 "cost": outcome.cost.model_dump(),
             }
         )
@@ -173,12 +171,12 @@ def night_json(ended: Ended, around: Around) -> dict[str, Any]:
         "outcome": record.outcome,
         "n_sessions": record.sessions,
         "n_tasks": record.tasks,
-        "n_suggestions": ended.tonight.suggestions,
+        "n_suggestions": ended.plan.suggestions,
         "tokens": record.tokens,
         "dollars": record.dollars,
-        "mining": None if ended.tonight.mining is None else ended.tonight.mining.model_dump(),
+        "mining": None if ended.plan.mining is None else ended.plan.mining.model_dump(),
         "skills": skills,
-        "notes": list(ended.tonight.notes),
+        "notes": list(ended.plan.notes),
         "proposal": None if proposal is None else proposal.id,
         "staging_dir": None if proposal is None else str(around.home.store.folder(proposal.id)),
         "adopted": False,
@@ -220,7 +218,7 @@ def night(told: Mapping[str, Any]) -> None:
 
 
 def status_json(
-    around: Around, standing: Standing, schedules: Sequence[Schedule], trouble: str
+    around: NightContext, standing: Standing, schedules: Sequence[Schedule], trouble: str
 ) -> dict[str, Any]:
     """Nights, proposals and schedules."""
     kept = around.home.project(around.project)
@@ -345,7 +343,7 @@ def diff(text: str) -> None:
     shown = "".join(
         char if char.isprintable() or char in "\n\t" else "�" for char in text.replace("\r\n", "\n")
     )
-    print_unified(Console(highlight=False), shown)
+    print_coloured(shown)
 
 
 def _counts(title: str, counts: Mapping[str, int]) -> None:

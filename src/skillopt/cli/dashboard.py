@@ -81,7 +81,7 @@ def dashboard(
 
 def _nights() -> Path:
     """Where nights keep their runs."""
-    from skillopt.night import Home, find_settings, read_settings
+    from skillopt.night import NightHome, find_settings, read_settings
 
     home = Path.home()
-    return Home.of(read_settings(find_settings(home / ".skillopt-sleep"), {}).settings, home).folder
+    return NightHome.of(read_settings(find_settings(home / ".skillopt-sleep"), {}).settings, home).folder

@@ -42,13 +42,13 @@ def demo(
         typer.echo(WHAT_IT_IS, err=json)
     folder = Path.cwd() / (out or _free_folder(quiet=quiet))
     job = prepare(_run.configure("quickstart", {}, None))
-    trained = _run.train(job, folder, _run.choose_view(job, quiet=quiet, plain=plain))
+    result = _run.train(job, folder, _run.choose_view(job, quiet=quiet, plain=plain))
     if json:
-        _report.print_json(_report.as_json(trained))
+        _report.print_json(_report.as_json(result))
         return
     if not quiet:
-        _show_change(job.skill.rendered, trained.result.best_skill)
-    _report.show(trained, quiet=quiet)
+        _show_change(job.skill.rendered, result.best_skill)
+    _report.show(result, subject=_run.subject(job), quiet=quiet)
     if not quiet:
         typer.echo(
             f"Look closer:  skillopt explain {_short(folder)} 1    Your own tasks:  skillopt train --help"
@@ -74,13 +74,12 @@ def _free_folder(*, quiet: bool) -> Path:
 
 
 def _show_change(seed: str, best: str) -> None:
-    from rich.console import Console
+    from rich import print as print_rich
 
-    from skillopt.cli._text import print_diff
+    from skillopt.skill.diff import print_coloured, unified
 
-    console = Console(highlight=False)
-    console.print("\nWhat training changed, seed skill to best skill:\n", style="bold")
-    print_diff(console, seed, best, "seed", "best_skill.md")
+    print_rich("\n[bold]What training changed, seed skill to best skill:[/]\n")
+    print_coloured(unified(seed, best, "seed", "best_skill.md"))
 
 
 def _short(folder: Path) -> str:

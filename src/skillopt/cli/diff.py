@@ -29,10 +29,8 @@ def diff(
     """Show the difference of two skills. A run folder stands for its best skill; alone, for its seed against
     its best.
     """
-    from rich.console import Console
-
-    from skillopt.cli._text import print_diff
     from skillopt.runs.folder import is_run
+    from skillopt.skill.diff import print_coloured, unified
 
     if b is None:
         if not is_run(a):
@@ -40,7 +38,10 @@ def diff(
         before, after = _of_run(a, "seed"), _of_run(a, "best")
     else:
         before, after = _text(a), _text(b)
-    print_diff(Console(highlight=False), before[1], after[1], before[0], after[0])
+    difference = unified(before[1], after[1], before[0], after[0])
+    if not difference:
+        typer.echo(f"{before[0]} and {after[0]} are equal.")
+    print_coloured(difference)
 
 
 def _text(path: Path) -> tuple[str, str]:

@@ -128,7 +128,7 @@ def _show(found: Examination) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from skillopt.cli._words import count
+    from skillopt.runs.words import count
 
     console = Console(highlight=False)
     area = ""

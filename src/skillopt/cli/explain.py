@@ -54,7 +54,7 @@ def _show(evidence: Evidence) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from skillopt.cli import _words as words
+    from skillopt.runs import words
 
     console = Console(highlight=False)
     judged = evidence.judged

@@ -113,7 +113,7 @@ def _show(row: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from skillopt.cli import _words as words
+    from skillopt.runs import words
 
     console = Console(highlight=False)
     colour = {"finished": "green", "running": "cyan"}.get(row["status"], "yellow")

@@ -18,7 +18,7 @@ from skillopt.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from skillopt.changes.adopt import Desk, Done
-    from skillopt.night import Around
+    from skillopt.night import NightContext
     from skillopt.night.timer import Schedule, Timer
 
 PANEL, PLACE = "Train and measure", 6
@@ -159,7 +159,7 @@ def run(
     onlooker = _sleep.Onlooker(quiet=quiet, plain=plain)
     ended = run_gently(
         run_night(
-            around, roles, environ=_sleep.environ(), now=_sleep.utc_now, watcher=onlooker, restart=restart
+            around, roles, environ=_sleep.environ(), now=_sleep.utc_now, observer=onlooker, restart=restart
         )
     )
     told = _sleep_show.night_json(ended, around)
@@ -332,7 +332,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 }
 
 
-def _desk(around: Around) -> Desk:
+def _desk(around: NightContext) -> Desk:
     from skillopt.changes.adopt import Desk
 
     return Desk(
@@ -349,7 +349,7 @@ def _told(done: Done, json: bool) -> None:
         _sleep_show.done(done)
 
 
-def _timers(around: Around, wanted: str | None) -> list[Timer]:
+def _timers(around: NightContext, wanted: str | None) -> list[Timer]:
     from skillopt.night.timer import available, timer_for
 
     kinds = (wanted,) if wanted is not None else available(_sleep.ask_system, sys.platform)
@@ -365,7 +365,7 @@ def _timers(around: Around, wanted: str | None) -> list[Timer]:
     ]
 
 
-def _schedules(around: Around) -> tuple[list[Schedule], str]:
+def _schedules(around: NightContext) -> tuple[list[Schedule], str]:
     """Our entries, and why they could not be read."""
     try:
         return [entry for timer in _timers(around, None) for entry in timer.entries()], ""

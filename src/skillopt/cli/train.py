@@ -49,9 +49,9 @@ def train(
     named = _options.with_models(flags, target=target, optimizer=optimizer)
     resolved = _run.configure(_options.config_name(config_argument, config), named, cfg_options)
     job = prepare(resolved)
-    trained = _run.train(job, job.folder(Path.cwd()), _run.choose_view(job, quiet=quiet, plain=plain))
+    result = _run.train(job, job.folder(Path.cwd()), _run.choose_view(job, quiet=quiet, plain=plain))
     if json:
-        _report.print_json(job.scrubber.scrub_json(_report.as_json(trained)))
+        _report.print_json(job.scrubber.scrub_json(_report.as_json(result)))
     else:
-        _report.show(trained, quiet=quiet)
-    _run.leave(trained)
+        _report.show(result, subject=_run.subject(job), quiet=quiet)
+    _run.leave(result)

@@ -17,6 +17,7 @@ from skillopt.config.names import DEAD, DEAD_PREFIXES, FLAT, REFUSED, known_word
 from skillopt.config.services import declared
 from skillopt.config.source import CHOSEN, Entry
 from skillopt.errors import SkillOptError, suggest
+from skillopt.redact import looks_secret
 from skillopt.registry import Registry
 from skillopt.services import EXPECTED
 
@@ -108,15 +109,6 @@ def about(
         key = ".".join(parts[: ends[0]] if ends else parts)
         lines.append(_line(key, merged.get(key), leaf_of(key, settings), detail))
     return list(dict.fromkeys(lines))
-
-
-def looks_secret(key: str) -> bool:
-    """True for a key that holds a credential by its name, also when it is misspelt or not ours."""
-    last = key.rpartition(".")[2].lower()
-    end = "_".join(last.split("_")[-2:])
-    return any(word in last for word in ("api_key", "apikey", "secret", "password")) or bool(
-        difflib.get_close_matches(end, ["api_key"], n=1, cutoff=0.8)
-    )
 
 
 def _line(key: str, entry: Entry | None, leaf: Leaf | None, detail: Any) -> str:

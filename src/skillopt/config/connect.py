@@ -11,13 +11,14 @@ from typing import Any
 
 from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
-from skillopt.config.model_string import ModelString, parse_model_string, without_password
+from skillopt.config.model_string import ModelString, parse_model_string
 from skillopt.config.role_schema import DEFAULT_MODEL, RoleName
 from skillopt.config.roles import check_own_settings
 from skillopt.config.services import CHAT, SENTINELS, Backend, ServiceKey, declared, find_backend, for_role
 from skillopt.config.source import CHOSEN, DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.models.port import DEFAULT_MAX_TOKENS
+from skillopt.redact import without_password
 from skillopt.services import Service
 
 _APART = ("name", "base_url", "api_key")

@@ -92,13 +92,6 @@ def in_harness(target: str, default: str) -> str:
     return str(parts if parts.says_harness else replace(parts, harness=default))
 
 
-def without_password(url: str) -> str:
-    """An endpoint as it may be shown."""
-    scheme, found, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{found}{authority.rpartition('@')[2]}{slash}{path}"
-
-
 def passwords_in(text: str) -> list[str]:
     """The passwords inside the endpoints of a text, which are credentials like any other."""
     return re.findall(r"://[^/\s:@]*:([^/\s]+)@", text)

@@ -13,14 +13,12 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.complain import looks_secret
 from skillopt.config.fields import Leaf
 from skillopt.config.layers import leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
-from skillopt.config.model_string import without_password
 from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
 from skillopt.config.services import declared
-from skillopt.redact import Scrubber
+from skillopt.redact import Scrubber, looks_secret, without_password
 
 SET = "[set]"
 OF_A_BENCHMARK = "A key of the benchmark."

@@ -8,8 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from skillopt.account import Total
+from skillopt.messages import Role
 from skillopt.runs.curves import Curves, Point
-from skillopt.runs.values import Paid
 
 T = TypeVar("T")
 BLUE, ORANGE, GREEN, RED, VIOLET, GREY = (
@@ -93,11 +94,10 @@ def series(curves: Curves) -> list[dict[str, Any]]:
     return drawn
 
 
-def bars(paid: Sequence[Paid]) -> dict[str, Any]:
+def bars(paid: Mapping[tuple[Role, str], Total]) -> dict[str, Any]:
     """Tokens by stage, one colour and one name a role."""
-    roles = sorted({one.role for one in paid})
-    stages = list(dict.fromkeys(one.stage for one in paid))
-    known: Mapping[tuple[str, str], int] = {(one.role, one.stage): one.tokens for one in paid}
+    roles = sorted({role for role, _ in paid})
+    stages = list(dict.fromkeys(stage for _, stage in paid))
     colours = {"target": BLUE, "optimizer": ORANGE, "judge": VIOLET}
     return {
         "animation": False,
@@ -123,7 +123,7 @@ def bars(paid: Sequence[Paid]) -> dict[str, Any]:
                 "name": role,
                 "type": "bar",
                 "stack": "tokens",
-                "data": [known.get((role, stage), 0) for stage in stages],
+                "data": [paid[role, stage].tokens if (role, stage) in paid else 0 for stage in stages],
                 "itemStyle": {"color": colours.get(role, GREY)},
             }
             for role in roles

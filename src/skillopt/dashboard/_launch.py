@@ -24,12 +24,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skillopt.config import Resolved, load
-from skillopt.config.complain import looks_secret
 from skillopt.dashboard._runs import Roots
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, write_text
 from skillopt.process import Finished, own_program, run_process, start_detached
-from skillopt.redact import Scrubber
+from skillopt.redact import Scrubber, looks_secret
 
 KEPT = ".launched"
 """Folder below the first root with one folder for each start."""

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from skillopt.changes.adopt import Desk
 from skillopt.dashboard._page import Surroundings
-from skillopt.night import Around, Home, find_settings, read_settings
+from skillopt.night import NightContext, NightHome, find_settings, read_settings
 from skillopt.transcripts import Homes
 
 
-def nights_of(around: Surroundings) -> Around:
+def nights_of(around: Surroundings) -> NightContext:
     """The project of the working folder, or the one the settings name, with the person's home. Raises
     `UsageError` for bad settings.
     """
@@ -22,12 +22,15 @@ def nights_of(around: Surroundings) -> Around:
     settings = read_settings(find_settings(home / ".skillopt-sleep"), {}).settings
     project = (settings.invoked_project or around.cwd).absolute()
     homes = Homes(home=home, env=dict(around.environ), places=settings.places())
-    return Around(
-        settings=settings, project=Path(os.path.realpath(project)), homes=homes, home=Home.of(settings, home)
+    return NightContext(
+        settings=settings,
+        project=Path(os.path.realpath(project)),
+        homes=homes,
+        home=NightHome.of(settings, home),
     )
 
 
-def desk_of(nights: Around) -> Desk:
+def desk_of(nights: NightContext) -> Desk:
     """Where the person decides: the same desk, with the same limits, as `skillopt sleep adopt`."""
     return Desk(
         store=nights.home.store,

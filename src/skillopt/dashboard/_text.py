@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from skillopt.dashboard._markup import Markup, joined, tag
 from skillopt.runs.provenance import Edited, Origin, Provenance
-from skillopt.runs.wording import outcome
+from skillopt.runs.words import outcome
 
 CONTEXT = 3
 LONGEST_LIST = 24

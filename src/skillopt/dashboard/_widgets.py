@@ -10,6 +10,8 @@ from typing import Literal, TypeVar
 
 from nicegui import ui
 
+from skillopt.skill.diff import lines_of
+
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 E = TypeVar("E", bound=ui.element)
 Tone = Literal["plain", "good", "bad", "warn", "info"]
@@ -62,8 +64,8 @@ def verbatim(text: str, label: str) -> ui.element:
 def diff(text: str, label: str = "Difference") -> ui.element:
     """A unified diff, line by line; added and removed lines keep their sign."""
     lines = "".join(
-        f"<span class='so-line {_kind(line)}'>{html.escape(visible(line)) or ' '}</span>"
-        for line in _lines(text)
+        f"<span class='so-line so-{kind}'>{html.escape(visible(line)) or ' '}</span>"
+        for kind, line in lines_of(text)
     )
     # Not sanitised in the browser: every character of the text was escaped on the line above.
     return _region(ui.html(lines, sanitize=False, tag="pre"), label).classes("so-verbatim so-diff")
@@ -143,14 +145,3 @@ def _text(tag: str, text: str) -> ui.element:
     element = ui.label(text)
     element.tag = tag
     return element
-
-
-def _lines(text: str) -> list[str]:
-    """Lines as a diff has them: only a newline ends one, whatever else Python takes for an end."""
-    return text.removesuffix("\n").split("\n") if text else []
-
-
-def _kind(line: str) -> str:
-    if line.startswith(("+++", "---")):
-        return "so-file"
-    return {"+": "so-added", "-": "so-removed", "@": "so-where"}.get(line[:1], "")

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from skillopt.agents import agents
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
-from skillopt.config.model_string import without_password
 from skillopt.config.role_schema import RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _questions
@@ -30,7 +29,7 @@ from skillopt.models.prices import Price, cost
 from skillopt.models.reading import Unusable, read
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.models.wires.structured import AskedAgain, Changing
-from skillopt.redact import Scrubber
+from skillopt.redact import Scrubber, without_password
 
 LONGEST = 60.0
 """Seconds a tiny call may take, whatever a run would grant it."""

@@ -24,8 +24,8 @@ from skillopt.doctor._role import Needs, Spent, Trial
 from skillopt.errors import Fault, SkillOptError, UsageError
 from skillopt.night.gather import since_of
 from skillopt.night.roles import Roles, roles_of
-from skillopt.night.settings import SleepSettings, find_settings, read_settings
-from skillopt.night.state import Home
+from skillopt.night.settings import NightSettings, find_settings, read_settings
+from skillopt.night.state import NightHome
 from skillopt.night.timer import Schedule, available, system, timer_for
 from skillopt.redact import Scrubber
 from skillopt.transcripts import Homes, harvest, pick, present
@@ -60,8 +60,8 @@ class Nights:
                 )
             ]
         findings, settings = _settings(folder)
-        settings = settings or SleepSettings()
-        state = Home.of(settings, self.home)
+        settings = settings or NightSettings()
+        state = NightHome.of(settings, self.home)
         homes = replace(homes, places=settings.places())
         parts = await asyncio.gather(
             asyncio.to_thread(_folder, state.folder),
@@ -73,7 +73,7 @@ class Nights:
         )
         return [*findings, *(finding for part in parts for finding in part)]
 
-    async def _models(self, settings: SleepSettings, folder: Path, *, calls: bool) -> list[Finding]:
+    async def _models(self, settings: NightSettings, folder: Path, *, calls: bool) -> list[Finding]:
         """The same tiny call that a run's models are asked, once for each different model."""
         try:
             roles = roles_of(settings)
@@ -118,7 +118,7 @@ def _named(roles: Roles) -> dict[RoleName, str]:
     return named if roles.judge is None else {**named, "judge": roles.judge}
 
 
-def _settings(folder: Path) -> tuple[list[Finding], SleepSettings | None]:
+def _settings(folder: Path) -> tuple[list[Finding], NightSettings | None]:
     try:
         path = find_settings(folder)
         read = read_settings(path)
@@ -176,7 +176,7 @@ def _folder(folder: Path) -> list[Finding]:
     ]
 
 
-def _key(state: Home) -> list[Finding]:
+def _key(state: NightHome) -> list[Finding]:
     try:
         key = read_key(state.store.key_file)
     except UsageError as error:
@@ -186,7 +186,7 @@ def _key(state: Home) -> list[Finding]:
     return [_finding("key", "fine", f"{state.store.key_file} is readable by you alone")]
 
 
-def _sources(settings: SleepSettings, homes: Homes) -> list[Finding]:
+def _sources(settings: NightSettings, homes: Homes) -> list[Finding]:
     try:
         names = [name.strip() for name in settings.transcript_source.split(",") if name.strip()] or ["auto"]
         picked = pick(names, homes)
@@ -248,7 +248,7 @@ def _schedules(home: Path, state: Path, environ: Mapping[str, str]) -> list[Find
     return findings or [_finding("schedule", "skipped", "no night is scheduled")]
 
 
-def _standing(state: Home) -> list[Finding]:
+def _standing(state: NightHome) -> list[Finding]:
     findings: list[Finding] = []
     for project in state.projects():
         try:

@@ -10,17 +10,19 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from skillopt.errors import Fault, Kind
 from skillopt.evaluate.breaker import Breaker
 from skillopt.evaluate.judge import ModelJudge
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
+from skillopt.executors import Executor
 from skillopt.harnesses.port import Harness, Session, Unasked, rollout_prompt
 from skillopt.ledger import TEST_STAGE
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Slots
-from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
 
@@ -72,11 +74,13 @@ class Evaluator:
         scrub: Callable[[str], str] = str,
         working: Callable[[], AbstractContextManager[None]] = nullcontext,
         judge: ModelJudge | None = None,
+        executor: Executor | None = None,
     ) -> None:
         """`working` is entered for as long as a rollout is run and scored, so that others can know that it
         is.
 
         `judge` scores where the benchmark wants one, and is then part of what a score is stored under.
+        `executor` does the work of environments that want one.
         """
         self.workers = workers
         self.slots = Slots(workers)
@@ -85,6 +89,9 @@ class Evaluator:
         self._harness = harness
         self._model = model
         self._benchmark = benchmark
+        self._open: Callable[[Task], Environment | None] = benchmark.open
+        if executor is not None and isinstance(benchmark, UsesExecutor):
+            self._open = partial(benchmark.open_in, executor)
         self._max_tokens = max_tokens
         self._working = working
         self._judge = judge
@@ -224,7 +231,7 @@ class Evaluator:
                 max_tokens=self._max_tokens,
                 background=background,
             )
-            environment = self._benchmark.open(row.task)
+            environment = self._open(row.task)
             try:
                 trajectory = await self._harness.run(
                     row.task, environment, skill, self._benchmark.prompts, session

@@ -44,7 +44,7 @@ _NO_ENVIRONMENT = (
     "Choose a mode of the benchmark that has none (such as env.mode: single), or another harness."
 )
 _CHANGED = "changed documents"
-_FAILURES = {"refusal": "refusal", "length": "length", "other": "turns"}
+_FAILURES = {"refusal": "refusal", "length": "length", "turns": "turns"}
 
 
 class AgentHarness:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from skillopt.account import Amount, Entry
 from skillopt.agents.port import Report
 from skillopt.errors import ConfigError, Fault
-from skillopt.ledger import Amount, Entry, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
 

@@ -1,33 +1,40 @@
-"""Nights: a person's own sessions become tasks, a small training run on them becomes a proposal."""
+"""Nights: sessions of a person become requests, requests that come back become tasks with a measure, and a
+small training run on them becomes a proposal for the morning.
+
+transcripts -> requests -> kinds -> mining (labels, measures) -> tasks -> targets -> plan -> job -> training
+-> outcome -> proposal (`skillopt.changes`) -> a person adopts.
+"""
 
 from __future__ import annotations
 
 from skillopt.night.cleaning import Cleaned, clean
-from skillopt.night.gather import Around, gather, read_sessions, since_of, with_tasks
-from skillopt.night.night import Ended, run_night
+from skillopt.night.context import NightContext, open_context, with_tasks
+from skillopt.night.gather import Gathered, gather, read_sessions, since_of
+from skillopt.night.night import NightResult, run_night
 from skillopt.night.preview import Preview, preview
 from skillopt.night.roles import REMEDY, Roles, roles_of
-from skillopt.night.settings import SleepSettings, find_settings, read_settings
-from skillopt.night.state import Home, NightRecord, ProjectState, SkillRow
-from skillopt.night.work import Nobody, Watcher
+from skillopt.night.settings import NightSettings, find_settings, read_settings
+from skillopt.night.state import NightHome, NightRecord, ProjectState, SkillRow
+from skillopt.night.training import TrainingObserver
 
 __all__ = [
     "REMEDY",
-    "Around",
     "Cleaned",
-    "Ended",
-    "Home",
+    "Gathered",
+    "NightContext",
+    "NightHome",
     "NightRecord",
-    "Nobody",
+    "NightResult",
+    "NightSettings",
     "Preview",
     "ProjectState",
     "Roles",
     "SkillRow",
-    "SleepSettings",
-    "Watcher",
+    "TrainingObserver",
     "clean",
     "find_settings",
     "gather",
+    "open_context",
     "preview",
     "read_sessions",
     "read_settings",

@@ -1,6 +1,4 @@
-"""What old nights may leave behind: decides which proposals and run folders nobody needs any more, and takes
-them away.
-"""
+"""Takes away what old nights left behind and nobody needs any more: decided proposals and run folders."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from skillopt.changes._status import Decision, ProposalStatus, decisions, status
 from skillopt.changes.adopt import LOCK
 from skillopt.errors import RunConflict, UsageError
 from skillopt.files import lock
-from skillopt.night import tonight as pinned
-from skillopt.night.gather import Around
+from skillopt.night.context import NightContext
+from skillopt.night.plan import NightPlan
 from skillopt.night.state import ProjectHome
 
 _LEAVING = ".removed-"
@@ -32,7 +30,7 @@ class Cleaned:
     notes: tuple[str, ...]
 
 
-def clean(around: Around, *, before: datetime, dry: bool = False) -> Cleaned:
+def clean(context: NightContext, *, before: datetime, dry: bool = False) -> Cleaned:
     """Take away what was decided and ended before this time, of all projects. Nothing that is open, and no
     adoption that could be undone.
 
@@ -40,7 +38,7 @@ def clean(around: Around, *, before: datetime, dry: bool = False) -> Cleaned:
     learn from.
     """
     notes: list[str] = []
-    home = around.home
+    home = context.home
     folders: list[Path] = []
     size = 0
     for project in home.projects():
@@ -56,7 +54,7 @@ def clean(around: Around, *, before: datetime, dry: bool = False) -> Cleaned:
     ids: list[str] = []
     if home.store.home.is_dir():
         with lock(home.store.state / LOCK):
-            ids = list(_decided(around, before))
+            ids = list(_decided(context, before))
             found = [home.store.folder(id) for id in ids]
             size += sum(map(_size, found))
             _remove(() if dry else [*found, *home.store.home.glob(f"{_LEAVING}*")])
@@ -72,18 +70,18 @@ def _run_folders(kept: ProjectHome, before: datetime) -> Iterator[Path]:
         if number == state.open or not folder.is_dir() or folder.is_symlink():
             continue
         try:
-            when = ended.get(number) or pinned.load(folder).started
+            when = ended.get(number) or NightPlan.load(folder).started
         except UsageError:  # what cannot be read is not known to be old
             continue
         if when < before:
             yield from sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
 
 
-def _decided(around: Around, before: datetime) -> Iterator[str]:
-    store = around.home.store
+def _decided(context: NightContext, before: datetime) -> Iterator[str]:
+    store = context.home.store
     made = decisions(store, None)
     last = {one.path: one.proposal for one in made if one.decision == "adopted"}
-    for one in status(store, around.roots()).proposals:
+    for one in status(store, context.roots()).proposals:
         if (
             _is_over(one, [each for each in made if each.proposal == one.proposal.id], before)
             and one.proposal.id not in last.values()

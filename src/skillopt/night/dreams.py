@@ -1,38 +1,53 @@
-"""Dreams: asks the optimizer for variants of tonight's train tasks, through the stack every call passes, and
-keeps those that fit.
+"""Dreams: variants of tonight's train tasks that the optimizer writes. One is kept where the measure of its
+task fits it and where it can never be a held-out request.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import ceil
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillopt.aio import together
-from skillopt.build import Job, Lab
-from skillopt.changes.proposal import Cost
-from skillopt.errors import BudgetSpent, Fault, ProviderDown
+from skillopt.build import Job, open_run
+from skillopt.errors import BudgetSpent, ScoringError
 from skillopt.messages import Message
 from skillopt.models.port import Model
-from skillopt.models.reading import Unusable, read, tries
-from skillopt.night._kinds import normal
-from skillopt.night.job import prompt_text
-from skillopt.night.mine import MineSettings, split_of
-from skillopt.night.tonight import Dreams, Group, PinnedTask
-from skillopt.night.variants import is_about_form, kept_variants
+from skillopt.night._ask import ask, messages_of, tagged
+from skillopt.night.demands import demands
+from skillopt.night.job import cost_of
+from skillopt.night.kinds import normal
+from skillopt.night.plan import Dreams, NightTarget
+from skillopt.night.requests import requests_of
+from skillopt.night.settings import NightSettings
+from skillopt.night.tasks import NightTask, split_of
+from skillopt.redact import redact_transcript
+from skillopt.tasks.scorers._given import kept_rules
+from skillopt.tasks.scorers._rules import Rule, Work
+from skillopt.transcripts.session import Session
 
-BATCH = 8
-"""Tasks of one question."""
 SHARE = 4
 """Dreams may use one part in so many of what is left of the allowance: they have to be learned from
 afterwards.
 """
+_BATCH = 8
+"""Tasks of one question."""
+_LONGEST = 4_000
+_LONGEST_ANSWER = 20_000
 _SHOWN = 2_000
-_OURS = re.compile(r"<(?=/?(?:request|check)\b)", re.IGNORECASE)
+_TRIED = 4
+"""Accepted answers of a task that are tried, the newest."""
+_HARMLESS = frozenset({"not_contains", "no_refusal", "tool_called"})
+"""Checks that hold whatever the answer is about, beside those of mere form."""
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_QUOTED = re.compile(
+    r"\"([^\"\n]{1,300})\"|“([^”\n]{1,300})”|`([^`\n]{1,300})`|(?<!\w)'([^'\n]{1,300})'(?!\w)"
+)
+_NAME = re.compile(r"(?<![.!?:\n]\s)(?<!^)\b(?!I\b)[A-Z][\w'-]*", re.MULTILINE)
 
 
 class _Variants(BaseModel):
@@ -42,46 +57,39 @@ class _Variants(BaseModel):
     requests: list[str] = Field(default_factory=list, max_length=100)
 
 
-class _Dreamt(BaseModel):
+class _Reply(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     variants: list[_Variants]
 
 
-async def dreamt(
-    group: Group, job: Job, folder: Path, *, factor: int, splits: MineSettings, held_out: Collection[str]
-) -> Group:
-    """The group with up to `factor` variants of each of its train tasks, all of them train tasks; and what
-    became of the others.
+async def with_dreams(
+    target: NightTarget, job: Job, folder: Path, *, settings: NightSettings, held_out: Collection[str]
+) -> NightTarget:
+    """The target with up to `dream_factor` variants of each of its train tasks, all of them train tasks; and
+    what became of the others.
 
     A stopped night finds its replies in `folder` again. Where the allowance ends, what was answered by then
     is used. `held_out` are normal forms of requests that decided in earlier nights or decide tonight, for
     whichever skill.
     """
-    parents = [task for task in group.tasks if task.split == "train" and task.origin == "real"]
-    wanted = ceil(
-        factor / max(0.1, 1 - splits.val_fraction - splits.test_fraction)
-    )  # some fall to the held-out side by their hash
-    batches = [parents[at : at + BATCH] for at in range(0, len(parents), BATCH)]
-    async with Lab(job, folder, {"dreams": 1, "wanted": wanted, **job.identity()}) as lab:
-        model = lab.model("optimizer", job.optimizer, lab.optimizer_price)
+    parents = [task for task in target.tasks if task.split == "train" and task.origin == "real"]
+    # Some fall to the held-out side by their hash.
+    wanted = ceil(settings.dream_factor / max(0.1, 1 - settings.val - settings.test_fraction))
+    batches = [parents[at : at + _BATCH] for at in range(0, len(parents), _BATCH)]
+    async with open_run(job, folder, {"dreams": 1, "wanted": wanted, **job.identity()}) as opened:
+        model = opened.models.of("optimizer", job.optimizer)
         try:
             replies = await together(
-                *(_ask(model, batch, wanted, job.optimizer.max_tokens) for batch in batches)
+                *(_asked(model, batch, wanted, job.optimizer.max_tokens) for batch in batches)
             )
         finally:
-            await lab.drain()  # what is paid is kept
-        paid = lab.spending()
-        cost = Cost(
-            calls=paid["calls"],
-            tokens=paid["tokens"],
-            dollars=paid["usd"],
-            minutes=round(lab.seconds / 60, 2),
-        )
-    held = {*held_out, *(normal(task.prompt) for task in group.tasks if task.split != "train")}
-    taken = {normal(task.prompt) for task in group.tasks}
+            await opened.drain()  # what is paid is kept
+        cost = cost_of(opened)
+    held_out = {*held_out, *(normal(task.prompt) for task in target.tasks if task.split != "train")}
+    taken = {normal(task.prompt) for task in target.tasks}
     dropped: Counter[str] = Counter()
-    dreams: list[PinnedTask] = []
+    dreams: list[NightTask] = []
     for batch, reply in zip(batches, replies, strict=True):
         if isinstance(reply, str):
             dropped[reply] += len(batch)
@@ -89,60 +97,131 @@ async def dreamt(
         for number, parent in enumerate(batch, start=1):
             requests = [request for one in reply.variants if one.task == number for request in one.requests]
             dreams += await kept_variants(
-                parent,
-                requests,
-                most=factor,
-                taken=taken,
-                held_out=held,
-                split_of=lambda form: split_of(form, splits),
-                dropped=dropped,
+                parent, requests, settings=settings, taken=taken, held_out=held_out, dropped=dropped
             )
-    done = Dreams(kept=len(dreams), of=len(parents), dropped=dict(sorted(dropped.items())), cost=cost)
-    return group.model_copy(update={"tasks": (*group.tasks, *dreams), "dreams": done})
+    told = Dreams(kept=len(dreams), of=len(parents), dropped=dict(sorted(dropped.items())), cost=cost)
+    return target.model_copy(update={"tasks": (*target.tasks, *dreams), "dreams": told})
 
 
-async def _ask(model: Model, batch: Sequence[PinnedTask], wanted: int, max_tokens: int) -> _Dreamt | str:
-    """What the optimizer wrote, or why there is nothing, in the words it is counted under."""
-    for request in tries(
-        dream_messages(batch, wanted), _Dreamt, role="optimizer", stage="dream", max_tokens=max_tokens
-    ):
-        try:
-            return read(await model.complete(request), _Dreamt)
-        except Unusable:
-            continue
-        except BudgetSpent:
-            return "tasks the allowance did not reach"
-        except Fault as fault:
-            raise ProviderDown(
-                f"The optimizer could not be asked for variants: {fault}. Nothing is lost: run the same"
-                " command again."
-            ) from fault
-    return "tasks whose reply could not be read"
+async def with_accepted(target: NightTarget, sessions: Iterable[Session]) -> NightTarget:
+    """The target whose train tasks carry an answer that the person was content with and that their measure
+    passes, where there is one.
+    """
+    said = {f"{session.source}:{session.id}": session for session in sessions}
+    tasks = []
+    for task in target.tasks:
+        answers = [
+            answer
+            for name in task.sessions
+            if task.split == "train" and not task.accepted and name in said
+            for request in requests_of(said[name])
+            for answer in request.accepted
+        ]
+        for answer in reversed(answers[-_TRIED:]):
+            if len(answer) <= _LONGEST_ANSWER and await _passes(task, task.rules, answer):
+                task = task.model_copy(update={"accepted": answer})
+                break
+        tasks.append(task)
+    return target.model_copy(update={"tasks": tuple(tasks)})
 
 
-def dream_messages(batch: Sequence[PinnedTask], wanted: int) -> tuple[Message, ...]:
+async def kept_variants(
+    parent: NightTask,
+    requests: Sequence[str],
+    *,
+    settings: NightSettings,
+    taken: set[str],
+    held_out: Collection[str],
+    dropped: Counter[str],
+) -> list[NightTask]:
+    """The first `dream_factor` variants that fit, as train tasks; the others are counted by reason.
+
+    `taken` are the normal forms of requests that are learned from already and grows by what is kept;
+    `held_out` those of requests that decide, tonight or in any night before. A form that would be held out if
+    a person ever asked so is no lesson either.
+    """
+    kept: list[NightTask] = []
+    for text in requests:
+        request = redact_transcript(text).strip()
+        form = normal(request)
+        if len(kept) == settings.dream_factor:
+            dropped["more than were wanted"] += 1
+        elif not form or len(request) > _LONGEST:
+            dropped["empty or too long"] += 1
+        elif form in held_out:
+            dropped["equal to a held-out request"] += 1
+        elif split_of(form, settings) != "train":
+            dropped["on the held-out side by its hash"] += 1
+        elif form in taken:
+            dropped["equal to another request"] += 1
+        elif trouble := await _misfit(parent, request):
+            dropped[trouble] += 1
+        else:
+            taken.add(form)
+            made = {"id": f"{parent.id}_dream{len(kept) + 1}", "prompt": request, "split": "train"}
+            kept.append(parent.model_copy(update={**made, "origin": "dream", "parent": parent.id}))
+    return kept
+
+
+def dream_messages(batch: Sequence[NightTask], wanted: int) -> tuple[Message, ...]:
     """What the optimizer is asked; everything inside the tags is data."""
     parts = [f"Write {wanted} further requests for each of these {len(batch)}."]
     for number, task in enumerate(batch, start=1):
-        mark = "subject" if is_about_form(task) else "wording"
-        parts.append(
-            f'<request task="{number}"'
-            f' may="{mark}">\n{_data(task.prompt)}\n</request>\n<check>\n{_data(_measure(task))}\n</check>'
-        )
-    return Message(role="system", content=prompt_text("dream")), Message(
-        role="user", content="\n\n".join(parts)
-    )
+        may = "subject" if _is_about_form(task) else "wording"
+        asked = tagged("request", task.prompt, _SHOWN, f' task="{number}" may="{may}"')
+        parts.append(f"{asked}\n{tagged('check', _measure(task), _SHOWN)}")
+    return messages_of("dream", parts)
 
 
-def _measure(task: PinnedTask) -> str:
+async def _asked(model: Model, batch: Sequence[NightTask], wanted: int, max_tokens: int) -> _Reply | str:
+    """What the optimizer wrote, or why there is nothing, in the words it is counted under."""
+    messages = dream_messages(batch, wanted)
+    try:
+        reply = await ask(model, messages, _Reply, stage="dream", max_tokens=max_tokens, about="for variants")
+    except BudgetSpent:
+        return "tasks the allowance did not reach"
+    return reply or "tasks whose reply could not be read"
+
+
+def _is_about_form(task: NightTask) -> bool:
+    """Whether the task's measure looks at the form of an answer only, so that another subject can be measured
+    by it too.
+    """
+    return not task.rubric and all(rule.is_shape or rule.name in _HARMLESS for rule in task.rules)
+
+
+async def _misfit(parent: NightTask, request: str) -> str:
+    """Why the parent's measure does not fit the variant; empty where it does."""
+    asked = parent.prompt
+    numbers = [Counter(_NUMBER.findall(text)) for text in (asked, request)]
+    quoted = [Counter("".join(parts) for parts in _QUOTED.findall(text)) for text in (asked, request)]
+    if numbers[0] != numbers[1] or quoted[0] != quoted[1]:
+        return "changes numbers or quoted words"
+    if set(demands(request)) != set(demands(asked)):
+        return "makes other demands than are measured"
+    # What the checks name and the request itself says, and where more than form counts, every name in it.
+    phrases = {rule.arg.casefold() for rule in parent.rules if isinstance(rule.arg, str)}
+    anchors = {phrase for phrase in phrases if phrase in asked.casefold()}
+    if not _is_about_form(parent):
+        anchors |= {name.casefold() for name in _NAME.findall(asked)}
+    if any(anchor not in request.casefold() for anchor in anchors):
+        return "leaves out what the answer depends on"
+    if parent.accepted and not await _passes(parent, (*parent.rules, *demands(request)), parent.accepted):
+        return "an accepted answer would fail"
+    return ""
+
+
+async def _passes(task: NightTask, rules: Sequence[Rule], answer: str) -> bool:
+    try:
+        unique = list(dict.fromkeys(rules))
+        return all(await kept_rules(unique, Work(answer=answer), whose=f"task {task.id!r}"))
+    except ScoringError:  # a pattern that never ends proves nothing
+        return False
+
+
+def _measure(task: NightTask) -> str:
     checks = [
         f"- {check['op']}" + ("" if check.get("arg") is None else f": {check['arg']}")
-        for check in task.reference.get("checks") or ()
+        for check in task.checks
     ]
-    rubric = str(task.reference.get("rubric") or "").strip()
-    return "\n".join([*checks, *([f"A judge asks: {rubric}"] if rubric else [])])
-
-
-def _data(text: str) -> str:
-    cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}\n[cut]"
-    return _OURS.sub("&lt;", cut)
+    return "\n".join([*checks, *([f"A judge asks: {task.rubric.strip()}"] if task.rubric.strip() else [])])

@@ -1,58 +1,34 @@
-"""What lies before a night: reads the sessions of a project, mines them, and decides which skills they are
-about.
-"""
+"""What stands before a night: sessions of a project, what is mined from them, and the skills it is about."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from skillopt.build import open_run
 from skillopt.changes.proposal import Cost
-from skillopt.errors import UsageError
-from skillopt.night import pin
-from skillopt.night.mine import Mined, MineSettings, mine, standing_of
-from skillopt.night.mining import mined_by_model
-from skillopt.night.roles import Roles
-from skillopt.night.settings import SleepSettings, expanded
-from skillopt.night.state import Home
-from skillopt.night.targets import Aim, Ground, aims, ground
-from skillopt.night.tasks_file import TasksFile, read_tasks
+from skillopt.evaluate.judge import ModelJudge
+from skillopt.night.context import NightContext
+from skillopt.night.job import NightJobs, cost_of
+from skillopt.night.mining import Mined, mine
+from skillopt.night.plan import NightTarget, PinnedSessions
+from skillopt.night.settings import NightSettings
+from skillopt.night.targets import targets_for
+from skillopt.night.tasks import NightTask, standing_of
+from skillopt.night.tasks_file import TasksFile
 from skillopt.redact import redact_transcript
 from skillopt.transcripts import Homes, harvest, pick
 from skillopt.transcripts._harvest import MOST_SESSIONS
+from skillopt.transcripts._source import Source
 from skillopt.transcripts.session import Harvest, Session, is_within
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """Where a night takes place: the project, the person's home with its transcripts, and where nights keep
-    what they know.
-    """
-
-    settings: SleepSettings
-    project: Path
-    homes: Homes
-    home: Home
-    tasks: TasksFile | None = None
-    """Tasks that a person gave instead of sessions."""
-
-    @property
-    def ground(self) -> Ground:
-        """Where the skills lie."""
-        return ground(self.settings, self.project, self.homes.home, self.home.folder)
-
-    def roots(self) -> tuple[Path, ...]:
-        """Where adoption may write: the folders of skills of this project and of every other one that had a
-        night.
-        """
-        every = [self.ground.roots]
-        for project in self.home.projects():
-            if project != self.project:
-                every.append(ground(self.settings, project, self.homes.home, self.home.folder).roots)
-        return tuple(dict.fromkeys(root for roots in every for root in roots))
+SHARE = 4
+"""Mining may use one part in so many of tonight's allowance: what it finds is trained on afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,26 +39,25 @@ class Gathered:
     sessions: tuple[Session, ...]
     """Those of the project, out of all that were read."""
     mined: Mined
-    aims: tuple[Aim, ...]
+    targets: tuple[NightTarget, ...]
     notes: tuple[str, ...]
     cost: Cost | None = None
     """What asking a model took; None where none was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMiner:
-    """Who is asked about the sessions of a night, and where the replies are kept. `fresh` forgets what was
-    read before a stop.
+class ModelMining:
+    """How the optimizer is asked about the sessions of a night. Replies lie in `folder`, the night's own;
+    `fresh` forgets what was read before a stop.
     """
 
-    roles: Roles
+    jobs: NightJobs
     folder: Path
     terms: str
-    environ: Mapping[str, str]
     fresh: bool = False
 
 
-def since_of(settings: SleepSettings, now: datetime, next_since: datetime | None) -> datetime | None:
+def since_of(settings: NightSettings, now: datetime, next_since: datetime | None) -> datetime | None:
     """From when on sessions are read: the time to look back, or more where the last night was longer ago, so
     that none is missed.
     """
@@ -92,102 +67,104 @@ def since_of(settings: SleepSettings, now: datetime, next_since: datetime | None
     return since if next_since is None else min(since, next_since)
 
 
-def read_sessions(around: Around, since: datetime | None) -> tuple[Harvest, tuple[Session, ...]]:
+def sources_of(settings: NightSettings, homes: Homes) -> list[Source]:
+    """The transcript sources that the settings name."""
+    names = [name.strip() for name in settings.transcript_source.split(",") if name.strip()]
+    return list(pick(names or ["auto"], homes))
+
+
+def read_sessions(context: NightContext, since: datetime | None) -> tuple[Harvest, tuple[Session, ...]]:
     """All sessions of the sources that are to be read, and those of them that belong to the project."""
-    settings = around.settings
-    names = [name.strip() for name in settings.transcript_source.split(",") if name.strip()] or ["auto"]
-    found = harvest(
-        pick(names, around.homes),
-        since,
-        redact_transcript,
-        most=settings.max_sessions_per_night or MOST_SESSIONS,
-    )
+    settings = context.settings
+    most = settings.max_sessions_per_night or MOST_SESSIONS
+    found = harvest(sources_of(settings, context.homes), since, redact_transcript, most=most)
     return found, tuple(
         session
         for session in found.sessions
-        if settings.projects == "all" or _belongs(session.project, around.project)
+        if settings.projects == "all" or _belongs(session.project, context.project)
     )
 
 
-async def gather(around: Around, since: datetime | None, miner: ModelMiner | None = None) -> Gathered:
-    """Read, mine and sort. Without a miner no model is asked and nothing is written; tasks from a file are
+async def gather(
+    context: NightContext, since: datetime | None, asking: ModelMining | None = None
+) -> Gathered:
+    """Read, mine and sort. Without `asking` no model is asked and nothing is written; tasks from a file are
     taken as they are.
     """
-    settings = around.settings
-    if around.tasks is not None:
-        return _from_file(around, around.tasks)
-    begun = None if miner is None or miner.fresh else pin.load(miner.folder, miner.terms)
-    found, sessions = read_sessions(around, since if begun is None else begun.since)
+    settings = context.settings
+    if context.tasks is not None:
+        return _from_file(context, context.tasks)
+    begun = None if asking is None or asking.fresh else PinnedSessions.load(asking.folder, asking.terms)
+    found, sessions = read_sessions(context, since if begun is None else begun.since)
     if begun is not None:
-        found, sessions = begun.of(found, sessions)
-    plan, cost = mine_settings(settings), None
-    mined = await mine(sessions, settings=plan)
-    aimed, notes = aims(
-        mined.tasks, settings, around.ground
-    )  # a skill that cannot be worked on is refused before anything is paid
-    if miner is not None and sessions:
+        found, sessions = begun.as_then(found, sessions)
+    mined, cost = await mine(sessions, settings=settings), None
+    # A skill that cannot be worked on is refused before anything is paid.
+    targets, notes = targets_for(mined.tasks, settings, context.places)
+    if asking is not None and sessions:
         if begun is None:
-            pin.save(miner.folder, miner.terms, since, found, sessions)
-        mined, cost = await mined_by_model(
-            sessions,
-            plan,
-            settings=settings,
-            roles=miner.roles,
-            folder=miner.folder,
-            rollouts=around.home.project(around.project).rollouts,
-            environ=miner.environ,
-            cwd=around.project,
-        )
-        aimed, notes = aims(mined.tasks, settings, around.ground)
+            PinnedSessions.of(asking.terms, since, found, sessions).save(asking.folder)
+        mined, cost = await _mine_with_model(sessions, asking)
+        targets, notes = targets_for(mined.tasks, settings, context.places)
     return Gathered(
-        harvest=found, sessions=sessions, mined=mined, aims=tuple(aimed), notes=tuple(notes), cost=cost
+        harvest=found, sessions=sessions, mined=mined, targets=tuple(targets), notes=tuple(notes), cost=cost
     )
 
 
-def with_tasks(around: Around, path: Path) -> Around:
-    """The same place, with the tasks of a file instead of sessions.
+async def _mine_with_model(sessions: Sequence[Session], asking: ModelMining) -> tuple[Mined, Cost]:
+    """What the sessions hold, with the optimizer asked about every kind that recurs; and what that cost.
 
-    The file may name the skill they are for, where nobody else did and it lies in the project: it may come
-    from anywhere.
+    Its calls pass the same stack as those of a run, in a folder of their own: recorded before they are used,
+    limited, within their share of the allowance. Raises what stops a run, and before anything is paid what
+    would stop the night's training.
     """
-    settings = around.settings
-    read = read_tasks(path, project=str(around.project), settings=mine_settings(settings))
-    if read.target_skill_path and settings.target_skill_path is None:
-        if not read.target_skill_path.isprintable():
-            raise UsageError(
-                f"{path} is for the skill {read.target_skill_path!r}, which is no path. Correct"
-                " target_skill_path."
+    job = asking.jobs.job(_NO_SKILL, share=SHARE)
+    assert job.judge is not None, "its tasks have rubrics"
+    identity = {"mining": 1, **job.config.identity()}
+    # Other models or settings ask otherwise: their replies lie in a folder of their own.
+    name = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
+    async with open_run(job, asking.folder / f"mining-{name}", identity) as opened:
+        judge = opened.models.of("judge", job.judge)
+        model = opened.models.of("optimizer", job.optimizer)
+        try:
+            mined = await mine(
+                sessions,
+                model=model,
+                judge=ModelJudge(judge, max_tokens=job.judge.max_tokens, stage="mine"),
+                settings=asking.jobs.settings,
             )
-        named = Path(os.path.realpath(around.project / expanded(read.target_skill_path)))
-        if not is_within(str(named), around.project):
-            raise UsageError(
-                f"{path} is for the skill {named}, outside the project. If that is meant, name it:"
-                " --target-skill-path."
-            )
-        settings = settings.model_copy(update={"target_skill_path": named})
-    return replace(around, settings=settings, tasks=read)
+        finally:
+            await opened.drain()  # what is paid is kept
+        return mined, cost_of(opened)
 
 
-def _from_file(around: Around, file: TasksFile) -> Gathered:
-    standing, note = standing_of(file.tasks, 0, MineSettings().min_val)
-    aimed, notes = aims(file.tasks, around.settings, around.ground)
-    if file.project and file.project != str(around.project):
-        notes.append(f"{file.path} was written for {file.project}; its tasks are used for {around.project}.")
+_NO_SKILL = NightTarget(
+    name="mining",
+    path=Path(),
+    before=None,
+    seed="",
+    tasks=tuple(
+        NightTask(id=split, kind="", prompt=split, split=split, rubric="It is never asked.")
+        for split in ("train", "val")
+    ),
+)
+"""A folder is opened for a job, and a job has tasks; mining rolls none of them out."""
+
+
+def _from_file(context: NightContext, file: TasksFile) -> Gathered:
+    standing, note = standing_of(file.tasks, 0)
+    targets, notes = targets_for(file.tasks, context.settings, context.places)
+    if file.project and file.project != str(context.project):
+        notes.append(f"{file.path} was written for {file.project}; its tasks are used for {context.project}.")
     mined = Mined(
         tasks=file.tasks, suggestions=(), standing=standing, note=f"{note} They are those of {file.path}."
     )
     return Gathered(
-        harvest=Harvest(sessions=(), read=0), sessions=(), mined=mined, aims=tuple(aimed), notes=tuple(notes)
-    )
-
-
-def mine_settings(settings: SleepSettings) -> MineSettings:
-    """How much a night mines and how it splits."""
-    return MineSettings(
-        max_tasks=settings.max_tasks_per_night,
-        val_fraction=settings.val,
-        test_fraction=settings.test_fraction,
-        seed=settings.seed,
+        harvest=Harvest(sessions=(), read=0),
+        sessions=(),
+        mined=mined,
+        targets=tuple(targets),
+        notes=tuple(notes),
     )
 
 

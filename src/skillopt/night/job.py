@@ -7,23 +7,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from importlib.resources import files
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks._data import QuestionBenchmark
-from skillopt.build import Job, prepare
+from skillopt.build import Job, OpenRun, prepare
 from skillopt.changes._memory_block import with_block
 from skillopt.changes._status import Decision
 from skillopt.changes.proposal import Cost
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
+from skillopt.night._ask import prompt_text
+from skillopt.night.measures import NightScorer, has_rubric
+from skillopt.night.plan import NightTarget
 from skillopt.night.roles import Roles
-from skillopt.night.scoring import MinedScorer, has_rubric
-from skillopt.night.settings import SleepSettings
+from skillopt.night.settings import NightSettings
 from skillopt.night.targets import without_frontmatter
-from skillopt.night.tonight import Group
 from skillopt.optimizer._ask import packaged
 from skillopt.skill.document import Document
 from skillopt.tasks.protected import Protected
@@ -39,9 +39,15 @@ SAMPLES = 10
 _ANALYSTS = ("analyst_failure", "analyst_success")
 _SHOWN = 300
 _DECISIONS = 20
+_LIMITS = {
+    "tokens": "max_tokens_per_night",
+    "dollars": "max_dollars_per_night",
+    "minutes": "max_minutes_per_night",
+}
+"""The parts of tonight's allowance, by the part of a cost that counts against each."""
 
 
-class SleepBenchmark(QuestionBenchmark):
+class NightBenchmark(QuestionBenchmark):
     """A person's own requests. What a check demands is the person's wish, so a skill may say it; a pattern's
     source teaches nothing.
     """
@@ -56,120 +62,134 @@ class SleepBenchmark(QuestionBenchmark):
         )
 
 
-def benchmark_of(group: Group, advice: str) -> SleepBenchmark:
+def benchmark_of(target: NightTarget, advice: str) -> NightBenchmark:
     """The tasks of a skill; the optimizer's prompts end with what the person wants. A judge is only wanted
     where a task has a rubric.
     """
-    made = SleepBenchmark(
+    made = NightBenchmark(
         name="sleep",
-        splits=Splits(train=group.of_split("train"), val=group.of_split("val"), test=group.of_split("test")),
-        scorer=MinedScorer(),
-        system=_system(group),
-        seed_skill=group.seed,
-        prompts=_prompts(group, advice),
+        splits=Splits(
+            train=target.of_split("train"), val=target.of_split("val"), test=target.of_split("test")
+        ),
+        scorer=NightScorer(),
+        system=_system(target),
+        seed_skill=target.seed,
+        prompts=_prompts(target, advice),
     )
-    past = () if group.past is None else group.past.tasks
-    made.wants_judge = any(has_rubric(task.as_task()) for task in (*group.tasks, *past))
+    earlier = () if target.earlier is None else target.earlier.tasks
+    made.wants_judge = any(has_rubric(task.as_task()) for task in (*target.tasks, *earlier))
     return made
 
 
-def job_of(
-    group: Group,
-    settings: SleepSettings,
-    roles: Roles,
-    *,
-    advice: str,
-    spent: Cost,
-    rollouts: Path,
-    environ: Mapping[str, str],
-    cwd: Path,
-    share: int = 1,
-) -> Job:
-    """Everything the training run of a skill works on; nothing is paid yet. It may use one part in `share` of
-    what is left.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightJobs:
+    """Makes the jobs of a night: with its settings and models, and the rollouts that all nights share."""
 
-    The `.env` of the working directory is not read: a night runs in whatever repository it is pointed at.
-    """
-    mine = {
-        "train.num_epochs": 1,
-        "train.batch_size": BATCH,
-        "train.seed": settings.seed,
-        # A process that is killed leaves what its calls in flight had reserved charged. A night has time, and
-        # a small allowance.
-        "env.workers": WORKERS,
-        "gradient.analyst_workers": WORKERS,
-        "optimizer.learning_rate": settings.edit_budget,
-        "evaluation.gate_metric": settings.gate_metric,
-        "evaluation.gate_mixed_weight": settings.gate_mixed_weight,
-        "optimizer.slow_update_samples": SAMPLES,
-    }
-    fixed: dict[str, Any] = {
-        "model.target": roles.target,
-        "model.optimizer": roles.optimizer,
-        **({"model.judge": roles.judge} if roles.judge is not None else {}),
-        "evaluation.use_gate": settings.gate_mode == "on",
-        "gradient.rollouts_per_task": settings.dream_rollouts,
-        # One epoch has nothing to look back to but earlier nights, and no later epoch whose analysts a meta
-        # skill could advise.
-        "optimizer.use_slow_update": group.past is not None,
-        "optimizer.use_meta_skill": False,
-        "cache.path": str(rollouts),
-        **_left(settings, spent, share),
-    }
-    if settings.gate_no_regression:
-        fixed["gate.policy"] = "no_regression"
-    for key in ("max_tokens_increase", "max_latency_increase"):
-        if (most := getattr(settings, key)) is not None:
-            fixed[f"gate.{key}"] = most
-    for key in settings.options:
-        if key in fixed or key.startswith(("budget.", "env.skill_init", "env.out_root", "env.name")):
-            raise ConfigError(
-                f"options: {key} is decided by the night itself; use its own key (docs/sleep.md)."
-            )
-    every = {**mine, **settings.options, **fixed}
-    options = [
-        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in every.items()
-    ]
-    job = prepare(
-        load(None, flags={}, options=options, environ=environ, cwd=cwd, dotenv=False),
-        benchmark=benchmark_of(group, advice),
-    )
-    if job.in_world:
-        raise ConfigError(
-            "The simulated world cannot learn from real sessions, so it is no model of a night. Name a real"
-            " one."
+    settings: NightSettings
+    roles: Roles
+    rollouts: Path
+    environ: Mapping[str, str]
+    cwd: Path
+
+    def job(self, target: NightTarget, *, advice: str = "", spent: Cost | None = None, share: int = 1) -> Job:
+        """Everything the training run of a skill works on; nothing is paid yet. It may use one part in
+        `share` of what `spent` left of the allowance.
+
+        The `.env` of the working directory is not read: a night runs in whatever repository it is pointed at.
+        """
+        every = {**self._defaults(), **self.settings.options, **self._fixed(target, spent or Cost(), share)}
+        options = [
+            f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in every.items()
+        ]
+        job = prepare(
+            load(None, flags={}, options=options, environ=self.environ, cwd=self.cwd, dotenv=False),
+            benchmark=benchmark_of(target, advice),
         )
-    return replace(job, look_back=_look_back(group))
+        if job.in_world:
+            raise ConfigError(
+                "The simulated world cannot learn from real sessions, so it is no model of a night. Name a"
+                " real one."
+            )
+        return replace(job, look_back=_look_back(target))
+
+    @property
+    def terms(self) -> str:
+        """A hash of all that a night's result depends on, beside its tasks and texts; what it may spend is no
+        part of it.
+        """
+        settings = self.settings.model_dump(mode="json", exclude=set(_LIMITS.values()))
+        said = [self.roles.target, self.roles.optimizer, settings]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    def spent_part(self, spent: Cost) -> str:
+        """Which part of tonight's allowance is used up; empty while all of it has something left."""
+        for part, key in _LIMITS.items():
+            limit, used = getattr(self.settings, key), getattr(spent, part)
+            if limit and used is not None and used >= limit:
+                return part
+        return ""
+
+    def _defaults(self) -> dict[str, Any]:
+        """What the person's `options` may change."""
+        settings = self.settings
+        return {
+            "train.num_epochs": 1,
+            "train.batch_size": BATCH,
+            "train.seed": settings.seed,
+            # A process that is killed leaves what its calls in flight had reserved charged. A night has time,
+            # and a small allowance.
+            "env.workers": WORKERS,
+            "gradient.analyst_workers": WORKERS,
+            "optimizer.learning_rate": settings.edit_budget,
+            "evaluation.gate_metric": settings.gate_metric,
+            "evaluation.gate_mixed_weight": settings.gate_mixed_weight,
+            "optimizer.slow_update_samples": SAMPLES,
+        }
+
+    def _fixed(self, target: NightTarget, spent: Cost, share: int) -> dict[str, Any]:
+        """What the night itself decides. Raises `ConfigError` where `options` says otherwise."""
+        settings, roles = self.settings, self.roles
+        fixed: dict[str, Any] = {
+            "model.target": roles.target,
+            "model.optimizer": roles.optimizer,
+            **({"model.judge": roles.judge} if roles.judge is not None else {}),
+            "evaluation.use_gate": settings.gate_mode == "on",
+            "gradient.rollouts_per_task": settings.dream_rollouts,
+            # One epoch has nothing to look back to but earlier nights, and no later epoch whose analysts a
+            # meta skill could advise.
+            "optimizer.use_slow_update": target.earlier is not None,
+            "optimizer.use_meta_skill": False,
+            "cache.path": str(self.rollouts),
+        }
+        if settings.gate_no_regression:
+            fixed["gate.policy"] = "no_regression"
+        for key in ("max_tokens_increase", "max_latency_increase"):
+            if (most := getattr(settings, key)) is not None:
+                fixed[f"gate.{key}"] = most
+        for key in settings.options:
+            if key in fixed or key.startswith(("budget.", "env.skill_init", "env.out_root", "env.name")):
+                raise ConfigError(
+                    f"options: {key} is decided by the night itself; use its own key (docs/sleep.md)."
+                )
+        # The run's own spending is in its folder, so `spent` is what the rest of the night took.
+        if settings.max_tokens_per_night:
+            left = (settings.max_tokens_per_night - (spent.tokens or 0)) // share
+            fixed["budget.tokens"] = max(1, left)
+        if settings.max_dollars_per_night:
+            fixed["budget.usd"] = (settings.max_dollars_per_night - (spent.dollars or 0.0)) / share
+        if settings.max_minutes_per_night:
+            fixed["budget.minutes"] = (settings.max_minutes_per_night - (spent.minutes or 0.0)) / share
+        return fixed
 
 
-def _prompts(group: Group, advice: str) -> dict[str, str]:
-    """The optimizer's prompts that are not the generic ones: what the person wants stands above all that
-    writes into the skill.
-    """
-    said = prompt_text("person") + advice if advice else ""
-    prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
-    return prompts if group.past is None else {**prompts, "slow_update": prompt_text("slow_update") + said}
+def cost_of(opened: OpenRun) -> Cost:
+    """What an open run took so far, over all its sessions."""
+    paid = opened.spending()
+    minutes = round(opened.seconds / 60, 2)
+    return Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=minutes)
 
 
-def _look_back(group: Group) -> LookBack | None:
-    """What the slow update compares with, without tasks whose measure of that time cannot be
-    read any more.
-    """
-    if group.past is None:
-        return None
-    tasks = []
-    for task in group.past.tasks:
-        try:
-            MinedScorer().check_task(task.as_task())
-        except TaskError:
-            continue
-        tasks.append(task.as_task())
-    nights = group.past.nights_ago
-    ago = f"{nights} night{'s' if nights > 1 else ''} ago"
-    return LookBack(older=Document(group.past.text), tasks=tuple(tasks), ago=ago) if tasks else None
-
-
-def allowance(settings: SleepSettings, roles: Roles) -> SleepSettings:
+def with_allowance(settings: NightSettings, roles: Roles) -> NightSettings:
     """The settings with tonight's allowance as it is meant. Who answers by hand reports no tokens, and each
     answer would count as the most it could have taken: there the limit in tokens holds only where the person
     set it.
@@ -182,26 +202,7 @@ def allowance(settings: SleepSettings, roles: Roles) -> SleepSettings:
     return settings.model_copy(update={"max_tokens_per_night": 0})
 
 
-def terms_of(settings: SleepSettings, roles: Roles) -> str:
-    """A hash of all that a night's result depends on, beside its tasks and texts; what it may spend is no
-    part of it.
-    """
-    spending = {"max_tokens_per_night", "max_dollars_per_night", "max_minutes_per_night"}
-    said = [roles.target, roles.optimizer, settings.model_dump(mode="json", exclude=spending)]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-def is_spent(settings: SleepSettings, spent: Cost) -> str:
-    """Which part of tonight's allowance is used up; empty while all of it has something left."""
-    pairs = (
-        ("tokens", settings.max_tokens_per_night, spent.tokens),
-        ("dollars", settings.max_dollars_per_night, spent.dollars),
-        ("minutes", settings.max_minutes_per_night, spent.minutes),
-    )
-    return next((name for name, limit, used in pairs if limit and used is not None and used >= limit), "")
-
-
-def advice_of(settings: SleepSettings, decisions: Sequence[Decision]) -> str:
+def advice_of(settings: NightSettings, decisions: Sequence[Decision]) -> str:
     """The person's preferences, and what they decided on earlier proposals, as the optimizer reads it; empty
     where there is neither.
     """
@@ -216,30 +217,38 @@ def advice_of(settings: SleepSettings, decisions: Sequence[Decision]) -> str:
     return "\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def prompt_text(name: str) -> str:
-    """A prompt of ours by its name."""
-    return files("skillopt.night").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
+def _prompts(target: NightTarget, advice: str) -> dict[str, str]:
+    """The optimizer's prompts that are not the generic ones: what the person wants stands above all that
+    writes into the skill.
+    """
+    said = prompt_text("person") + advice if advice else ""
+    prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
+    return (
+        prompts if target.earlier is None else {**prompts, "slow_update": prompt_text("slow_update") + said}
+    )
 
 
-def _system(group: Group) -> str:
+def _look_back(target: NightTarget) -> LookBack | None:
+    """What the slow update compares with, without tasks whose measure cannot be read any more."""
+    if target.earlier is None:
+        return None
+    tasks = []
+    for task in target.earlier.tasks:
+        try:
+            NightScorer().check_task(task.as_task())
+        except TaskError:
+            continue
+        tasks.append(task.as_task())
+    nights = target.earlier.nights_ago
+    ago = f"{nights} night{'s' if nights > 1 else ''} ago"
+    return LookBack(older=Document(target.earlier.text), tasks=tuple(tasks), ago=ago) if tasks else None
+
+
+def _system(target: NightTarget) -> str:
     """What the target is told: of a memory file also the person's own text around our block, as an agent
     would read it.
     """
-    around = without_frontmatter(with_block(group.before or "", "")).strip() if group.kind == "memory" else ""
+    own = without_frontmatter(with_block(target.before or "", "")).strip() if target.kind == "memory" else ""
     # Braces of the person's own are no placeholder of ours.
-    notes = f"## The person's own notes\n\n{around.replace('{skill}', '{ skill }')}\n\n" if around else ""
+    notes = f"## The person's own notes\n\n{own.replace('{skill}', '{ skill }')}\n\n" if own else ""
     return prompt_text("rollout").replace("## Skill\n", f"{notes}## Skill\n")
-
-
-def _left(settings: SleepSettings, spent: Cost, share: int) -> dict[str, Any]:
-    """What is left of the allowance. The run's own spending is in its folder, so `spent` is what the rest of
-    the night took.
-    """
-    left: dict[str, Any] = {}
-    if settings.max_tokens_per_night:
-        left["budget.tokens"] = max(1, (settings.max_tokens_per_night - (spent.tokens or 0)) // share)
-    if settings.max_dollars_per_night:
-        left["budget.usd"] = (settings.max_dollars_per_night - (spent.dollars or 0.0)) / share
-    if settings.max_minutes_per_night:
-        left["budget.minutes"] = (settings.max_minutes_per_night - (spent.minutes or 0.0)) / share
-    return left

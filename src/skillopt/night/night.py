@@ -1,5 +1,4 @@
-"""A night: decides what tonight's run is, carries it out with the one engine skill after skill, and stages
-what came of it.
+"""A night: plans what it works on, trains skill after skill with the one engine, and stages what came of it.
 
 A night that was stopped - by a signal, an outage, a crash, or questions that wait for an answer - stays open,
 and the same command goes on.
@@ -10,180 +9,163 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 
 from skillopt.changes._status import decisions
 from skillopt.changes.proposal import Proposal, live_text
 from skillopt.errors import UsageError
-from skillopt.night import tonight as pinned
-from skillopt.night.gather import Around, ModelMiner, gather, since_of
-from skillopt.night.job import advice_of, allowance, terms_of
-from skillopt.night.past import with_past
-from skillopt.night.recall import earlier_nights, recalled
+from skillopt.night.context import NightContext
+from skillopt.night.dreams import with_accepted
+from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
+from skillopt.night.gather import ModelMining, gather, since_of
+from skillopt.night.job import NightJobs, advice_of, with_allowance
+from skillopt.night.plan import NightPlan, NightTarget
 from skillopt.night.roles import Roles
-from skillopt.night.state import NightRecord, ProjectHome, ProjectState, SkillRow
-from skillopt.night.tonight import Group, Tonight
-from skillopt.night.variants import with_accepted
-from skillopt.night.work import REFUSED, UNMEASURED, Nobody, Watcher, Work, draft_of
+from skillopt.night.state import NightRecord, ProjectState, SkillRow
+from skillopt.night.training import REFUSED, UNMEASURED, NightTraining, TrainingObserver, draft_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How a night ended: its record, each skill with its outcome, and the proposal, where there is one."""
+class NightResult:
+    """How a night ended: its record, its plan with every outcome, and the proposal, where there is one."""
 
     record: NightRecord
-    tonight: Tonight
+    plan: NightPlan
     proposal: Proposal | None
     resumed: bool
 
 
 async def run_night(
-    around: Around,
+    context: NightContext,
     roles: Roles,
     *,
     environ: Mapping[str, str],
     now: Callable[[], datetime],
-    watcher: Watcher | None = None,
+    observer: TrainingObserver | None = None,
     restart: bool = False,
-) -> Ended:
+) -> NightResult:
     """Run tonight's night, or go on with one that is open (`restart` leaves that one and begins anew).
 
     Raises `RunConflict` while another night of the project runs, and what stops a training run; the night
     then stays open.
     """
-    around = replace(around, settings=allowance(around.settings, roles))
-    kept = around.home.project(around.project)
-    terms = terms_of(around.settings, roles) + ("" if around.tasks is None else f" {around.tasks.digest}")
-    around.home.store.refuse_inside(around.ground.roots)
+    context = replace(context, settings=with_allowance(context.settings, roles))
+    kept = context.kept
+    jobs = NightJobs(
+        settings=context.settings,
+        roles=roles,
+        rollouts=kept.rollouts,
+        environ=environ,
+        cwd=context.project,
+    )
+    terms = jobs.terms + ("" if context.tasks is None else f" {context.tasks.digest}")
+    context.home.store.refuse_inside(context.places.roots)
     with kept.alone():
         state = kept.load()
-        night = None if restart or state.open is None else _reopened(around, kept, state.open, terms)
+        night = None if restart or state.open is None else _reopened(context, state.open, terms)
         resumed = night is not None
         if night is None:
-            miner = ModelMiner(
-                roles=roles, folder=kept.night(state.night + 1), terms=terms, environ=environ, fresh=restart
-            )
-            night = await _begin(
-                around, kept, state, now(), terms, miner if around.settings.llm_mine else None
-            )
+            folder = kept.night(state.night + 1)
+            asking = ModelMining(jobs=jobs, folder=folder, terms=terms, fresh=restart)
+            night = await _begin(context, state, now(), terms, asking if context.settings.llm_mine else None)
             state = state.model_copy(update={"night": night.number, "open": night.number})
             kept.save(state)
-        work = Work(around=around, roles=roles, kept=kept, environ=environ, watcher=watcher or Nobody())
-        for place in range(len(night.groups)):
-            night = await work.train(await work.dream(night, place), place)
-        proposal = _stage(night, around, now())
+        training = NightTraining(context=context, jobs=jobs, observer=observer)
+        for place in range(len(night.targets)):
+            night = await training.train(await training.dream(night, place), place)
+        proposal = _stage(night, context, now())
         record = _record(night, proposal, now())
-        nights = (*state.nights, record)
-        kept.save(
-            state.model_copy(
-                update={"open": None, "nights": nights, "next_since": night.next_since or state.next_since}
-            )
-        )
-    return Ended(record=record, tonight=night, proposal=proposal, resumed=resumed)
+        ended = {"open": None, "nights": (*state.nights, record)}
+        kept.save(state.model_copy(update={**ended, "next_since": night.next_since or state.next_since}))
+    return NightResult(record=record, plan=night, proposal=proposal, resumed=resumed)
 
 
 async def _begin(
-    around: Around,
-    kept: ProjectHome,
-    state: ProjectState,
-    now: datetime,
-    terms: str,
-    miner: ModelMiner | None,
-) -> Tonight:
-    """Read, mine and pin what the night works on."""
-    gathered = await gather(around, since_of(around.settings, now, state.next_since), miner)
-    settings, number = around.settings, state.night + 1
-    earlier, decided = earlier_nights(kept, number), decisions(around.home.store, str(around.project))
-    groups, notes = [Group.of(aim) for aim in gathered.aims], []
-    if settings.recall_k:
-        past = [group for one in earlier for group in one.groups]
-        groups = [recalled(group, past, settings.recall_k) for group in groups]
-    if settings.dream_factor:
-        groups = [await with_accepted(group, gathered.sessions) for group in groups]
-    if settings.slow_update_nights:
-        for place, group in enumerate(groups):
-            window = settings.slow_update_nights
-            groups[place], why = with_past(
-                group, earlier, state.nights, decided, tonight=number, window=window
+    context: NightContext, state: ProjectState, now: datetime, terms: str, asking: ModelMining | None
+) -> NightPlan:
+    """Read, mine and write down what the night works on."""
+    gathered = await gather(context, since_of(context.settings, now, state.next_since), asking)
+    settings, number = context.settings, state.night + 1
+    earlier = earlier_nights(context.kept, number)
+    decided = decisions(context.home.store, str(context.project))
+    targets: list[NightTarget] = []
+    notes: list[str] = []
+    for target in gathered.targets:
+        if settings.recall_k:
+            target = with_recalled(target, targets_of(earlier), settings.recall_k)
+        if settings.dream_factor:
+            target = await with_accepted(target, gathered.sessions)
+        if window := settings.slow_update_nights:
+            target, why = with_earlier_skill(
+                target, earlier, state.nights, decided, tonight=number, window=window
             )
-            notes += [f"{group.name}: {why}"] if why else []
-    night = Tonight(
+            notes += [f"{target.name}: {why}"] if why else []
+        targets.append(target)
+    night = NightPlan(
         number=number,
         started=now,
         sessions=len(gathered.sessions),
         next_since=gathered.harvest.next_since,
         terms=terms,
         advice=advice_of(settings, decided),
-        groups=tuple(groups),
+        targets=tuple(targets),
         notes=(gathered.mined.note, *gathered.mined.notes, *gathered.notes, *gathered.harvest.notes, *notes),
         suggestions=len(gathered.mined.suggestions),
         mining=gathered.cost,
     )
-    pinned.save(night, kept.night(night.number))
+    night.save(context.kept.night(number))
     return night
 
 
-def _reopened(around: Around, kept: ProjectHome, number: int, terms: str) -> Tonight | None:
+def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | None:
     """The open night; None when it was begun with other models or settings, or a skill it works on was edited
-    meanwhile.
-
-    What it would prove then is about a run or a text that is gone.
+    meanwhile: what it would prove then is about a run or a text that is gone.
     """
-    night = pinned.load(kept.night(number))
-    if night.terms != terms:
-        return None
-    roots = around.ground.roots
-    return (
-        night if all(live_text(Path(group.path), roots) == group.before for group in night.groups) else None
+    night = NightPlan.load(context.kept.night(number))
+    roots = context.places.roots
+    is_same = night.terms == terms and all(
+        live_text(target.path, roots) == target.before for target in night.targets
     )
+    return night if is_same else None
 
 
-def _stage(night: Tonight, around: Around, now: datetime) -> Proposal | None:
+def _stage(night: NightPlan, context: NightContext, now: datetime) -> Proposal | None:
     """The proposal of all skills that got better; the one that is there already, where a crash came between
     staging and the record.
     """
-    done = [
-        (group, group.outcome)
-        for group in night.groups
-        if group.outcome is not None and group.outcome.changes
-    ]
-    if not done:
+    better = [target for target in night.targets if target.ended.edits]
+    if not better:
         return None
-    store, name = around.home.store, _name(night)
+    store, project = context.home.store, str(context.project)
+    name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
     for id in store.ids():
         try:
             earlier = store.load(id)
         except UsageError:  # not the user's, or not readable; `status` names it
             continue
-        if (earlier.night, earlier.project) == (name, str(around.project)):
+        if (earlier.night, earlier.project) == (name, project):
             return earlier
-    drafts = [draft_of(group, outcome) for group, outcome in done]
-    notes = [*map(_line, night.groups), *night.notes]
     return store.stage(
-        drafts,
-        roots=around.ground.roots,
-        project=str(around.project),
+        [draft_of(target, target.ended) for target in better],
+        roots=context.places.roots,
+        project=project,
         night=name,
         now=now,
         cost=night.spent,
-        notes=notes,
+        notes=[*map(_line, night.targets), *night.notes],
     )
 
 
-def _line(group: Group) -> str:
+def _line(target: NightTarget) -> str:
     """A skill of the night in one line, also one that nothing is proposed for."""
-    outcome = group.outcome
-    assert outcome is not None, "a night that is staged has an outcome for every skill"
-    return (
-        f"{group.name}:"
-        f" {outcome.claim if outcome.changes else f'nothing is proposed ({outcome.judgement.why})'}"
-    )
+    outcome = target.ended
+    said = outcome.claim if outcome.edits else f"nothing is proposed ({outcome.judgement.why})"
+    return f"{target.name}: {said}"
 
 
-def _record(night: Tonight, proposal: Proposal | None, now: datetime) -> NightRecord:
-    cost = night.spent
-    actions = {row.action for row in map(_row, night.groups)}
-    if not night.groups:
+def _record(night: NightPlan, proposal: Proposal | None, now: datetime) -> NightRecord:
+    cost, rows = night.spent, tuple(map(_row, night.targets))
+    actions = {row.action for row in rows}
+    if not rows:
         outcome = f"nothing to learn from: {night.notes[0].rstrip('.')}"
     elif actions == {UNMEASURED}:
         outcome = "tonight's allowance did not pay for measuring the skills as they are"
@@ -203,29 +185,24 @@ def _record(night: Tonight, proposal: Proposal | None, now: datetime) -> NightRe
         proposal=None if proposal is None else proposal.id,
         tokens=cost.tokens,
         dollars=cost.dollars,
-        skills=tuple(map(_row, night.groups)),
+        skills=rows,
     )
 
 
-def _row(group: Group) -> SkillRow:
-    outcome = group.outcome
-    assert outcome is not None, "a night that ended has an outcome for every skill"
+def _row(target: NightTarget) -> SkillRow:
+    outcome = target.ended
     judged = outcome.judgement
     return SkillRow(
-        name=group.name,
-        path=group.path,
+        name=target.name,
+        path=str(target.path),
         action=judged.action,
-        accepted=bool(outcome.changes),
+        accepted=bool(outcome.edits),
         verified=judged.verified,
         baseline=judged.before,
         candidate=judged.after,
-        tasks=sum(task.origin == "real" for task in group.tasks),
-        dreams=0 if group.dreams is None else group.dreams.kept,
-        edits=len(outcome.changes),
+        tasks=sum(task.origin == "real" for task in target.tasks),
+        dreams=0 if target.dreams is None else target.dreams.kept,
+        edits=len(outcome.edits),
         rejected=outcome.rejected,
         why=judged.why,
     )
-
-
-def _name(night: Tonight) -> str:
-    return f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from skillopt.changes.proposal import Cost
 from skillopt.errors import ConfigError
 from skillopt.estimate import NOTHING, Range, estimate
-from skillopt.night.gather import Around, Gathered, gather, since_of
-from skillopt.night.job import job_of
+from skillopt.night.context import NightContext
+from skillopt.night.gather import Gathered, gather, since_of
+from skillopt.night.job import NightJobs
 from skillopt.night.roles import REMEDY, Roles
-from skillopt.night.tonight import Group
 
-_UNASKED = Roles(target="handoff", optimizer="handoff")
+_BY_HAND = Roles(target="handoff", optimizer="handoff")
 """Stands for the models where none can be used: what is counted is calls and tokens, which depend on the
 texts.
 """
@@ -34,42 +33,35 @@ class Preview:
 
 
 async def preview(
-    around: Around, roles: Roles | None, *, environ: Mapping[str, str], now: datetime
+    context: NightContext, roles: Roles | None, *, environ: Mapping[str, str], now: datetime
 ) -> Preview:
     """Look; nothing is sent, nothing is written and no night is begun."""
-    around.home.store.refuse_inside(around.ground.roots)
-    kept = around.home.project(around.project)
-    gathered = await gather(around, since_of(around.settings, now, kept.load().next_since))
-    if roles is not None and around.settings.llm_mine and around.tasks is None:
+    context.home.store.refuse_inside(context.places.roots)
+    kept = context.kept
+    gathered = await gather(context, since_of(context.settings, now, kept.load().next_since))
+    if roles is not None and context.settings.llm_mine and context.tasks is None:
         told = (
             "Found without a model: a night also asks its optimizer, which may find more and is not in the"
             " cost."
         )
         gathered = replace(gathered, notes=(*gathered.notes, told))
+    jobs = NightJobs(
+        settings=context.settings,
+        roles=roles or _BY_HAND,
+        rollouts=kept.rollouts,
+        environ=environ,
+        cwd=context.project,
+    )
     remedy = REMEDY if roles is None else ""
-    asked = roles or _UNASKED
     calls, tokens, usd = NOTHING, NOTHING, NOTHING if roles is not None else None
-    for aim in gathered.aims:
-        made = None
-        for one in dict.fromkeys((asked, _UNASKED)):
-            try:
-                job = job_of(
-                    Group.of(aim),
-                    around.settings,
-                    one,
-                    advice="",
-                    spent=Cost(),
-                    rollouts=kept.rollouts,
-                    environ=environ,
-                    cwd=around.project,
-                )
-                made = estimate(job)
-                break
-            except ConfigError as error:
-                if one == _UNASKED:
-                    raise
-                remedy, usd = str(error), None
-        assert made is not None
+    for target in gathered.targets:
+        try:
+            made = estimate(jobs.job(target))
+        except ConfigError as error:
+            if jobs.roles == _BY_HAND:
+                raise
+            remedy, usd, jobs = str(error), None, replace(jobs, roles=_BY_HAND)
+            made = estimate(jobs.job(target))
         calls, tokens = calls + made.calls, tokens + made.tokens
         usd = None if usd is None or made.usd is None else usd + made.usd
     return Preview(gathered=gathered, calls=calls, tokens=tokens, usd=usd, remedy=remedy)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from skillopt.errors import ConfigError, UnknownName
 from skillopt.models import PROVIDERS
-from skillopt.night.settings import SleepSettings
+from skillopt.night.settings import NightSettings
 
 REMEDY = (
     "No model is configured, so nothing was sent and nothing is learned. Name one: `--model"
@@ -43,7 +43,7 @@ class Roles:
         )
 
 
-def roles_of(settings: SleepSettings) -> Roles | None:
+def roles_of(settings: NightSettings) -> Roles | None:
     """The models that were named; None where none was. A role that names nothing takes what is
     said for both.
     """

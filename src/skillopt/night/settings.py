@@ -79,7 +79,7 @@ def _path(value: Any) -> Any:
 Place = Annotated[Path | None, BeforeValidator(_path)]
 
 
-class SleepSettings(BaseModel):
+class NightSettings(BaseModel):
     """Every key of the file. Paths may begin with `~`; an empty text is a key left out."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -213,7 +213,7 @@ class SleepSettings(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _fits(self) -> SleepSettings:
+    def _fits(self) -> NightSettings:
         if self.val + self.test_fraction >= 1:
             raise ValueError(
                 "val_fraction and test_fraction leave nothing to learn from; together they are less than 1"
@@ -246,10 +246,10 @@ class SleepSettings(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class LoadedSettings:
     """Settings, the file they came from (None where there is none) and what the reader should know."""
 
-    settings: SleepSettings
+    settings: NightSettings
     path: Path | None
     warnings: tuple[str, ...] = ()
 
@@ -264,7 +264,7 @@ def find_settings(folder: Path) -> Path | None:
     return found[0] if found else None
 
 
-def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> Read:
+def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> LoadedSettings:
     """The settings of a file with flags over them; a flag that is None was not given. All that is wrong is
     said at once.
     """
@@ -284,7 +284,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
             why, harmless = REFUSED[key]
             if (value := written.pop(key)) not in harmless:
                 problems.append(f"{where}: {value!r} is refused: {why}")
-        elif key not in SleepSettings.model_fields:
+        elif key not in NightSettings.model_fields:
             del written[key]
             problems.append(f"{where}: unknown key. {_near(key)}")
     if (
@@ -296,7 +296,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
             " val_fraction."
         )
     try:
-        settings = SleepSettings.model_validate({**written, **given})
+        settings = NightSettings.model_validate({**written, **given})
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False):
             key = ".".join(map(str, detail["loc"]))
@@ -304,14 +304,14 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
                 f"{f'{path}: ' if key in written else ''}{key or 'settings'}:"
                 f" {detail['msg'].removeprefix('Value error, ')}"
             )
-        settings = SleepSettings()
+        settings = NightSettings()
     if problems:
         raise ConfigError("\n".join(problems))
-    return Read(settings=settings, path=path, warnings=tuple(warnings))
+    return LoadedSettings(settings=settings, path=path, warnings=tuple(warnings))
 
 
 def _near(key: str) -> str:
-    known = [*SleepSettings.model_fields, *DEAD, *REFUSED]
+    known = [*NightSettings.model_fields, *DEAD, *REFUSED]
     return (
         suggest(key, known)
         if difflib.get_close_matches(key, known, n=1, cutoff=0.6)

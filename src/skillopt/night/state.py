@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skillopt.changes.proposal import Store
 from skillopt.errors import UsageError
 from skillopt.files import lock_privately, write_bytes
-from skillopt.night.settings import SleepSettings
+from skillopt.night.settings import NightSettings
 from skillopt.night.timer import schedule_id
 
 KEPT = 200
@@ -77,13 +77,13 @@ class ProjectState(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
+class NightHome:
     """The folder in the user's home in which nights keep everything; nothing of it lies in a repository."""
 
     folder: Path
 
     @classmethod
-    def of(cls, settings: SleepSettings, home: Path) -> Home:
+    def of(cls, settings: NightSettings, home: Path) -> NightHome:
         """As told, else `~/.skillopt-sleep`."""
         return cls(folder=(settings.state_dir or home / ".skillopt-sleep").absolute())
 

@@ -1,5 +1,5 @@
-"""Decides which skill or memory file each task of a night belongs to, and in which folders a night may
-propose changes at all.
+"""Which skill or memory file each task of a night belongs to, and in which folders a night may propose
+changes at all.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from skillopt.changes._memory_block import block, is_memory_file, with_block
 from skillopt.changes.proposal import live_text
 from skillopt.errors import SkillError, UsageError
-from skillopt.night.mine import MinedTask
-from skillopt.night.settings import SleepSettings
+from skillopt.night.plan import NightTarget
+from skillopt.night.settings import NightSettings
+from skillopt.night.tasks import NightTask
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.spec import violations
@@ -31,25 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
-    """One skill, or our block of a memory file, with the tasks that are to make it better.
-
-    `before` is the file as it is, None where there is none yet.
-    """
-
-    name: str
-    kind: Literal["skill", "memory"]
-    path: Path
-    before: str | None
-    seed: str
-    """What training starts from: the file's text, or a page with nothing but a name and a purpose; of a
-    memory file our block.
-    """
-    tasks: tuple[MinedTask, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class SkillPlaces:
     """Where skills lie. `skills` are folders that hold one folder for each skill; `roots` is all that
     adoption may write to.
     """
@@ -62,7 +44,7 @@ class Ground:
     """The first memory file the project has."""
 
 
-def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> Ground:
+def skill_places(settings: NightSettings, project: Path, home: Path, state: Path) -> SkillPlaces:
     """The folders of skills that exist: of the project, of the person, and those that were named."""
     personal = (settings.claude_home or home / ".claude") / "skills"
     own = [project / folder for folder in SKILL_FOLDERS]
@@ -78,7 +60,7 @@ def ground(settings: SleepSettings, project: Path, home: Path, state: Path) -> G
     memory = [
         path for path in (*(project / name for name in MEMORY_FILES), *_rules(project)) if path.is_file()
     ]
-    return Ground(
+    return SkillPlaces(
         skills=tuple(dict.fromkeys(path for path in (*own, *further) if path.is_dir())),
         roots=tuple(dict.fromkeys(root for root in roots if root.is_dir())),
         # Agents often share one of these over links, and what lies behind a link is not written to.
@@ -113,17 +95,19 @@ def _rules(project: Path) -> list[Path]:
     return found
 
 
-def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> tuple[list[Aim], list[str]]:
+def targets_for(
+    tasks: Iterable[NightTask], settings: NightSettings, places: SkillPlaces
+) -> tuple[list[NightTarget], list[str]]:
     """The skills of a night, the one with most tasks first, and what a person should know about the tasks
     that belong to none.
 
     One that could not be proposed is left out before anything is paid; raises why where no other is left.
     """
     notes: list[str] = []
-    by_path: dict[Path, list[MinedTask]] = defaultdict(list)
+    by_path: dict[Path, list[NightTask]] = defaultdict(list)
     for task in tasks:
-        by_path[_path(task, settings, where, notes)].append(task)
-    found: list[Aim] = []
+        by_path[_path(task, settings, places, notes)].append(task)
+    found: list[NightTarget] = []
     refused: list[UsageError] = []
     for path, its in by_path.items():
         counts = Counter(task.split for task in its)
@@ -134,41 +118,41 @@ def aims(tasks: Iterable[MinedTask], settings: SleepSettings, where: Ground) -> 
             )
             continue
         try:
-            found.append(_aim(path, its, where.roots))
+            found.append(_target(path, its, places.roots))
         except UsageError as error:
             refused.append(error)
             notes.append(f"{_name(path)} is left out: {error}")
     if refused and not found:
         raise refused[0]
-    found.sort(key=lambda aim: (-len(aim.tasks), str(aim.path)))
+    found.sort(key=lambda target: (-len(target.tasks), str(target.path)))
     return _of_one_name_each(found, notes), list(dict.fromkeys(notes))
 
 
-def _of_one_name_each(found: Sequence[Aim], notes: list[str]) -> list[Aim]:
+def _of_one_name_each(found: Sequence[NightTarget], notes: list[str]) -> list[NightTarget]:
     """A proposal has no two targets of one name, nor of names that some systems take for the same: the one
     with fewer tasks waits.
     """
-    kept: dict[str, Aim] = {}
-    for aim in found:
-        if (other := kept.setdefault(aim.name.casefold(), aim)) is not aim:
-            notes.append(f"{aim.path} waits: {other.path} has the same name and more tasks tonight.")
+    kept: dict[str, NightTarget] = {}
+    for target in found:
+        if (other := kept.setdefault(target.name.casefold(), target)) is not target:
+            notes.append(f"{target.path} waits: {other.path} has the same name and more tasks tonight.")
     return list(kept.values())
 
 
-def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[str]) -> Path:
+def _path(task: NightTask, settings: NightSettings, places: SkillPlaces, notes: list[str]) -> Path:
     if settings.target_skill_path is not None:
         return settings.target_skill_path.absolute()
-    ours = _held(settings.managed_skill_name, where)
+    ours = _held(settings.managed_skill_name, places)
     # Where a person moved it: a second skill of its name would be in its way.
-    managed = ours[0] if len(ours) == 1 else where.new / settings.managed_skill_name / SKILL_FILE
-    if settings.evolve_memory and where.memory is not None:
-        managed = where.memory
+    managed = ours[0] if len(ours) == 1 else places.new / settings.managed_skill_name / SKILL_FILE
+    if settings.evolve_memory and places.memory is not None:
+        managed = places.memory
     if settings.multi_skill_fanout is False or len(task.skills) != 1:
         return managed
     name = task.skills[0]
     if not _NAME.fullmatch(name):
         return managed
-    held = _held(name, where)
+    held = _held(name, places)
     if len(held) == 1:
         return held[0]
     if held:
@@ -179,12 +163,12 @@ def _path(task: MinedTask, settings: SleepSettings, where: Ground, notes: list[s
     return managed
 
 
-def _held(name: str, where: Ground) -> list[Path]:
+def _held(name: str, places: SkillPlaces) -> list[Path]:
     """The skills of that name; one that several agents share over links counts once, by the path with the
     fewest links in it.
     """
     held: dict[str, list[tuple[int, Path]]] = defaultdict(list)
-    for root in where.skills:
+    for root in places.skills:
         if (path := root / name / SKILL_FILE).is_file():
             real = os.path.realpath(path)
             links = (
@@ -198,7 +182,7 @@ def _held(name: str, where: Ground) -> list[Path]:
     return [min(paths, key=lambda pair: pair[0])[1] for paths in held.values()]
 
 
-def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
+def _target(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> NightTarget:
     """Raises `UsageError` for a target that cannot be trained, or for which nothing could be staged
     afterwards.
     """
@@ -210,7 +194,7 @@ def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
             with_block(before or "", "- A rule.")
         except SkillError as error:
             raise SkillError(f"{path}: {error}") from error
-        return Aim(name=name, kind="memory", path=path, before=before, seed=seed, tasks=tuple(tasks))
+        return NightTarget(name=name, kind="memory", path=path, before=before, seed=seed, tasks=tuple(tasks))
     is_new = before is None or not before.strip()
     seed = _scaffold(name) if before is None or is_new else before
     Document(seed)
@@ -219,7 +203,7 @@ def _aim(path: Path, tasks: Sequence[MinedTask], roots: Sequence[Path]) -> Aim:
         raise SkillError(
             f"{path}: agents would refuse a new skill there: {' '.join(wrong)} Name another file."
         )
-    return Aim(name=name, kind="skill", path=path, before=before, seed=seed, tasks=tuple(tasks))
+    return NightTarget(name=name, kind="skill", path=path, before=before, seed=seed, tasks=tuple(tasks))
 
 
 def _name(path: Path) -> str:

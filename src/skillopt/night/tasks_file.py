@@ -1,5 +1,4 @@
-"""The file of tasks that a person reads before a night uses them: decides what it may hold, and that nothing
-unread is ever sent.
+"""The file of tasks that a person reads and corrects before a night uses them.
 
 {"format": "skillopt_sleep.tasks.v1", "project": "/home/ann/shop", "reviewed": false, "tasks": [
   {"id": "m-1", "intent": "Write a brief on ...", "reference_kind": "rule", "split": "val",
@@ -13,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,10 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillopt.errors import TaskError
 from skillopt.files import write_bytes
-from skillopt.night._episodes import Outcome
-from skillopt.night._kinds import normal
-from skillopt.night.mine import MinedTask, MineSettings, split_of
-from skillopt.night.scoring import criteria_of
+from skillopt.night.kinds import normal
+from skillopt.night.measures import criteria_of
+from skillopt.night.requests import RequestOutcome
+from skillopt.night.settings import NightSettings
+from skillopt.night.tasks import NightTask, split_of
 from skillopt.tasks.scorers._given import read_rules
 from skillopt.tasks.scorers._rules import Pattern, Rule
 from skillopt.tasks.task import Split
@@ -38,13 +38,13 @@ _SPLITS: Mapping[str, Split] = {
     "holdout": "val",
     "test": "test",
 }
-_OUTCOMES: Mapping[str, Outcome] = {
+_OUTCOMES: Mapping[str, RequestOutcome] = {
     "success": "accepted",
     "fail": "corrected",
     "mixed": "repeated",
     "unknown": "unknown",
 }
-_WORDS: Mapping[Outcome, str] = {ours: public for public, ours in _OUTCOMES.items()}
+_WORDS: Mapping[RequestOutcome, str] = {ours: public for public, ours in _OUTCOMES.items()}
 
 
 class _Task(BaseModel):
@@ -87,14 +87,14 @@ class TasksFile:
     """
 
     path: Path
-    tasks: tuple[MinedTask, ...]
+    tasks: tuple[NightTask, ...]
     reviewed: bool
     project: str
     target_skill_path: str
     digest: str
 
 
-def read_tasks(path: Path, *, project: str, settings: MineSettings) -> TasksFile:
+def read_tasks(path: Path, *, project: str, settings: NightSettings) -> TasksFile:
     """Read a file of tasks for a project. Splits are those of the file; where it has no val or test task,
     they are made by the requests.
 
@@ -107,7 +107,7 @@ def read_tasks(path: Path, *, project: str, settings: MineSettings) -> TasksFile
         raise TaskError(
             f"{path} is no file of tasks: {_first(error)}. `skillopt sleep harvest --output FILE` writes one."
         ) from error
-    tasks: list[MinedTask] = []
+    tasks: list[NightTask] = []
     problems: list[str] = []
     for place, item in enumerate(file.tasks, start=1):
         try:
@@ -136,7 +136,7 @@ def read_tasks(path: Path, *, project: str, settings: MineSettings) -> TasksFile
 
 
 def write_tasks(
-    path: Path, tasks: Iterable[MinedTask], *, project: str, sources: str, sessions: int, target: str = ""
+    path: Path, tasks: Iterable[NightTask], *, project: str, sources: str, sessions: int, target: str = ""
 ) -> None:
     """Write mined tasks for a person to read; for them alone, and not reviewed yet. What is in them was
     redacted when it was read.
@@ -165,7 +165,7 @@ def _json(path: Path) -> Any:
         ) from error
 
 
-def _task(item: Any, project: str) -> MinedTask:
+def _task(item: Any, project: str) -> NightTask:
     """A task of the file; raises `ValueError` in words."""
     try:
         read = _Task.model_validate(item)
@@ -181,7 +181,7 @@ def _task(item: Any, project: str) -> MinedTask:
         raise ValueError(f"no split is named {read.split!r}; known: {', '.join(_SPLITS)}")
     checks, rubric = _measure(read)
     context = f"\n\nContext:\n\n{read.context_excerpt.strip()}" if read.context_excerpt.strip() else ""
-    return MinedTask(
+    return NightTask(
         id=read.id,
         kind=(read.tags[0] if read.tags else "task")[:100],
         project=project,
@@ -190,7 +190,7 @@ def _task(item: Any, project: str) -> MinedTask:
         outcome=_OUTCOMES[read.outcome],
         skills=(read.skill_hint,) if read.skill_hint else (),
         sessions=tuple(read.source_sessions),
-        checks=checks,
+        checks=tuple(rule.as_json() for rule in checks),
         rubric=rubric,
     )
 
@@ -228,7 +228,7 @@ def _exactly(reference: str) -> Rule:
     return Pattern(r"(?i)(?<!\w)" + r"[\W_]+".join(map(re.escape, words)) + r"(?!\w)")
 
 
-def _with_splits(tasks: Sequence[MinedTask], settings: MineSettings) -> list[MinedTask]:
+def _with_splits(tasks: Sequence[NightTask], settings: NightSettings) -> list[NightTask]:
     """As the file says; else by the requests, with one task moved where a side would be empty."""
     if len(tasks) < 2 or any(task.split != "train" for task in tasks):
         return list(tasks)
@@ -238,19 +238,19 @@ def _with_splits(tasks: Sequence[MinedTask], settings: MineSettings) -> list[Min
         split[order[0]] = "val"
     if "train" not in split.values():
         split[order[-1]] = "train"
-    return [replace(task, split=split[task.id]) for task in tasks]
+    return [task.model_copy(update={"split": split[task.id]}) for task in tasks]
 
 
-def _in_two_splits(tasks: Iterable[MinedTask]) -> Iterator[str]:
+def _in_two_splits(tasks: Iterable[NightTask]) -> Iterator[str]:
     """What would be learned from and decide at once."""
-    home: dict[str, MinedTask] = {}
+    home: dict[str, NightTask] = {}
     for task in tasks:
         first = home.setdefault(task.as_task().content_hash, task)
         if first.split != task.split:
             yield f"task {task.id}: it asks the same as {first.id} and is {task.split}, not {first.split}"
 
 
-def _row(task: MinedTask) -> dict[str, Any]:
+def _row(task: NightTask) -> dict[str, Any]:
     return {
         "id": task.id,
         "project": task.project,
@@ -258,7 +258,7 @@ def _row(task: MinedTask) -> dict[str, Any]:
         "outcome": _WORDS[task.outcome],
         "reference_kind": "rubric" if task.rubric else "rule",
         "reference": task.rubric,
-        "judge": {"kind": "rule", "checks": [rule.as_json() for rule in task.checks]} if task.checks else {},
+        "judge": {"kind": "rule", "checks": list(task.checks)} if task.checks else {},
         "tags": [task.kind],
         "source_sessions": list(task.sessions),
         "split": task.split,

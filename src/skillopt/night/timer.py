@@ -23,7 +23,7 @@ from skillopt.process import Finished, minimal_env, run_process
 
 __all__ = [
     "KINDS",
-    "LogTail",
+    "NightLog",
     "Run",
     "Schedule",
     "Timer",
@@ -41,7 +41,7 @@ KINDS = ("systemd", "cron", "launchd", "task_scheduler")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogTail:
+class NightLog:
     """The end of a night's log, and when it was last written."""
 
     written: datetime
@@ -95,7 +95,7 @@ def unschedule(timer: Timer, id: str | None = None) -> tuple[Schedule, ...]:
     return tuple(entry for entry in found if timer.uninstall(entry.id))
 
 
-def log_tail(schedule: Schedule, lines: int = 20) -> LogTail | None:
+def log_tail(schedule: Schedule, lines: int = 20) -> NightLog | None:
     """The end of the log, without control characters; None where no night has written one yet."""
     if schedule.log is None:
         return None
@@ -113,7 +113,7 @@ def log_tail(schedule: Schedule, lines: int = 20) -> LogTail | None:
         "".join(char if char.isprintable() or char == "\t" else " " for char in line)
         for line in text.split("\n")
     )
-    return LogTail(written=written, lines=tuple(line.rstrip() for line in shown if line.strip())[-lines:])
+    return NightLog(written=written, lines=tuple(line.rstrip() for line in shown if line.strip())[-lines:])
 
 
 def _answers(run: Run, argv: list[str], *, any_code: bool) -> bool:

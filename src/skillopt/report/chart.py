@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from skillopt.report.escape import escape
 from skillopt.runs.values import Change, Facts, Test
-from skillopt.runs.wording import escape, outcome, score
+from skillopt.runs.words import outcome, score
 
 _WIDTH, _HEIGHT = 920, 330
 _LEFT, _TOP, _BOTTOM = 48, 16, 288

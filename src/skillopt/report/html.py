@@ -9,11 +9,14 @@ from importlib.resources import files
 from string import Template
 
 from skillopt.report import chart
-from skillopt.runs.paid import total
+from skillopt.report.escape import escape
+from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO, table
 from skillopt.runs.values import Change, EditFact, Facts, Study, Version
-from skillopt.runs.wording import NOT_MEASURED, SIGNS, amount, escape, money, outcome, outcomes, score
+from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, money, outcome, outcomes, score
+from skillopt.skill.diff import lines_of
 
 _CELLS = {"pass": ("p", "✓"), "partial": ("m", "◐"), "fail": ("f", "✗"), "invalid": ("i", "!")}
+_DIFF = {"file": "h", "where": "h", "added": "a", "removed": "d", "same": "c"}
 _NOT_EVALUATED = '<td class="n">·</td>'
 
 
@@ -52,7 +55,7 @@ def _header(facts: Facts) -> str:
         lines.append(
             f'<ul class="remarks">{"".join(f"<li>{escape(remark)}</li>" for remark in facts.remarks)}</ul>'
         )
-    paid = total(facts.paid)
+    paid = facts.spent
     compared = facts.test.comparison
     tested = NOT_MEASURED if compared is None else f"{score(compared.before)} → {score(compared.after)}"
     gained = (
@@ -65,8 +68,12 @@ def _header(facts: Facts) -> str:
     cards = [
         (f"Val score ({facts.metric}), seed → best", _arrow(facts.baseline, facts.best), facts.best_origin),
         ("Sealed test, seed → best", tested, gained),
-        ("Steps", f"{len(facts.steps)} of {facts.planned}", outcomes(facts.steps)),
-        ("Spent", f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.usd)}"),
+        (
+            "Steps",
+            f"{len(facts.steps)} of {facts.planned}",
+            outcomes(change.action for change in facts.steps),
+        ),
+        ("Spent", f"{amount(paid.calls)} calls", f"{amount(paid.tokens)} tokens, cost {money(paid.dollars)}"),
     ]
     boxes = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(figure)}<small>{escape(more)}</small></dd></div>"
@@ -241,13 +248,7 @@ def _plain(item: object) -> str:
 
 def diff(text: str) -> str:
     """A unified diff; added and removed lines keep their signs, colour only helps."""
-    kinds = (("+++", "h"), ("---", "h"), ("@@", "h"), ("\\", "h"), ("+", "a"), ("-", "d"))
-    lines = []
-    for number, line in enumerate(text.removesuffix("\n").split("\n")):
-        # The first two lines name the sides; further down such a start is a line of the skill.
-        wanted = kinds if number < 2 else kinds[2:]
-        kind = next((kind for start, kind in wanted if line.startswith(start)), "c")
-        lines.append(f'<span class="{kind}">{escape(line)}</span>')
+    lines = (f'<span class="{_DIFF[kind]}">{escape(line)}</span>' for kind, line in lines_of(text))
     return f"<pre>{''.join(lines)}</pre>"
 
 
@@ -310,29 +311,16 @@ def _skill(facts: Facts) -> str:
 
 
 def _spending(facts: Facts) -> str:
-    if not facts.paid:
+    if not facts.spending:
         return "<p>Nothing is spent yet.</p>"
-    heads = ("role", "stage", "calls", "tokens charged", "input", "output", "cost")
-    whole = total(facts.paid)
     rows = []
-    for one in (*facts.paid, whole):
-        names = ("all", "") if one is whole else (one.role, one.stage)
-        figures = (
-            amount(one.calls),
-            amount(one.tokens),
-            amount(one.input_tokens),
-            amount(one.output_tokens),
-            money(one.usd),
-        )
-        cells = f"<td>{escape(names[1])}</td>" + "".join(
-            f'<td class="number">{escape(figure)}</td>' for figure in figures
-        )
-        opening = '<tr class="sum">' if one is whole else "<tr>"
-        rows.append(f'{opening}<th scope="row">{escape(names[0])}</th>{cells}</tr>')
-    told = "Unknown is what no provider reported or no price list names; it is never counted as zero."
+    for role, stage, *figures in table(facts.spending, facts.spent):
+        cells = f"<td>{escape(stage)}</td>" + "".join(f'<td class="number">{one}</td>' for one in figures)
+        opening = "<tr>" if stage else '<tr class="sum">'
+        rows.append(f'{opening}<th scope="row">{escape(role)}</th>{cells}</tr>')
     return (
-        _scrolling("Spending by role and stage", _table(heads, rows, numbers_from=2))
-        + f'<p class="soft">{told}</p>'
+        _scrolling("Spending by role and stage", _table(HEADS, rows, numbers_from=2))
+        + f'<p class="soft">{UNKNOWN_IS_NOT_ZERO}</p>'
     )
 
 

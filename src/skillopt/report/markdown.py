@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from skillopt.runs.paid import total
+from skillopt.report.escape import markdown, printable
+from skillopt.runs.spending import HEADS, table
 from skillopt.runs.values import EditFact, Facts
-from skillopt.runs.wording import NOT_MEASURED, amount, markdown, money, outcome, outcomes, printable, score
+from skillopt.runs.words import NOT_MEASURED, change, interval, outcome, outcomes, score
 
 MARKER = "<!-- SkillOpt report -->"
 
@@ -28,7 +29,13 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield from (f"- {markdown(remark)}" for remark in facts.remarks)
     yield from ("", "## Scores", "")
     yield from _table(("", f"val ({facts.metric})", "sealed test"), _scores(facts))
-    yield from ("", "## Steps", "", f"{len(facts.steps)} of {facts.planned}: {outcomes(facts.steps)}.", "")
+    yield from (
+        "",
+        "## Steps",
+        "",
+        f"{len(facts.steps)} of {facts.planned}: {outcomes(one.action for one in facts.steps)}.",
+        "",
+    )
     if facts.changes:
         rows = [
             (one.name, outcome(one.action), score(one.train), score(one.score), _applied(one.edits), one.why)
@@ -36,14 +43,7 @@ def _lines(facts: Facts) -> Iterator[str]:
         ]
         yield from _table(("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), rows)
     yield from ("", "## Spending", "")
-    whole = total(facts.paid)
-    lines = [
-        (one.role, one.stage, amount(one.calls), amount(one.tokens), money(one.usd)) for one in facts.paid
-    ]
-    yield from _table(
-        ("role", "stage", "calls", "tokens", "cost"),
-        [*lines, ("all", "", amount(whole.calls), amount(whole.tokens), money(whole.usd))],
-    )
+    yield from _table(HEADS, table(facts.spending, facts.spent))
     if facts.best_diff:
         text = printable(facts.best_diff).rstrip("\n")
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
@@ -54,8 +54,6 @@ def _scores(facts: Facts) -> list[tuple[str, ...]]:
     compared = facts.test.comparison
     if compared is None:
         return [("seed", score(facts.baseline), NOT_MEASURED), ("best", score(facts.best), NOT_MEASURED)]
-    low, high = compared.interval
-    change = "" if facts.baseline is None or facts.best is None else f"{facts.best - facts.baseline:+.3f}"
     last = [("last", "", score(facts.test.final))] if facts.test.final is not None else []
     return [
         ("seed", score(facts.baseline), score(compared.before)),
@@ -63,8 +61,8 @@ def _scores(facts: Facts) -> list[tuple[str, ...]]:
         *last,
         (
             "change",
-            change,
-            f"{compared.delta:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, n = {compared.n}",
+            change(facts.baseline, facts.best),
+            f"{compared.delta:+.3f}, {interval(compared.interval)}, n = {compared.n}",
         ),
     ]
 

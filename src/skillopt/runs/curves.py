@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from skillopt.runs.values import Change, Facts
-from skillopt.runs.wording import outcome
+from skillopt.runs.words import outcome
 
 Z = 1.959963984540054
 """Of a 95 % interval."""

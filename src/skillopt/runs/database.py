@@ -11,11 +11,12 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
-from skillopt.ledger import Amount, Entry, Settlement
 from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
@@ -39,6 +40,30 @@ CREATE TABLE IF NOT EXISTS spending (
 
 SESSION = "session"
 """The note of the last attempt that an earlier session left open."""
+
+
+ENTRIES = "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending"
+
+
+def entry_of(row: Sequence[Any]) -> Entry:
+    """One row of `ENTRIES`."""
+    number, role, stage, place, state, calls, tokens, reserved, usd, usage = row
+    return Entry(
+        id=number,
+        role=role,
+        stage=stage,
+        place=place,
+        state=state,
+        charged=Amount(calls=calls, tokens=tokens, usd=None if usd is None else _known_fraction(usd)),
+        reserved=reserved,
+        usage=_usage(None if usage is None else json.loads(usage)),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _known_fraction(text: str) -> Fraction:
+    """Prices repeat, and reading one takes longer than all else of an entry."""
+    return Fraction(text)
 
 
 class Database:
@@ -126,23 +151,7 @@ class Database:
         self._do("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
 
     def entries(self) -> Iterable[Entry]:
-        rows = self._do(
-            "SELECT id, role, stage, place, state, calls, tokens, reserved, usd, usage FROM spending ORDER"
-            " BY id"
-        )
-        for number, role, stage, place, state, calls, tokens, reserved, usd, usage in rows:
-            charged = Amount(calls=calls, tokens=tokens, usd=None if usd is None else Fraction(usd))
-            used = None if usage is None else Usage(**json.loads(usage))
-            yield Entry(
-                id=number,
-                role=role,
-                stage=stage,
-                place=place,
-                state=state,
-                charged=charged,
-                reserved=reserved,
-                usage=used,
-            )
+        return map(entry_of, self._do(f"{ENTRIES} ORDER BY id"))
 
     def begin_session(self) -> None:
         """Note which attempts a process that died has left open: nobody waits for them any more, though they

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from skillopt.config.complain import looks_secret
-from skillopt.config.model_string import without_password
+from skillopt.account import Account
 from skillopt.errors import UsageError
 from skillopt.evaluate.breaker import MOST_LOST
 from skillopt.evaluate.compare import compare
 from skillopt.events import Event, TestMeasured
 from skillopt.gate.decision import Metric
 from skillopt.gate.gate import SMALLEST_VERIFIED
-from skillopt.ledger import Entry
+from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold, worth_of
-from skillopt.runs.paid import paid_by_role_and_stage
-from skillopt.runs.values import Facts, Paid, Test
+from skillopt.runs.values import Facts, Test
 from skillopt.skill.diff import unified
 from skillopt.skill.document import Document
 
@@ -31,13 +29,11 @@ def fold(
     *,
     config: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
-    entries: Iterable[Entry] = (),
+    account: Account | None = None,
     status: str = "stopped",
     looks_by_eval: int = 0,
 ) -> Facts:
-    """Everything a report says of a run. `config` and `summary` are its files, where they are there;
-    `entries` is its spending.
-    """
+    """Everything a report says of a run. `config` and `summary` are its files, where they are there."""
     folded = Fold(mixed_weight(config))
     for event in events:
         folded.take(event)
@@ -45,7 +41,7 @@ def fold(
         folded,
         config=config,
         summary=summary,
-        paid=paid_by_role_and_stage(entries),
+        account=account,
         status=status,
         looks_by_eval=looks_by_eval,
     )
@@ -61,7 +57,7 @@ def facts_of(
     *,
     config: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
-    paid: Sequence[Paid] = (),
+    account: Account | None = None,
     status: str = "stopped",
     looks_by_eval: int = 0,
 ) -> Facts:
@@ -73,6 +69,7 @@ def facts_of(
             " holds none."
         )
     versions = folder.versions
+    account = account or Account()
     facts = Facts(
         benchmark=started.benchmark,
         target=started.target,
@@ -88,7 +85,8 @@ def facts_of(
         test=_test(folder.looks, metric, folder.weight, state, summary),
         looks=looks_by_eval + len(folder.looks),
         looks_by_eval=looks_by_eval,
-        paid=paid,
+        spending=account.by_role_and_stage(),
+        spent=account.total(),
         config=_settings(config or {}),
         claim="" if summary is None else str(summary.get("claim", "")),
     )
@@ -201,9 +199,8 @@ def _remarks(
             "Taken back because the optimizer's replies could not be read, and opened again:"
             f" {folder.taken_back} of the steps."
         )
-    unsettled = sum(one.unsettled for one in facts.paid)
-    if unsettled:
-        yield f"Calls without a usage report, charged as reserved: {unsettled}."
+    if facts.spent.unsettled:
+        yield f"Calls without a usage report, charged as reserved: {facts.spent.unsettled}."
     if config is None:
         yield (
             "config.json is missing: the configuration is not shown, and a mixed score is read with its"

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skillopt.account import Entry
 from skillopt.events import (
     Arrived,
     Checkpoint,
@@ -26,7 +27,7 @@ from skillopt.events import (
 from skillopt.gate.gate import STAGE
 from skillopt.ledger import TEST_STAGE
 from skillopt.runs.fold import Fold
-from skillopt.runs.tail import Booked, News
+from skillopt.runs.tail import News
 
 ROLLOUT = "rollout"
 FIRST_ROWS = 24
@@ -97,7 +98,7 @@ class Floor:
                 events.append(Arrived(stage=stage.name, hard=hard, invalid=None, resumed=False))
         return events
 
-    def _begin(self, one: Booked) -> None:
+    def _begin(self, one: Entry) -> None:
         if one.role == "optimizer":
             self._newest["optimizer"] = max(self._newest["optimizer"], one.id)
         parts = one.place.split("/")

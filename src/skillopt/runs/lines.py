@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skillopt.events import Checkpoint, EpochEnded, Event, Notice, StageClosed, TestMeasured
-from skillopt.runs.wording import outcome, score
+from skillopt.runs.words import outcome, score
 
 Tone = Literal["plain", "good", "warn", "bad"]
 _TONES: dict[str, Tone] = {

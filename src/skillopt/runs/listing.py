@@ -14,7 +14,7 @@ from skillopt.errors import SkillOptError
 from skillopt.events import Checkpoint, RunStarted, TestMeasured
 from skillopt.files import holder
 from skillopt.runs.log import DATABASE, EVENTS
-from skillopt.runs.spending import Spending
+from skillopt.runs.spending import LedgerView
 from skillopt.runs.tail import DatabaseTail, LogTail
 
 _WANTED = ("run_started", "checkpoint", "test_measured")
@@ -74,7 +74,7 @@ class _Entry:
     def _begin(self) -> None:
         self._log = LogTail(self._folder / EVENTS, only=_WANTED)
         self._database = DatabaseTail(self._folder / DATABASE)
-        self._spending = Spending(now=self._now)
+        self._spending = LedgerView(self._now)
         self._started: RunStarted | None = None
         self._last: Checkpoint | None = None
         self._test: TestMeasured | None = None
@@ -109,7 +109,7 @@ class _Entry:
 
     def _listed(self, started: RunStarted, changed: float) -> Listed:
         at_work = holder(self._folder / ".lock") is not None
-        news = self._database.read(self._spending.open_ids)
+        news = self._database.read(self._spending.account.open)
         self._spending.is_at_work = at_work
         if news is not None:
             self._spending.take(news.booked, news.session)
@@ -131,7 +131,7 @@ class _Entry:
             test_best=self._hard("best"),
             calls=paid.calls,
             tokens=paid.tokens,
-            usd=paid.usd,
+            usd=paid.dollars,
             in_flight=self._spending.in_flight,
             changed=changed,
         )

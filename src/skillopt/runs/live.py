@@ -24,7 +24,7 @@ from skillopt.runs.fold import Fold
 from skillopt.runs.lines import Line, line_of
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.looks import read_looks
-from skillopt.runs.spending import Spending
+from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import Status
 from skillopt.runs.tail import DatabaseTail, LogTail
 from skillopt.runs.values import Facts
@@ -52,7 +52,7 @@ class Watcher:
         self.config: Mapping[str, Any] = {}
         """What the run was last started with; empty until it is written."""
         self.fold = Fold()
-        self.spending = Spending(now=self._now)
+        self.spending = LedgerView(self._now)
         self.status = Status(clock=self._now, from_records=True)
         self.status.timer, self.status.gauge = self.seconds, lambda: self.spending.in_flight
         self.lines: list[Line] = []
@@ -100,12 +100,11 @@ class Watcher:
             if self._facts is None or self._facts[0] != version:
                 summary = _json(self.folder / "summary.json")
                 looks = len(read_looks(self.folder))
-                paid = self.spending.paid()
                 told = facts_of(
                     self.fold,
                     config=self.config or None,
                     summary=summary,
-                    paid=paid,
+                    account=self.spending.account,
                     status=self.state,
                     looks_by_eval=looks,
                 )
@@ -132,7 +131,7 @@ class Watcher:
             self.lines.append(line)
 
     def _live(self, at_work: bool) -> list[Event]:
-        news = self._database.read(self.spending.open_ids)
+        news = self._database.read(self.spending.account.open)
         if news is None:
             return []
         self._booked_seconds = news.seconds
@@ -148,7 +147,7 @@ class Watcher:
             paid = self.spending.settled()
             events.append(
                 SpendingEvent(
-                    calls=paid.calls, tokens=paid.tokens, usd=paid.usd, in_flight=self.spending.in_flight
+                    calls=paid.calls, tokens=paid.tokens, usd=paid.dollars, in_flight=self.spending.in_flight
                 )
             )
         for event in events:

@@ -14,9 +14,8 @@ from typing import Any
 from skillopt.errors import UsageError
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE
-from skillopt.runs.paid import total
 from skillopt.runs.values import Facts
-from skillopt.runs.wording import NOT_MEASURED, UNKNOWN, money, outcome, score
+from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, money, outcome, score
 
 _OWN = frozenset({"env.out_root", "output.predictions"})
 """Settings that say where a run lies and what it exports."""
@@ -72,15 +71,10 @@ def short_names(folders: Sequence[Path]) -> list[str]:
     return [str(folder) for folder in folders]
 
 
-def signed(before: float | None, after: float | None) -> str:
-    """The difference of two scores, signed; blank where one of them is missing."""
-    return "" if before is None or after is None else f"{after - before:+.3f}"
-
-
 def _figures(facts: Facts) -> dict[str, Any]:
     found = facts.test.comparison
     outcomes = Counter(outcome(change.action) for change in facts.steps)
-    paid = total(facts.paid)
+    spent = facts.spent
     return {
         "status": facts.status,
         "simulated": facts.simulated,
@@ -111,9 +105,9 @@ def _figures(facts: Facts) -> dict[str, Any]:
             len(facts.steps)
             - sum(outcomes[word] for word in ("accepted", "taken without a gate", "rejected"))
         ),
-        "calls": paid.calls,
-        "tokens": paid.tokens,
-        "usd": paid.usd,
+        "calls": spent.calls,
+        "tokens": spent.tokens,
+        "usd": spent.dollars,
         "skill_characters": (
             {"seed": len(facts.seed_skill), "best": len(facts.best_skill)}
             if facts.baseline is not None
@@ -127,13 +121,13 @@ def in_words(facts: Facts) -> dict[str, str]:
     """The figures of one run as a column of the comparison."""
     figures = _figures(facts)
     test, skill = figures["test"], figures["skill_characters"]
-    change = signed(facts.baseline, facts.best)
+    gained = change(facts.baseline, facts.best)
     return {
         "status": figures["status"] + (", simulated" if facts.simulated else ""),
         "steps": f"{figures['steps']} of {figures['planned']}",
         "gate": f"{figures['policy']}, {figures['metric']}",
         "val seed": score(facts.baseline),
-        "val best": score(facts.best) + (f" ({change})" if change else ""),
+        "val best": score(facts.best) + (f" ({gained})" if gained else ""),
         "test seed": score(test["seed"] if test else None),
         "test best": score(test["best"] if test else None) + (f" ({test['delta']:+.3f})" if test else ""),
         "95 % interval": (

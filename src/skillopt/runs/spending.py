@@ -1,14 +1,35 @@
-"""Decides what a run has spent and what is in flight, from the rows of its ledger as they come and change."""
+"""What a run has spent and what is in flight, read from its ledger while any process works on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-from skillopt.runs.paid import total
-from skillopt.runs.tail import Booked
-from skillopt.runs.values import Paid
+from skillopt.account import Account, Entry, Total
+from skillopt.messages import Role
+from skillopt.runs.words import amount, money
+
+HEADS = ("role", "stage", "calls", "tokens charged", "input", "output", "cost", "without a usage report")
+UNKNOWN_IS_NOT_ZERO = (
+    "Unknown is what no provider reported or no price list names; it is never counted as zero."
+)
+
+
+def table(groups: Mapping[tuple[Role, str], Total], whole: Total) -> list[tuple[str, ...]]:
+    """The rows below `HEADS`, one a role and stage; the last one is the whole."""
+    named = [*groups.items(), (("all", ""), whole)]
+    return [
+        (
+            *names,
+            amount(one.calls),
+            amount(one.tokens),
+            amount(one.input_tokens),
+            amount(one.output_tokens),
+            money(one.dollars),
+            amount(one.unsettled),
+        )
+        for names, one in named
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,94 +44,40 @@ class Flights:
     oldest: float
 
 
-@dataclass(slots=True)
-class _Sum:
-    calls: int = 0
-    tokens: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    usd: Fraction = Fraction(0)
-    unpriced: int = 0
-    unreported: int = 0
-    unsettled: int = 0
+class LedgerView:
+    """The account of a run as another process writes it."""
 
-    def add(self, one: Booked) -> None:
-        self.calls += one.calls
-        self.tokens += one.tokens
-        if one.usd is None:
-            self.unpriced += 1
-        elif one.usd != "0":
-            self.usd += Fraction(one.usd)
-        if one.is_reported:
-            self.input_tokens += one.input_tokens or 0
-            self.output_tokens += one.output_tokens or 0
-        elif one.tokens:
-            self.unreported += 1
-        self.unsettled += one.state in ("open", "unreported")
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.account = Account()
+        self.is_at_work = False
+        """Whether a process works on the run: without one nothing is in flight."""
+        self.version = 0
+        """Grows with every change."""
+        self._now = now
+        self._seen_at: dict[int, float] = {}
 
-
-@dataclass(slots=True)
-class Spending:
-    """The ledger of a run, folded. Attempts are told as often as they change; each counts once, as it was
-    told last.
-
-    It may be read in one thread while another takes in more: what is read is then a moment old, never broken.
-    """
-
-    now: Callable[[], float]
-    is_at_work: bool = False
-    """Whether a process works on the run: without one nothing is in flight."""
-    version: int = 0
-    """Grows with every change."""
-    _closed: dict[tuple[str, str], _Sum] = field(default_factory=dict)
-    _open: dict[int, Booked] = field(default_factory=dict)
-    _seen_at: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def open_ids(self) -> list[int]:
-        """Attempts that were not closed when they were told."""
-        return list(self._open)
-
-    def take(self, booked: Iterable[Booked], session: int = 0) -> None:
-        """Read attempts that are new or have changed. Those that are open up to `session` died with an
-        earlier process: their reservation stays charged, but nothing flies.
+    def take(self, entries: Iterable[Entry], session: int = 0) -> None:
+        """Read entries that are new or have changed. Those that are open up to `session` died with an earlier
+        process: their reservation stays charged, but nothing flies.
         """
-        for one in [*booked, *(one for id, one in self._open.items() if id <= session)]:
+        for entry in [*entries, *(entry for id, entry in self.account.open.items() if id <= session)]:
             self.version += 1
-            if one.state == "open" and one.id > session:
-                self._open[one.id] = one
-                self._seen_at.setdefault(one.id, self.now())
+            self.account.take(entry, is_dead=entry.id <= session)
+            if entry.id in self.account.open:
+                self._seen_at.setdefault(entry.id, self._now())
             else:
-                self._close(one)
+                self._seen_at.pop(entry.id, None)
 
-    def _close(self, one: Booked) -> None:
-        self._open.pop(one.id, None)
-        self._seen_at.pop(one.id, None)
-        self._closed.setdefault((one.role, one.stage), _Sum()).add(one)
-
-    def paid(self) -> list[Paid]:
-        """One line per role and stage: everything charged, what is only reserved included."""
-        sums: dict[tuple[str, str], _Sum] = {}
-        for one in list(self._open.values()):
-            sums.setdefault((one.role, one.stage), _Sum()).add(one)
-        groups = sorted({*list(self._closed), *sums})
-        return [
-            _paid(*key, [part for part in (self._closed.get(key), sums.get(key)) if part is not None])
-            for key in groups
-        ]
-
-    def settled(self) -> Paid:
+    def settled(self) -> Total:
         """All that was spent, without what is only reserved for calls in flight."""
-        if not self.is_at_work:
-            return total(self.paid())
-        return total([_paid(*key, [one]) for key, one in list(self._closed.items())])
+        return self.account.settled() if self.is_at_work else self.account.total()
 
     def flights(self) -> list[Flights]:
         """What is in flight, by role and stage."""
         groups: dict[tuple[str, str], list[int]] = {}
-        for one in list(self._open.values()) if self.is_at_work else ():
-            groups.setdefault((one.role, one.stage), []).append(one.id)
-        now = self.now()
+        for entry in list(self.account.open.values()) if self.is_at_work else ():
+            groups.setdefault((entry.role, entry.stage), []).append(entry.id)
+        now = self._now()
         return [
             Flights(
                 role=role,
@@ -124,20 +91,4 @@ class Spending:
     @property
     def in_flight(self) -> int:
         """Calls sent and not answered."""
-        return len(self._open) if self.is_at_work else 0
-
-
-def _paid(role: str, stage: str, parts: list[_Sum]) -> Paid:
-    unknown = any(part.unreported for part in parts)
-    return Paid(
-        role=role,
-        stage=stage,
-        calls=sum(part.calls for part in parts),
-        tokens=sum(part.tokens for part in parts),
-        input_tokens=None if unknown else sum(part.input_tokens for part in parts),
-        output_tokens=None if unknown else sum(part.output_tokens for part in parts),
-        usd=None
-        if any(part.unpriced for part in parts)
-        else float(sum((part.usd for part in parts), Fraction(0))),
-        unsettled=sum(part.unsettled for part in parts),
-    )
+        return len(self.account.open) if self.is_at_work else 0

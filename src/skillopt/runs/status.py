@@ -25,8 +25,7 @@ from skillopt.events import (
     StageOpened,
     Updated,
 )
-from skillopt.runs.wording import score
-from skillopt.runs.words import duration, marks, outcomes
+from skillopt.runs.words import duration, marks, outcomes, score
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
 _STEP = ("rollout", "reflect", "aggregate", "select", "update", "gate")

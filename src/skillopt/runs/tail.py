@@ -10,16 +10,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillopt.account import Entry
 from skillopt.errors import RunConflict
 from skillopt.events import Event, parse_event
-from skillopt.runs.database import SESSION, connect_reading
+from skillopt.runs.database import ENTRIES, SESSION, connect_reading, entry_of
 
 _CHUNK = 500
 """Fewer than the variables an SQLite query may have in any build."""
 _HEAD = 400
 """How far into a line its type is looked for: id and time stand before it."""
-_SPENDING = """SELECT id, role, stage, place, state, calls, tokens, usd, usage IS NOT NULL,
-  json_extract(usage, '$.input_tokens'), json_extract(usage, '$.output_tokens') FROM spending WHERE """
 
 
 class LogTail:
@@ -72,27 +71,10 @@ class LogTail:
 
 
 @dataclass(frozen=True, slots=True)
-class Booked:
-    """One attempt of the ledger as it stands now; `usd` is None where its price is unknown."""
-
-    id: int
-    role: str
-    stage: str
-    place: str
-    state: str
-    calls: int
-    tokens: int
-    usd: str | None
-    is_reported: bool
-    input_tokens: int | None
-    output_tokens: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class News:
     """What a database gained: attempts that are new or changed, and rollouts that were scored (key, hard)."""
 
-    booked: list[Booked]
+    booked: list[Entry]
     scored: list[tuple[str, float]]
     seconds: float
     """Wall time of the run over its sessions, as it stood at its last checkpoint."""
@@ -124,15 +106,14 @@ class DatabaseTail:
         database.execute(
             "BEGIN"
         )  # one moment for all of it: a score is never seen without the attempt before it
-        booked = [Booked(*row) for row in database.execute(f"{_SPENDING} id > ? ORDER BY id", (self._last,))]
+        newer = database.execute(f"{ENTRIES} WHERE id > ? ORDER BY id", (self._last,))
+        booked = list(map(entry_of, newer))
         known = sorted(one for one in still_open if one <= self._last)
         for at in range(0, len(known), _CHUNK):
             some = known[at : at + _CHUNK]
             marks = ", ".join("?" * len(some))
-            booked += [
-                Booked(*row)
-                for row in database.execute(f"{_SPENDING} id IN ({marks}) AND state != 'open'", some)
-            ]
+            ended = database.execute(f"{ENTRIES} WHERE id IN ({marks}) AND state != 'open'", some)
+            booked += map(entry_of, ended)
         query = (
             "SELECT rowid, rollout, json_extract(score, '$.hard') FROM scores WHERE rowid > ? ORDER BY rowid"
         )

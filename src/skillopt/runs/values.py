@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from skillopt.account import Account, Total
 from skillopt.evaluate.compare import Comparison
+from skillopt.messages import Role
 
 Mark = Literal["pass", "partial", "fail", "invalid"]
 """How a task went with a version; a task that is not in a version was not evaluated."""
@@ -126,21 +128,6 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paid:
-    """What one role spent in one stage. None is unknown, never zero."""
-
-    role: str
-    stage: str
-    calls: int
-    tokens: int
-    input_tokens: int | None
-    output_tokens: int | None
-    usd: float | None
-    unsettled: int
-    """Calls that ended without a usage report, or have not ended, and are charged as reserved."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """A run as far as it was decided."""
 
@@ -168,7 +155,9 @@ class Facts:
     run's folder.
     """
     looks_by_eval: int = 0
-    paid: Sequence[Paid] = ()
+    spending: Mapping[tuple[Role, str], Total] = field(default_factory=dict)
+    """Everything charged, by role and stage; `spent` is all of it."""
+    spent: Total = field(default_factory=lambda: Account().total())
     seed_skill: str = ""
     best_skill: str = ""
     best_diff: str = ""

@@ -1,13 +1,58 @@
-"""Decides how the figures of a run that is watched read, on a terminal and in a browser alike."""
+"""How the figures and outcomes of a run read: one wording for terminal, report and dashboard."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from skillopt.runs.wording import SIGNS, money, outcome
-
+UNKNOWN = "unknown"
+NOT_MEASURED = "not measured"
 LONGEST_MARKS = 40
 """Marks of earlier steps are left out beyond this many."""
+SIGNS = {"accepted": "●", "rejected": "×", "unchanged": "○", "inconclusive": "?", "taken without a gate": "◆"}
+"""One shape per outcome, so that nothing is told by colour alone."""
+_OUTCOMES = {
+    "accept": "accepted",
+    "accept_new_best": "accepted",
+    "force_accept": "taken without a gate",
+    "reject": "rejected",
+    "skip_no_patches": "unchanged",
+    "skip_no_rewrite": "unchanged",
+    "no_content": "unchanged",
+}
+
+
+def score(value: float | None) -> str:
+    """A score with three decimals; one that was not measured says so."""
+    return NOT_MEASURED if value is None else f"{value:.3f}"
+
+
+def change(before: float | None, after: float | None) -> str:
+    """The signed difference of two scores; blank where one of them is missing."""
+    return "" if before is None or after is None else f"{after - before:+.3f}"
+
+
+def interval(ends: tuple[float, float]) -> str:
+    """The 95 % interval of a change."""
+    return f"95 % interval {ends[0]:+.3f} to {ends[1]:+.3f}"
+
+
+def money(usd: float | None) -> str:
+    """Dollars, or unknown: a price nobody knows is not zero."""
+    if usd is None:
+        return UNKNOWN
+    return f"${usd:,.2f}" if usd == 0 or usd >= 1 else f"${usd:.4f}"
+
+
+def amount(number: int | None) -> str:
+    """A number, or unknown."""
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -17,28 +62,35 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """A number with its noun."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def spent(calls: int, tokens: int, usd: float | None) -> str:
     """What was paid, in one line."""
     return f"{count(calls, 'call')}, {count(tokens, 'token')}, cost {money(usd)}"
 
 
+def outcome(action: str) -> str:
+    """The word for what became of a change of the skill."""
+    return _OUTCOMES.get(action, action)
+
+
 def outcomes(actions: Iterable[str]) -> str:
-    """How many steps ended how: accepted, rejected, unchanged, inconclusive."""
-    counted: dict[str, int] = {"accepted": 0, "rejected": 0, "unchanged": 0, "inconclusive": 0}
-    for action in actions:
-        counted[outcome(action)] = counted.get(outcome(action), 0) + 1
-    if counted.get("taken without a gate") and not counted["accepted"]:
-        del counted["accepted"]
-    return ", ".join(f"{number} {word}" for word, number in counted.items())
+    """How many steps ended how."""
+    counted = Counter(map(outcome, actions))
+    words = [word for word in SIGNS if counted[word]] + [word for word in counted if word not in SIGNS]
+    return ", ".join(f"{counted[word]} {word}" for word in words) or "none"
 
 
 def marks(actions: Iterable[str]) -> str:
-    """One sign a step, in order: accepted, rejected, unchanged, inconclusive, taken without a gate."""
+    """One sign a step, in order."""
     signs = [SIGNS.get(outcome(action), "·") for action in actions]
     left_out = len(signs) - LONGEST_MARKS
     return "".join(signs) if left_out <= 0 else f"…{''.join(signs[left_out:])}"
+
+
+def edit(data: Mapping[str, Any]) -> str:
+    """A proposal of any update mode in one line."""
+    parts = [str(data.get("op") or data.get("type") or ("whole skill" if "new_skill" in data else "?"))]
+    for key in ("target", "content", "title", "instruction"):
+        if data.get(key):
+            text = " ".join(str(data[key]).split())
+            parts.append(f"{text[:77]}..." if len(text) > 80 else text)
+    return " | ".join(parts)

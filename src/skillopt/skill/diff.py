@@ -9,9 +9,11 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from skillopt.files import read_text
+from skillopt.printable import printable
 
 
 def unified(a: str, b: str, name_a: str, name_b: str) -> str:
@@ -24,7 +26,40 @@ def unified(a: str, b: str, name_a: str, name_b: str) -> str:
 
 # Only a newline ends a line here: str.splitlines also splits at form feeds and at U+2028.
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
+LineKind: TypeAlias = Literal["file", "where", "added", "removed", "same"]
+_IN_HUNK: Mapping[str, LineKind] = {"+": "added", "-": "removed", "\\": "where"}
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_STYLES: Mapping[LineKind, str] = {"file": "bold", "where": "cyan", "added": "green", "removed": "red"}
+
+
+def lines_of(difference: str) -> Iterator[tuple[LineKind, str]]:
+    """The lines of a unified diff, each with what it is.
+
+    Only the length that a hunk announces tells its lines from the names of the sides: a removed line may
+    begin with `---`, as the fence of a frontmatter does.
+    """
+    old = new = 0
+    for line in difference.removesuffix("\n").split("\n") if difference else ():
+        if old > 0 or new > 0:
+            kind: LineKind = _IN_HUNK.get(line[:1], "same")
+            old -= kind in ("removed", "same")
+            new -= kind in ("added", "same")
+        elif hunk := _HUNK.match(line):
+            kind = "where"
+            old, new = (1 if size is None else int(size) for size in hunk.groups())
+        else:
+            kind = "where" if line.startswith("\\") else "file"
+        yield kind, line
+
+
+def print_coloured(difference: str) -> None:
+    """Print a unified diff in its colours."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for kind, line in lines_of(difference):
+        console.print(Text(printable(line), style=_STYLES.get(kind, "")), soft_wrap=True)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,21 +82,11 @@ def main(arguments: Sequence[str]) -> int:
             return 2
     difference = unified(texts[0], texts[1], arguments[0], arguments[1])
     if sys.stdout.isatty():
-        _print_coloured(difference)
+        print_coloured(difference)
     else:
         sys.stdout.buffer.write(difference.encode())
         sys.stdout.flush()
     return 1 if difference else 0
-
-
-def _print_coloured(difference: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    for line in difference.split("\n")[:-1]:
-        style = next((style for prefix, style in _STYLES if line.startswith(prefix)), "")
-        console.print(Text(line, style=style), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -125,11 +125,13 @@ class Benchmark(Protocol):
 
 @runtime_checkable
 class UsesExecutor(Protocol):
-    """A benchmark whose environments do work that does not belong into the event loop: it is given an
-    executor before it is opened.
+    """A benchmark whose environments do work that does not belong into the event loop: a run calls `open_in`
+    instead of `open`.
     """
 
-    executor: Executor
+    def open_in(self, executor: Executor, task: Task) -> Environment:
+        """A fresh environment for one rollout that does its work in the executor."""
+        ...
 
 
 @runtime_checkable

@@ -13,21 +13,29 @@ _CHAT_FINISH = {
     "length": "length",
     "tool_calls": "tool_calls",
     "refusal": "content_filter",
-    "other": "unknown",
 }
 _MESSAGES_FINISH = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
     "refusal": "refusal",
-    "other": "pause_turn",
 }
-_RESPONSES_INCOMPLETE = {"length": "max_output_tokens", "other": "unknown"}
+_RESPONSES_INCOMPLETE = {"length": "max_output_tokens"}
 
 
 def rendered(call: Call, answer: Answer) -> dict[str, Any]:
     """The answer as the body of the call's API."""
     return {"chat": _chat, "messages": _messages, "responses": _responses}[call.api](call, answer)
+
+
+def break_off(body: dict[str, Any], reason: str | None) -> None:
+    """Let a rendered body end for this reason, whichever API it is of."""
+    if "choices" in body:
+        body["choices"][0]["finish_reason"] = reason
+    elif "stop_reason" in body:
+        body["stop_reason"] = reason
+    else:
+        body |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
 
 
 def _chat(call: Call, answer: Answer) -> dict[str, Any]:

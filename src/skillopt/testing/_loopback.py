@@ -47,7 +47,7 @@ from aiohttp import web
 
 from skillopt.testing._answers import Answer, Call, counted
 from skillopt.testing._asked import Api, texts
-from skillopt.testing._bodies import rendered
+from skillopt.testing._bodies import break_off, rendered
 from skillopt.testing._fields import BadRequest
 from skillopt.testing._http import PLACE_HEADER, api_of, keys, place, probed, reset, send
 from skillopt.testing._misbehaviour import Misbehaviour
@@ -282,6 +282,8 @@ class LoopbackProvider:
         self._note(entry, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
         await asyncio.sleep(self._seconds(call, answer, wrong))
         written = rendered(call, answer)
+        if wrong is not None and wrong.kind == "broken_off":
+            break_off(written, wrong.body)
         streams = body.get("stream") is True
         content = streamed(api, written, body) if streams else json.dumps(written).encode()
         kind = wrong.kind if wrong is not None else None

@@ -12,7 +12,7 @@ class Misbehaviour:
     as a plain one.
     """
 
-    kind: Literal["status", "reset", "garbage", "half", "hang", "odd"]
+    kind: Literal["status", "reset", "garbage", "half", "hang", "odd", "broken_off"]
     code: int = 200
     retry_after: float | str | None = None
     body: Any = None
@@ -44,6 +44,11 @@ class Misbehaviour:
     def hang(cls, seconds: float = 3600.0) -> Misbehaviour:
         """Answer correctly, but only after so many seconds."""
         return cls(kind="hang", seconds=seconds)
+
+    @classmethod
+    def broken_off(cls, reason: str | None = "error") -> Misbehaviour:
+        """200 with a well-formed answer that ended for a reason which ends no answer."""
+        return cls(kind="broken_off", body=reason)
 
     @classmethod
     def odd(cls) -> Misbehaviour:

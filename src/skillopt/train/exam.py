@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
+from skillopt.account import Amount
 from skillopt.aio import together
 from skillopt.evaluate.breaker import MOST_LOST
 from skillopt.evaluate.compare import Comparison, compare
@@ -18,7 +19,7 @@ from skillopt.events import Notice, TestMeasured
 from skillopt.gate.decision import Metric, value
 from skillopt.gate.gate import STAGE
 from skillopt.harnesses._rollout_budget import Allowance, reservation
-from skillopt.ledger import TEST_STAGE, Amount, Ledger
+from skillopt.ledger import TEST_STAGE, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
 from skillopt.skill.document import Document
@@ -135,19 +136,19 @@ class Exam:
             return sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
         if self._allowance is None:
             return None
-        paid = self._ledger.totals.get(("target", STAGE), Amount()).usd
+        paid = self._ledger.account.total(STAGE, "target").usd
         return paid / rollouts if paid else self._allowance.usd
 
     def _judged(self, answers: int) -> Amount:
         """What judging the tests will cost, by what judging the baseline's answers did; nothing where no
         judge scores.
         """
-        return self._ledger.totals.get(("judge", STAGE), Amount()).times(
+        return self._ledger.account.total(STAGE, "judge").amount.times(
             Fraction(self._planned, answers) * MARGIN
         )
 
     def _charged(self, rollouts: int) -> Usage:
-        paid = self._ledger.totals.get(("target", STAGE), Amount())
+        paid = self._ledger.account.total(STAGE, "target")
         mean = math.ceil(Fraction(paid.tokens, rollouts))
         return Usage(input_tokens=max(0, mean - self._max_tokens), output_tokens=min(mean, self._max_tokens))
 

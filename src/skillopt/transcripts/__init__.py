@@ -8,9 +8,9 @@ from skillopt.registry import Registry
 from skillopt.transcripts._harvest import harvest
 from skillopt.transcripts._source import Homes, Source
 
-__all__ = ["ALIASES", "Homes", "Source", "harvest", "pick", "present", "source", "sources"]
+__all__ = ["ALIASES", "SOURCES", "Homes", "Source", "harvest", "pick", "present", "source"]
 
-sources = Registry("transcript source", "skillopt.transcripts.sources", group="skillopt.transcripts")
+SOURCES = Registry("transcript source", "skillopt.transcripts.sources", group="skillopt.transcripts")
 
 ALIASES = {"claude": "claude_code", "copilot": "copilot_chat", "vscode": "copilot_chat"}
 """Public and obvious names of sources."""
@@ -19,13 +19,13 @@ ALIASES = {"claude": "claude_code", "copilot": "copilot_chat", "vscode": "copilo
 def source(name: str, homes: Homes) -> Source:
     """The source of that name; an unknown one is an error that names the near miss."""
     known = name.replace("-", "_")
-    found: Source = sources.get(ALIASES.get(known, known))(homes)
+    found: Source = SOURCES.get(ALIASES.get(known, known))(homes)
     return found
 
 
 def present(homes: Homes) -> list[Source]:
     """Every source that has transcripts here."""
-    return [one for one in (source(name, homes) for name in sources.names()) if one.found()]
+    return [one for one in (source(name, homes) for name in SOURCES.names()) if one.found()]
 
 
 def pick(names: Iterable[str], homes: Homes) -> list[Source]:

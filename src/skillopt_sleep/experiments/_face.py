@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import SkillOptError, Stopped
-from skillopt.night import SleepSettings, read_settings
+from skillopt.night import NightSettings, read_settings
 from skillopt_sleep.experiments._nights import Night
 
 
@@ -59,7 +59,7 @@ def named(options: argparse.Namespace) -> tuple[str | None, str | None]:
     return options.target or options.model, options.optimizer or options.model
 
 
-def settings(**flags: Any) -> SleepSettings:
+def settings(**flags: Any) -> NightSettings:
     """The settings of the nights; what cannot be is refused in a sentence. No file of the
     person's is read.
     """

@@ -11,40 +11,41 @@ from pathlib import Path
 from typing import Any
 
 from skillopt import api
-from skillopt.build import Engine, Job
+from skillopt.build import Job, open_run
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
-from skillopt.night import Roles, SleepSettings
-from skillopt.night.job import advice_of, is_spent, job_of
-from skillopt.night.tonight import Group, PinnedTask, total
-from skillopt.runs.folder import open_run
-from skillopt.skill.document import Document
+from skillopt.night import NightSettings, Roles
+from skillopt.night.job import NightJobs, advice_of, cost_of
+from skillopt.night.plan import NightTarget, total_cost
+from skillopt.night.tasks import NightTask
 from skillopt.tasks.task import Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class ExperimentSkill:
     """What is to be learned: a skill and tasks with checks, each in its split."""
 
     name: str
     skill: str
-    tasks: tuple[PinnedTask, ...]
+    tasks: tuple[NightTask, ...]
 
-    def of_split(self, split: Split) -> tuple[PinnedTask, ...]:
+    def of_split(self, split: Split) -> tuple[NightTask, ...]:
         """The tasks of a split."""
         return tuple(task for task in self.tasks if task.split == split)
 
-    def limited(self, **most: int | None) -> Work:
+    def limited(self, **most: int | None) -> ExperimentSkill:
         """No more tasks of a split than said; None is all."""
         kept = [
             task for split in ("train", "val", "test") for task in self.of_split(split)[: most.get(split)]
         ]
-        return Work(name=self.name, skill=self.skill, tasks=tuple(kept))
+        return ExperimentSkill(name=self.name, skill=self.skill, tasks=tuple(kept))
 
-    def group(self, skill: str) -> Group:
+    def target(self, skill: str) -> NightTarget:
         """As a night has it, starting from that text."""
-        return Group(name=self.name, path=f"{self.name}/SKILL.md", before=skill, seed=skill, tasks=self.tasks)
+        return NightTarget(
+            name=self.name, path=Path(self.name, "SKILL.md"), before=skill, seed=skill, tasks=self.tasks
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +100,8 @@ class Night:
 
 
 async def run_nights(
-    work: Work,
-    settings: SleepSettings,
+    work: ExperimentSkill,
+    settings: NightSettings,
     roles: Roles,
     *,
     nights: int,
@@ -115,13 +116,15 @@ async def run_nights(
     done: list[Night] = []
     skill = work.skill
     for number in range(1, nights + 1):
-        spent = total(night.cost for night in done)
-        if used_up := is_spent(settings, spent):
+        jobs = _jobs(settings, roles, number, out)
+        spent = total_cost(night.cost for night in done)
+        if part := jobs.spent_part(spent):
             raise BudgetSpent(
-                f"The {used_up} were spent after night {number - 1}. Raise the budget and run the same"
-                " command again."
+                f"The {part} were spent after night {number - 1}. Raise the budget and run the same command"
+                " again."
             )
-        night = await _night(work, number, skill, settings, roles, spent, out)
+        job = jobs.job(work.target(skill), advice=advice_of(settings, ()), spent=spent)
+        night = await _night(job, number, skill, out / f"night-{number}")
         done.append(night)
         told(night)
         skill = night.after
@@ -130,47 +133,33 @@ async def run_nights(
     return done
 
 
-def _job(
-    work: Work, number: int, skill: str, settings: SleepSettings, roles: Roles, spent: Cost, out: Path
-) -> Job:
-    """Made by the same function as the jobs of `skillopt sleep run`. Each night has another seed: the same
-    tasks in other batches.
-    """
+def _jobs(settings: NightSettings, roles: Roles, number: int, out: Path) -> NightJobs:
+    """Each night has another seed: the same tasks in other batches."""
     out.mkdir(parents=True, exist_ok=True)
-    settings = settings.model_copy(update={"seed": settings.seed + number - 1})
-    return job_of(
-        work.group(skill),
-        settings,
-        roles,
-        advice=advice_of(settings, ()),
-        spent=spent,
+    return NightJobs(
+        settings=settings.model_copy(update={"seed": settings.seed + number - 1}),
+        roles=roles,
         rollouts=out / "rollouts.db",
         environ=os.environ,
         cwd=Path.cwd(),
     )
 
 
-async def _night(
-    work: Work, number: int, skill: str, settings: SleepSettings, roles: Roles, spent: Cost, out: Path
-) -> Night:
-    job = _job(work, number, skill, settings, roles, spent, out)
-    folder = out / f"night-{number}"
-    async with Engine(job, folder) as engine:
-        result = await api.train(engine)
-        minutes = round(engine.seconds / 60, 2)
-    view = open_run(folder)
-    assert view.state is not None, "a run that gave a result has a state"
-    paid = result.summary["spending"]
-    gate_on = settings.gate_mode == "on"
+async def _night(job: Job, number: int, skill: str, folder: Path) -> Night:
+    async with open_run(job, folder) as opened:
+        result = await api.train(opened)
+        cost = cost_of(opened)
+        events = tuple(opened.run.history)
+    gate_on = job.config.evaluation.use_gate
     return Night(
         number=number,
         folder=folder,
         before=skill,
-        after=result.best_skill if gate_on else Document(view.state["skill"]).rendered,
+        after=result.best_skill if gate_on else result.state.skill.rendered,
         gate_on=gate_on,
-        cost=Cost(calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=minutes),
+        cost=cost,
         claim=result.claim,
         summary=result.summary,
-        events=view.events,
-        steps=view.steps,
+        events=events,
+        steps=result.steps,
     )

@@ -12,7 +12,7 @@ from skillopt.tasks.task import Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PersonaRequest:
     """One request of a person, as a night would have mined it."""
 
     id: str
@@ -36,7 +36,7 @@ class Persona:
     skill: str
     rules: Mapping[str, str]
     harmful: str
-    wishes: tuple[Wish, ...]
+    requests: tuple[PersonaRequest, ...]
     write: Callable[[tuple[str, ...], frozenset[str], bool], str]
     """What the simulated target says: of these facts, following these rules, and misled by the harmful one or
     not.
@@ -98,10 +98,10 @@ _PAPERS: tuple[tuple[str, str, str], ...] = (
 _FORM = {"arxiv-id": "Write it as arXiv: and the number.", "wrap-answer": "Set it in double square brackets."}
 
 
-def _paper(place: int, split: Split, *missing: str) -> Wish:
+def _paper(place: int, split: Split, *missing: str) -> PersonaRequest:
     title, number, subject = _PAPERS[place]
     told = " ".join(text for rule, text in _FORM.items() if rule not in missing)
-    return Wish(
+    return PersonaRequest(
         id=f"paper-{place + 1:02d}",
         split=split,
         prompt=f"Which paper introduced {subject}? {told}".strip(),
@@ -137,10 +137,10 @@ _CHANGES: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-def _change(place: int, split: Split, *missing: str) -> Wish:
+def _change(place: int, split: Split, *missing: str) -> PersonaRequest:
     verb, past, rest, what = _CHANGES[place]
     told = "" if missing else " Use the imperative."
-    return Wish(
+    return PersonaRequest(
         id=f"commit-{place + 1:02d}",
         split=split,
         prompt=f'Write the subject line of a commit with the verb "{verb.lower()}": {what}.{told}',
@@ -172,7 +172,7 @@ RESEARCHER = Persona(
         "wrap-answer": "- Give nothing but the answer, between [[ and ]].",
     },
     harmful="- Name a paper by its title alone; numbers and brackets only distract.",
-    wishes=(
+    requests=(
         *(_paper(place, "train", *_BOTH) for place in range(6)),
         *(_paper(place, "val", *missing) for place, missing in enumerate(_LACKING, start=6)),
         *(_paper(place, "test", *missing) for place, missing in enumerate((*_LACKING, *_LACKING), start=12)),
@@ -191,7 +191,7 @@ PROGRAMMER = Persona(
         )
     },
     harmful="- Begin the subject of a commit with what was done, in the past tense.",
-    wishes=(
+    requests=(
         *(_change(place, "train", *_MOOD) for place in range(3)),
         *(_change(place, "val", *missing) for place, missing in enumerate(_MOODS, start=3)),
         *(_change(place, "test", *missing) for place, missing in enumerate((*_MOODS, *_MOODS), start=8)),

@@ -1,5 +1,4 @@
-"""The *simulated* models of the experiments: what the doubles of a persona and of the gbrain seeds answer,
-and how they stand in.
+"""The *simulated* models of the experiments: what the doubles of a persona answer, and how they stand in.
 
 They answer over HTTP on this machine, so that every call passes the same wire, store and budget as a real
 model's. Nothing is parsed: requests and rules are looked up whole.
@@ -27,35 +26,6 @@ TARGET, OPTIMIZER, TWIN, STUBBORN = (
 """Names of simulated models. The twin does as the target does; the stubborn one reads no skill."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
-    """What a seed's scripted optimizer proposes, and what its simulated target writes with that rule in the
-    skill and without it.
-    """
-
-    rule: str
-    good: str
-    bad: str
-
-
-SCRIPTS = {
-    "seed-missing-structure": Script(
-        rule="Close every brief with a section Key Risks and a line that states your confidence.",
-        good=(
-            "Yes, in a small way first.\n\n## Key Risks\n\n- It costs more than it brings.\n\nConfidence:"
-            " medium"
-        ),
-        bad="Yes, in a small way first.",
-    ),
-    "seed-verbose": Script(
-        rule="Keep the whole analysis below a thousand characters, however many angles there are.",
-        good="Yes, in a small way first: it is cheap to try and easy to take back.",
-        bad="On the one hand it may pay, and on the other hand it may not, which leads to a further angle. "
-        * 20,
-    ),
-}
-
-
 def of_persona(persona: Persona) -> Answers:
     """The simulated target and optimizer of a persona.
 
@@ -65,31 +35,26 @@ def of_persona(persona: Persona) -> Answers:
     """
 
     def target(call: Call) -> str:
-        wish = next(wish for wish in persona.wishes if wish.prompt in call.text)
+        request = next(request for request in persona.requests if request.prompt in call.text)
         skill = "" if call.body["model"] == STUBBORN else call.text
-        follows = {name for name, rule in persona.rules.items() if name not in wish.missing or rule in skill}
-        return persona.write(wish.facts, frozenset(follows), persona.harmful in skill)
+        follows = {
+            name for name, rule in persona.rules.items() if name not in request.missing or rule in skill
+        }
+        return persona.write(request.facts, frozenset(follows), persona.harmful in skill)
 
     def propose(call: Call) -> Sequence[str]:
         if persona.tempted and persona.harmful not in call.text:
             return [persona.harmful]
-        lacking = {name for wish in persona.wishes if wish.prompt in call.text for name in wish.missing}
+        lacking = {
+            name for request in persona.requests if request.prompt in call.text for name in request.missing
+        }
         return [rule for name, rule in persona.rules.items() if name in lacking and rule not in call.text]
 
-    return _answers(target, propose)
-
-
-def of_script(script: Script) -> Answers:
-    """The simulated target and the scripted optimizer of a gbrain seed."""
-
-    def target(call: Call) -> str:
-        return script.good if script.rule in call.text and call.body["model"] != STUBBORN else script.bad
-
-    return _answers(target, lambda call: [] if script.rule in call.text else [script.rule])
+    return answers_of(target, propose)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
+class ExperimentModels:
     """Who plays which role, and where the doubles are asked."""
 
     roles: Roles
@@ -101,27 +66,29 @@ class Cast:
 
 
 @asynccontextmanager
-async def standing_in(
+async def models_for(
     answers: Answers | None, *, target: str | None, optimizer: str | None
-) -> AsyncIterator[Cast]:
+) -> AsyncIterator[ExperimentModels]:
     """The roles: models as they were named, and simulated ones for those that were not."""
     if answers is None:
         assert target is not None and optimizer is not None, "without doubles both roles are named"
-        yield Cast(roles=Roles(target=target, optimizer=optimizer), address="")
+        yield ExperimentModels(roles=Roles(target=target, optimizer=optimizer), address="")
         return
     async with LoopbackProvider(answers) as provider:
         address = provider.base_url
         roles = Roles(
             target=target or _string(TARGET, address), optimizer=optimizer or _string(OPTIMIZER, address)
         )
-        yield Cast(roles=roles, address=address)
+        yield ExperimentModels(roles=roles, address=address)
 
 
 def _string(name: str, address: str) -> str:
     return f"compatible:{name}@{address}"
 
 
-def _answers(target: Answers, propose: Callable[[Call], Sequence[str]]) -> Answers:
+def answers_of(target: Answers, propose: Callable[[Call], Sequence[str]]) -> Answers:
+    """A simulated target, and an optimizer that proposes these rules where it is shown failures."""
+
     def answer(call: Call) -> str:
         place = call.place or ""
         if place.startswith("rollout/"):

@@ -15,22 +15,23 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from skillopt.night import Roles
-from skillopt.night.tonight import PinnedTask, total
+from skillopt.night.plan import total_cost
+from skillopt.night.tasks import NightTask
 from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import Night, Work, run_nights
+from skillopt_sleep.experiments._nights import ExperimentSkill, Night, run_nights
 from skillopt_sleep.experiments._persona import PERSONAS, Persona
-from skillopt_sleep.experiments._simulated import of_persona, standing_in
+from skillopt_sleep.experiments._simulated import models_for, of_persona
 from skillopt_sleep.experiments._trail import Trail, trails
 
 _EXCERPT = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ExperimentResult:
     """What the nights showed, read from their logs."""
 
     persona: Persona
-    work: Work
+    work: ExperimentSkill
     nights: Sequence[Night]
     trails: Sequence[Trail]
     gate_on: bool
@@ -67,20 +68,19 @@ class Finding:
         return found
 
 
-def work_of(persona: Persona) -> Work:
+def work_of(persona: Persona) -> ExperimentSkill:
     """The persona's requests as tasks of a night."""
     tasks = (
-        PinnedTask(
-            id=wish.id,
+        NightTask(
+            id=request.id,
             kind=persona.name,
-            prompt=wish.prompt,
-            split=wish.split,
-            reference={"checks": [dict(check) for check in wish.checks]},
-            sessions=(),
+            prompt=request.prompt,
+            split=request.split,
+            checks=tuple(dict(check) for check in request.checks),
         )
-        for wish in persona.wishes
+        for request in persona.requests
     )
-    return Work(name=persona.name, skill=persona.skill, tasks=tuple(tasks))
+    return ExperimentSkill(name=persona.name, skill=persona.skill, tasks=tuple(tasks))
 
 
 async def experiment(persona: Persona, options: argparse.Namespace) -> int:
@@ -98,21 +98,21 @@ async def experiment(persona: Persona, options: argparse.Namespace) -> int:
     if not options.json:
         print(_opening(persona, work, options))
     with face.place(options, f"experiment-{persona.name}-gate-{options.gate}") as out:
-        async with standing_in(answers, target=target, optimizer=optimizer) as cast:
+        async with models_for(answers, target=target, optimizer=optimizer) as models:
             nights = await run_nights(
                 work,
                 settings,
-                cast.roles,
+                models.roles,
                 nights=options.nights,
                 out=out,
                 told=lambda night: None if options.json else print(face.line_of(night)),
             )
     followed = [trail for night in nights for trail in trails(night.events, persona.harmful, night.number)]
-    finding = Finding(
+    finding = ExperimentResult(
         persona=persona, work=work, nights=nights, trails=followed, gate_on=options.gate == "on"
     )
     if options.json:
-        face.print_json(_as_json(finding, cast.roles, simulated=face.says(target, optimizer)))
+        face.print_json(_as_json(finding, models.roles, simulated=face.says(target, optimizer)))
     else:
         print("\n".join(_lines(finding)))
     troubles = finding.troubles()
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None, personas: Mapping[str, Persona]
     return face.run(lambda: experiment(personas[options.persona], options))
 
 
-def _opening(persona: Persona, work: Work, options: argparse.Namespace) -> str:
+def _opening(persona: Persona, work: ExperimentSkill, options: argparse.Namespace) -> str:
     train, val, test = (len(work.of_split(split)) for split in ("train", "val", "test"))
     lines = [face.says(*face.named(options))]
     lines.append(
@@ -156,7 +156,7 @@ def _opening(persona: Persona, work: Work, options: argparse.Namespace) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _lines(finding: Finding) -> list[str]:
+def _lines(finding: ExperimentResult) -> list[str]:
     lines = ["", f'The harmful edit, "{finding.persona.harmful.removeprefix("- ")}"']
     if not finding.trails:
         lines.append("  was never proposed")
@@ -186,7 +186,7 @@ def _lines(finding: Finding) -> list[str]:
     return [*lines, "", f"nights: {len(finding.nights)}, held-out {face.span(*finding.holdout)}{rise}"]
 
 
-def _as_json(finding: Finding, roles: Roles, *, simulated: str) -> dict[str, Any]:
+def _as_json(finding: ExperimentResult, roles: Roles, *, simulated: str) -> dict[str, Any]:
     before, after = finding.holdout
     tasks = {split: len(finding.work.of_split(split)) for split in ("train", "val", "test")}
     return {
@@ -206,7 +206,7 @@ def _as_json(finding: Finding, roles: Roles, *, simulated: str) -> dict[str, Any
         "gate_blocks_harmful": finding.gate_on and finding.is_blocked,
         "harmful": {"text": finding.persona.harmful, "steps": [asdict(trail) for trail in finding.trails]},
         "troubles": finding.troubles(),
-        "tokens_used": total(night.cost for night in finding.nights).tokens,
+        "tokens_used": total_cost(night.cost for night in finding.nights).tokens,
         "final_skill_excerpt": finding.nights[-1].after[-_EXCERPT:],
         "trace": [night.as_json() for night in finding.nights],
     }

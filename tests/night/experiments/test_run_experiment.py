@@ -158,7 +158,7 @@ def test_an_edit_that_nobody_proposed_proves_nothing() -> None:
 
 def test_an_edit_that_was_refused_unmeasured_proves_nothing() -> None:
     quoting = (  # the leak guard refuses it at once
-        f"- {next(wish.prompt for wish in PROGRAMMER.wishes if wish.split == 'val')}"
+        f"- {next(request.prompt for request in PROGRAMMER.requests if request.split == 'val')}"
     )
     assert "FAIL: the harmful edit of night 1, e1/s1, was not measured" in fails(
         replace(PROGRAMMER, harmful=quoting)
@@ -181,9 +181,12 @@ def test_with_the_gate_off_the_assertion_fails() -> None:
 
 
 def test_a_held_out_score_that_stays_fails_the_assertion() -> None:
-    easy = tuple(replace(wish, missing=()) if wish.split == "test" else wish for wish in RESEARCHER.wishes)
+    easy = tuple(
+        replace(request, missing=()) if request.split == "test" else request
+        for request in RESEARCHER.requests
+    )
     assert (
-        fails(replace(RESEARCHER, wishes=easy)) == "FAIL: the held-out score did not rise: 1.000 -> 1.000\n"
+        fails(replace(RESEARCHER, requests=easy)) == "FAIL: the held-out score did not rise: 1.000 -> 1.000\n"
     )
 
 

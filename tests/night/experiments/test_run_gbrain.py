@@ -5,14 +5,17 @@ are over.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from night.experiments._programs import PAGE, log, of_type, run
 from skillopt.testing import Call, LoopbackProvider
-from skillopt_sleep.experiments._seeds import find_seeds
-from skillopt_sleep.experiments._simulated import SCRIPTS, Script, of_script
-from skillopt_sleep.experiments.run_gbrain import main
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))
+
+from _seeds import SCRIPTS, Script, find_seeds, of_script
+from run_gbrain import main
 
 SHORT = Script(
     rule="Say it in one line.",
@@ -110,7 +113,7 @@ def test_the_split_of_a_row_hangs_on_its_words_alone(tmp_path: Path) -> None:
     renamed.write_text(renamed.read_text().replace("bm-", "other-").replace("Is ", "is  "))
     sides = []
     for root in (few, more):
-        (work,) = find_seeds(root, []).works
+        [work], _ = find_seeds(root, [])
         sides.append({" ".join(task.prompt.lower().split()): task.split for task in work.tasks})
     first, second = sides
     assert {first[prompt] for prompt in first} == {"train", "val", "test"}

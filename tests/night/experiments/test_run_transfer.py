@@ -4,13 +4,17 @@ the sealed tasks.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from night.experiments._programs import PAGE, run
 from skillopt.testing import LoopbackProvider
 from skillopt_sleep.experiments._persona import PROGRAMMER
 from skillopt_sleep.experiments._simulated import of_persona
-from skillopt_sleep.experiments.run_transfer import main
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "nights"))
+
+from run_transfer import main
 
 
 def test_a_skill_carries_to_a_target_that_reads_it_and_not_to_one_that_does_not(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ class ALFWorld:
         self.prompts: Mapping[str, str] = {"rollout": system}
         self.seed_skill = seed_skill
         self.scorer_version = f"alfworld-1 textworld-{version('textworld')}"
-        self.executor: Executor = InProcess()
         self._splits = splits
         self._root = root
         self._max_steps = max_steps
@@ -37,8 +36,12 @@ class ALFWorld:
         return self._splits.of(split)
 
     def open(self, task: Task) -> Environment:
+        """A fresh episode whose game runs in this process."""
+        return self.open_in(InProcess(), task)
+
+    def open_in(self, executor: Executor, task: Task) -> Environment:
         """A fresh episode; its game is started with the first action."""
-        return Room(self.executor, self._root / task.data["gamefile"], self._max_steps)
+        return Room(executor, self._root / task.data["gamefile"], self._max_steps)
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """1 for a game that was won. Only the game writes what is read here: the target's own words do not

@@ -12,11 +12,8 @@ from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
 from skillopt.runs.live import Watcher
-from skillopt.runs.paid import total
-from skillopt.runs.values import Paid
-from skillopt.runs.wording import amount, money
-
-_COLUMNS = ("role", "stage", "calls", "tokens", "input", "output", "cost", "without a usage report")
+from skillopt.runs.spending import HEADS, table
+from skillopt.runs.words import amount, money
 
 
 class _Cost:
@@ -44,10 +41,10 @@ class _Cost:
 
     def show(self, watcher: Watcher) -> None:
         """The ledger as it stands."""
-        paid = watcher.spending.paid()
-        whole = total(paid)
+        account = watcher.spending.account
+        paid, whole = account.by_role_and_stage(), account.total()
         self.figures.show(
-            cost=money(whole.usd),
+            cost=money(whole.dollars),
             calls=f"{whole.calls:,}",
             tokens=f"{whole.tokens:,}",
             input_tokens=amount(whole.input_tokens),
@@ -55,7 +52,7 @@ class _Cost:
             in_flight=str(watcher.spending.in_flight),
         )
         self.table.set_content(
-            _table(paid, whole) if paid else tag("p", "Nothing was spent yet.", cls="so-empty")
+            _table(table(paid, whole)) if paid else tag("p", "Nothing was spent yet.", cls="so-empty")
         )
         if not paid:
             return
@@ -71,28 +68,16 @@ class _Cost:
             self.chart.run_chart_method("setOption", {key: options[key] for key in ("yAxis", "series")})
 
 
-def _table(paid: Sequence[Paid], whole: Paid) -> Markup:
-    def cells(one: Paid) -> list[Markup]:
-        texts = (
-            f"{one.calls:,}",
-            f"{one.tokens:,}",
-            amount(one.input_tokens),
-            amount(one.output_tokens),
-            money(one.usd),
-            f"{one.unsettled:,}",
-        )
-        return [tag("td", text, cls="so-number") for text in texts]
+def _table(rows: Sequence[Sequence[str]]) -> Markup:
+    def row(cells: Sequence[str]) -> Markup:
+        figures = (tag("td", text, cls="so-number") for text in cells[2:])
+        return tag("tr", tag("th", cells[0], scope="row"), tag("td", cells[1]), *figures)
 
-    head = tag(
-        "tr",
-        *(
-            tag("th", name, scope="col", cls="so-number" if place > 1 else "")
-            for place, name in enumerate(_COLUMNS)
-        ),
+    heads = (
+        tag("th", name, scope="col", cls="so-number" if place > 1 else "") for place, name in enumerate(HEADS)
     )
-    rows = [tag("tr", tag("th", one.role, scope="row"), tag("td", one.stage), *cells(one)) for one in paid]
-    last = tag("tr", tag("th", "all", scope="row"), tag("td", ""), *cells(whole))
-    return tag("table", tag("thead", head), tag("tbody", *rows), tag("tfoot", last), cls="so-table")
+    body = tag("tbody", *map(row, rows[:-1]))
+    return tag("table", tag("thead", tag("tr", *heads)), body, tag("tfoot", row(rows[-1])), cls="so-table")
 
 
 async def build(visit: Visit) -> None:

@@ -16,7 +16,7 @@ from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
 from skillopt.runs.live import Watcher
 from skillopt.runs.values import Change, EditFact
-from skillopt.runs.wording import outcome, score
+from skillopt.runs.words import outcome, score
 
 SIZE = 20
 ALL = "all"

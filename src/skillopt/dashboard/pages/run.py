@@ -16,8 +16,7 @@ from skillopt.runs.lines import Line
 from skillopt.runs.live import Watcher
 from skillopt.runs.status import Status
 from skillopt.runs.values import Facts
-from skillopt.runs.wording import SIGNS, money, score
-from skillopt.runs.words import duration
+from skillopt.runs.words import SIGNS, duration, money, score
 
 LONGEST_LOG = 200
 _SIGNS = {"done": "✓", "now": "▶", "ahead": "·"}
@@ -107,7 +106,7 @@ class _Overview:
     def _spent(self, watcher: Watcher) -> None:
         paid, status = watcher.spending.settled(), watcher.status
         self.figures.show(
-            cost=money(paid.usd),
+            cost=money(paid.dollars),
             **{"calls,_tokens": f"{paid.calls:,}, {paid.tokens:,}"},
             in_flight=str(watcher.spending.in_flight),
             time_so_far=duration(watcher.seconds()),

@@ -19,8 +19,7 @@ from skillopt.runs.curves import curves
 from skillopt.runs.listing import Listed
 from skillopt.runs.side_by_side import Compared, compare, in_words
 from skillopt.runs.values import Facts
-from skillopt.runs.wording import money, score
-from skillopt.runs.words import marks
+from skillopt.runs.words import marks, money, score
 
 EVERY = 2.0
 SIZE = 25

@@ -14,7 +14,7 @@ from skillopt.dashboard._text import rules, side_by_side
 from skillopt.runs.live import Watcher
 from skillopt.runs.provenance import Provenance, SkillVersion, provenance, skill_versions
 from skillopt.runs.values import Facts
-from skillopt.runs.wording import outcome, score
+from skillopt.runs.words import outcome, score
 from skillopt.skill.diff import unified
 
 BASE = "base"

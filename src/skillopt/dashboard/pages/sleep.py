@@ -17,7 +17,7 @@ from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._nights import desk_of, nights_of
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.night import Around, ProjectState
+from skillopt.night import NightContext, ProjectState
 
 _TONES: dict[str, w.Tone] = {
     "pending": "info",
@@ -192,7 +192,7 @@ async def build(visit: Visit) -> None:
         await _Review(desk, shown, ui.element("div").classes("so-main so-bare")).show()
 
 
-def _nights(nights: Around, kept: ProjectState) -> None:
+def _nights(nights: NightContext, kept: ProjectState) -> None:
     with w.section("Nights"):
         w.paragraph(
             f"Project {nights.project}: {kept.night} {'night' if kept.night == 1 else 'nights'} so far.",

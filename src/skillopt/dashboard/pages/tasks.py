@@ -14,7 +14,7 @@ from skillopt.errors import SkillOptError
 from skillopt.runs.live import Watcher
 from skillopt.runs.matrix import MARKS, Matrix, Shown, matrix, trajectories
 from skillopt.runs.values import Facts
-from skillopt.runs.wording import outcome
+from skillopt.runs.words import outcome
 
 TASKS = 50
 VERSIONS = 24

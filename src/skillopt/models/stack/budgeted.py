@@ -12,8 +12,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from skillopt.account import Amount, Entry
 from skillopt.errors import ModelError
-from skillopt.ledger import Amount, Entry, Ledger
+from skillopt.ledger import Ledger
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models.port import Model
 from skillopt.models.prices import Price, cost

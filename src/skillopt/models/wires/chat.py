@@ -14,13 +14,14 @@ from skillopt.models.wires.http import Refusal, Wire, clean_text, count, fingerp
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
+# Every way in which a server that speaks Chat Completions is known to end an answer. Together says `eos`, TGI
+# `eos_token` and `stop_sequence`, Mistral `model_length`, Zhipu `sensitive`. All else (`error`, vLLM's
+# `abort`, DeepSeek's `insufficient_system_resource`, null, a word nobody documents) ends no answer.
 _FINISH: Mapping[str, Finish] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "refusal",
-    "refusal": "refusal",
+    **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(("tool_calls", "function_call", "tool_use"), "tool_calls"),
+    **dict.fromkeys(("content_filter", "refusal", "sensitive", "safety"), "refusal"),
 }
 
 
@@ -81,7 +82,10 @@ class ChatModel:
         text = self._text(message.get("content"))
         if self._thinks_in_text:
             text = without_thinking(text)
-        finish = _FINISH.get(str(choices[0].get("finish_reason")), "other")
+        usage, wrong, reason = _usage(answer.get("usage")), choices[0].get("error"), self.ending(answer)
+        finish = finish_of(reason)
+        if finish is None or wrong or (finish == "tool_calls" and not calls and not text):
+            raise self._wire.broken_off(reason, usage, wrong)
         if is_refusal:
             finish, text = "refusal", text or str(refusal)
         elif calls and finish == "stop":
@@ -89,7 +93,7 @@ class ChatModel:
         return Reply(
             text=clean_text(text),
             finish=finish,
-            usage=_usage(answer.get("usage")),
+            usage=usage,
             tool_calls=calls,
             model=str(answer.get("model") or ""),
         )
@@ -100,6 +104,10 @@ class ChatModel:
 
     def check(self, answer: Mapping[str, Any]) -> None:
         """Raise what this vendor reports inside a success status; most report nothing there."""
+
+    def ending(self, answer: Mapping[str, Any]) -> Any:
+        """What this vendor gives as the reason why the answer ended."""
+        return answer["choices"][0].get("finish_reason")
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
         """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
@@ -176,6 +184,11 @@ class ChatModel:
                 arguments = json.dumps(arguments)
             calls.append(ToolCall(id=call["id"], name=function["name"], arguments=clean_text(arguments)))
         return tuple(calls)
+
+
+def finish_of(reason: Any) -> Finish | None:
+    """Why an answer ended; None where that is no end of an answer."""
+    return _FINISH.get(reason) if isinstance(reason, str) else None
 
 
 def calls_made(message: Message) -> list[dict[str, Any]]:

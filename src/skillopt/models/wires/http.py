@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 from skillopt.errors import ConfigError, Kind, ModelError
-from skillopt.messages import Request
+from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.wires.address import is_loopback
 from skillopt.redact import Scrubber, redact_patterns
@@ -138,6 +138,15 @@ class Wire:
     def malformed(self, what: str) -> ModelError:
         """A success status with a body that is no answer; it is an outage, not something the model said."""
         return self.error("unavailable", f"the answer is not well-formed: {what}")
+
+    def broken_off(self, reason: Any, usage: Usage | None, error: Any = None) -> ModelError:
+        """An answer that ended for a reason which ends no answer: `error`, `abort`, none at all. It is an
+        outage too, however much text came before the end.
+        """
+        told = f": {_message({'error': error}, str(error))}" if error else ""
+        broken = self.error("unavailable", f"the answer broke off, it ends with {reason!r}{told}")
+        broken.tokens = None if usage is None else (usage.input_tokens, usage.output_tokens)
+        return broken
 
     def _open(self) -> None:
         """Open the SDK's client on its aiohttp transport, with a pool as large as the calls that may be open

@@ -37,10 +37,11 @@ class ResponsesModel:
         if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
             raise self._wire.malformed("it has no output")
         texts, refusals, calls = self._read(output)
+        usage = _usage(answer.get("usage"))
         return Reply(
             text=clean_text("".join(texts) or "".join(refusals)),
-            finish=self._finish(answer, refused=bool(refusals), called=bool(calls)),
-            usage=_usage(answer.get("usage")),
+            finish=self._finish(answer, usage, refused=bool(refusals), called=bool(calls)),
+            usage=usage,
             tool_calls=tuple(calls),
             model=str(answer.get("model") or ""),
         )
@@ -144,13 +145,19 @@ class ResponsesModel:
                 )
         return texts, refusals, calls
 
-    def _finish(self, answer: Mapping[str, Any], *, refused: bool, called: bool) -> Finish:
+    def _finish(
+        self, answer: Mapping[str, Any], usage: Usage | None, *, refused: bool, called: bool
+    ) -> Finish:
         status = answer.get("status")
         if status == "incomplete":
             details = answer.get("incomplete_details")
-            return _INCOMPLETE.get(str(details.get("reason")) if isinstance(details, dict) else "", "other")
-        if status != "completed":
-            raise self._wire.malformed(f"its status is {status!r}")
+            reason = details.get("reason") if isinstance(details, dict) else None
+            finish = _INCOMPLETE.get(str(reason))
+            if finish is None:
+                raise self._wire.broken_off(reason, usage)
+            return finish
+        if status != "completed":  # failed, cancelled, queued, in_progress
+            raise self._wire.broken_off(status, usage)
         if refused:
             return "refusal"
         return "tool_calls" if called else "stop"

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skillopt.errors import suggest
-from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT, matches
-from skillopt.tasks.scorers._rules import RULES, Pattern, Rule, Work
+from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT, fits_schema, matches
+from skillopt.tasks.scorers._rules import NO_JSON, RULES, JsonSchema, Pattern, Rule, Work
 
 MOST_CHECKS = 12
 """Checks of one task that are taken where nobody vouches for them."""
@@ -67,7 +67,15 @@ async def kept_rules(
     """
     patterns = [rule.arg for rule in rules if isinstance(rule, Pattern)]
     found = iter(await matches(patterns, work.answer, whose=whose, timeout=timeout) if patterns else ())
-    return [next(found) if isinstance(rule, Pattern) else rule.keeps(work) for rule in rules]
+    kept: list[bool] = []
+    for rule in rules:
+        if isinstance(rule, Pattern):
+            kept.append(next(found))
+        elif isinstance(rule, JsonSchema) and (value := rule.value(work)) is not NO_JSON:
+            kept.append(await fits_schema(rule.arg, value, whose=whose, timeout=timeout))
+        else:
+            kept.append(rule.keeps(work))
+    return kept
 
 
 def _anybodys(item: Any) -> Rule:

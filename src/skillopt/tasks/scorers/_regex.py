@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import re
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -24,11 +25,21 @@ from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer, passed, 
 from skillopt.tasks.task import Task
 
 DEFAULT_TIMEOUT = 5.0
-_PROGRAM = """
-import json, re, sys
+# The alarm ends a child whose parent was killed and can end it no more; SIGALRM stops also a running match.
+_BEGIN = """
+import json, re, signal, sys
 job = json.load(sys.stdin.buffer)
+if hasattr(signal, "alarm"):
+    signal.alarm(job["alarm"])
+"""
+_MATCH = f"""{_BEGIN}
 find = re.fullmatch if job["full"] else re.search
 print(json.dumps([bool(find(pattern, job["text"], job["flags"])) for pattern in job["patterns"]]))
+"""
+_VALIDATE = f"""{_BEGIN}
+import jsonschema
+for_schema = jsonschema.validators.validator_for(job["schema"], default=jsonschema.Draft202012Validator)
+print(json.dumps([for_schema(job["schema"]).is_valid(job["value"])]))
 """
 
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
@@ -102,12 +113,29 @@ async def matches(
     """Which patterns are found in a text, all tried in one child process; raises `ScoringError`, saying
     `whose`, when the time is up.
     """
-    job = json.dumps({"patterns": list(patterns), "text": text, "flags": flags, "full": full})
+    job = {"patterns": list(patterns), "text": text, "flags": flags, "full": full}
+    return await _answers(["-I", "-S", "-c", _MATCH], job, what=f"the pattern of {whose}", timeout=timeout)
+
+
+async def fits_schema(
+    schema: Mapping[str, Any], value: Any, *, whose: str, timeout: float = DEFAULT_TIMEOUT
+) -> bool:
+    """Whether a JSON value fits a schema, tried in a child process: a schema may hold patterns too."""
+    job = {"schema": schema, "value": value}
+    program = ["-I", "-c", _VALIDATE]
+    return (await _answers(program, job, what=f"the schema of {whose}", timeout=timeout))[0]
+
+
+async def _answers(
+    program: Sequence[str], job: Mapping[str, Any], *, what: str, timeout: float
+) -> list[bool]:
+    """What a child process that is killed when its time is up says to a job."""
+    given = json.dumps({**job, "alarm": math.ceil(timeout) + 1})
     try:
         async with _slot():
             done = await run_process(
-                [sys.executable, "-I", "-S", "-c", _PROGRAM],
-                input=job.encode(),
+                [sys.executable, *program],
+                input=given.encode(),
                 env=minimal_env(),
                 cwd=None,
                 timeout=timeout,
@@ -115,12 +143,10 @@ async def matches(
     except Fault as fault:
         if fault.kind != "timeout":
             raise ScoringError(fault.kind, fault.detail) from fault
-        raise ScoringError(
-            "timeout", f"the pattern of {whose} took longer than {timeout:g} s on this answer"
-        ) from fault
+        raise ScoringError("timeout", f"{what} took longer than {timeout:g} s on this answer") from fault
     if done.code != 0:
         said = done.stderr.decode(errors="replace")[-300:]
-        raise ScoringError("judge", f"the pattern of {whose} could not be matched: {said}")
+        raise ScoringError("judge", f"{what} could not be matched: {said}")
     return [bool(found) for found in json.loads(done.stdout)]
 
 

@@ -17,16 +17,22 @@ from skillopt.tasks.scorers._regex import trouble_with
 
 _SHORT_REFUSAL = 600
 """Characters from which a text is no mere refusal, however it begins."""
+_UNABLE = (
+    r"(?:can(?:no|['’])t|can not|could(?:n['’]t| not)|won['’]?t|will not|must decline|decline|refuse"
+    r"|(?:un|not )able|not (?:possible|allowed|permitted)|no)\b"
+)
+_APOLOGY = r"(?:(?:i['’]?m|i am|we['’]?re|we are) (?:very |so |really )?sorry|sorry|i apologi[sz]e|apologies)"
+# An apology is a refusal only if its own sentence says so, or if nothing follows it.
 _REFUSAL = re.compile(
-    r"(?:i['’]?m sorry|i am sorry|sorry(?:,| but)|i apologi[sz]e|i can(?:no|['’])t|i can not|i won['’]?t|i"
-    r" will not|i must decline"
-    r"|i['’]?m (?:unable|not able)|i am (?:unable|not able)|unfortunately,? i can|as an ai\b)",
+    rf"(?:{_APOLOGY}\b(?:[^.!?\n]*?\b{_UNABLE}|[^.!?:\d\n]{{0,40}}[.!?]?\s*\Z)"
+    rf"|(?:unfortunately,? )?(?:i|we)(?:['’]?m| am|['’]re| are)? {_UNABLE}|as an ai\b)",
     re.IGNORECASE,
 )
 _MARKS = re.compile(r"^[\s>#*_`\-]+")
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}(?:\.[A-Za-z0-9_-]{1,63}){0,3}")
 _BOLD = re.compile(r"(?:[-*+]\s+|\d+[.)]\s+)?(\*\*|__)(.+?)\1")
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NO_JSON = object()
 _PROBES = ("", "x", "0", "\n", " ", "?!", "Ab 1")
 """Texts of which a pattern that can fail at all is missing in at least one."""
 
@@ -259,7 +265,7 @@ class JsonSchema(Rule):
     """The answer (its last fenced block, or all of it) is JSON that fits the schema."""
 
     name = "json_schema"
-    is_for_anybody = False  # a schema may hold patterns, which are matched in this process
+    is_for_anybody = False  # a schema may be of any size and depth
 
     def __post_init__(self) -> None:
         if not isinstance(self.arg, Mapping):
@@ -271,12 +277,17 @@ class JsonSchema(Rule):
             raise ValueError(f"takes a JSON schema, and this is none: {error.message}") from error
 
     def keeps(self, work: Work) -> bool:
+        """For short texts of our own only: an answer may make a pattern of the schema run for ever."""
+        value = self.value(work)
+        return value is not NO_JSON and bool(self._validator()(self.arg).is_valid(value))
+
+    def value(self, work: Work) -> Any:
+        """The JSON value of the answer, or NO_JSON."""
         blocks = _FENCE.findall(work.answer)
         try:
-            value = json.loads(blocks[-1] if blocks else work.answer)
+            return json.loads(blocks[-1] if blocks else work.answer)
         except (ValueError, RecursionError):
-            return False
-        return bool(self._validator()(self.arg).is_valid(value))
+            return NO_JSON
 
     def samples(self) -> tuple[Work | None, Work]:
         """What keeps a schema is not guessed: a check may bring its own example."""

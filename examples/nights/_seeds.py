@@ -11,25 +11,19 @@ from typing import Any
 
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.errors import TaskError, UnknownName
-from skillopt.night.mine import MineSettings, split_of
-from skillopt.night.tonight import PinnedTask
+from skillopt.night import NightSettings
+from skillopt.night.tasks import NightTask, split_of
 from skillopt.skill.folder import load_skill
 from skillopt.tasks.task import Split, Task
-from skillopt_sleep.experiments._nights import Work
+from skillopt.testing import Call
+from skillopt_sleep.experiments._nights import ExperimentSkill
+from skillopt_sleep.experiments._simulated import STUBBORN, Answers, answers_of
 
 ROWS, SEALED, SKILL = "benchmark.jsonl", "held-out.jsonl", "SKILL.md"
-_HASH = MineSettings()
+_HASH = NightSettings()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """Seeds that a night can work on, and why others cannot be."""
-
-    works: tuple[Work, ...]
-    left_out: tuple[str, ...]
-
-
-def find_seeds(root: Path, wanted: Sequence[str]) -> Found:
+def find_seeds(root: Path, wanted: Sequence[str]) -> tuple[list[ExperimentSkill], list[str]]:
     """The seeds below a folder: those that are wanted, or all; of all, those that need tools are left out
     with a sentence.
 
@@ -50,7 +44,7 @@ def find_seeds(root: Path, wanted: Sequence[str]) -> Found:
             {
                 str(check["arg"])
                 for task in work.tasks
-                for check in task.reference["checks"]
+                for check in task.checks
                 if check["op"] == "tool_called"
             }
         )
@@ -64,10 +58,10 @@ def find_seeds(root: Path, wanted: Sequence[str]) -> Found:
             left_out.append(why)
         else:
             works.append(work)
-    return Found(works=tuple(works), left_out=tuple(left_out))
+    return works, left_out
 
 
-def _read(folder: Path) -> Work:
+def _read(folder: Path) -> ExperimentSkill:
     for name in (SKILL, SEALED):
         if not (folder / name).is_file():
             raise TaskError(f"The seed {folder} has no {name}. Add it, or leave the seed out.")
@@ -82,7 +76,7 @@ def _read(folder: Path) -> Work:
             f" ({tasks[0].split}), and a night needs some to learn from and some to decide with. Add rows."
         )
     tasks += [_pinned(task, "test") for task in read.tasks("test")]
-    return Work(name=folder.name, skill=load_skill(folder).document.text, tasks=tuple(tasks))
+    return ExperimentSkill(name=folder.name, skill=load_skill(folder).document.text, tasks=tuple(tasks))
 
 
 def _form(task: Task) -> str:
@@ -90,14 +84,51 @@ def _form(task: Task) -> str:
     return " ".join(task.prompt.casefold().split())
 
 
-def _pinned(task: Task, split: Split) -> PinnedTask:
+def _pinned(task: Task, split: Split) -> NightTask:
     judge: Any = task.data.get("judge")
     checks = judge["checks"] if isinstance(judge, Mapping) else task.data["checks"]
-    return PinnedTask(
+    return NightTask(
         id=task.id,
         kind="",
         prompt=task.prompt,
         split=split,
-        reference={"checks": [dict(check) for check in checks]},
-        sessions=(),
+        checks=tuple(dict(check) for check in checks),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What a seed's scripted optimizer proposes, and what its simulated target writes with that rule in the
+    skill and without it.
+    """
+
+    rule: str
+    good: str
+    bad: str
+
+
+SCRIPTS = {
+    "seed-missing-structure": Script(
+        rule="Close every brief with a section Key Risks and a line that states your confidence.",
+        good=(
+            "Yes, in a small way first.\n\n## Key Risks\n\n- It costs more than it brings.\n\nConfidence:"
+            " medium"
+        ),
+        bad="Yes, in a small way first.",
+    ),
+    "seed-verbose": Script(
+        rule="Keep the whole analysis below a thousand characters, however many angles there are.",
+        good="Yes, in a small way first: it is cheap to try and easy to take back.",
+        bad="On the one hand it may pay, and on the other hand it may not, which leads to a further angle. "
+        * 20,
+    ),
+}
+
+
+def of_script(script: Script) -> Answers:
+    """The simulated target and the scripted optimizer of a gbrain seed."""
+
+    def target(call: Call) -> str:
+        return script.good if script.rule in call.text and call.body["model"] != STUBBORN else script.bad
+
+    return answers_of(target, lambda call: [] if script.rule in call.text else [script.rule])

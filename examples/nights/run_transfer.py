@@ -1,4 +1,4 @@
-"""`python -m skillopt_sleep.experiments.run_transfer`: whether a skill that was trained with one target helps
+"""`python examples/nights/run_transfer.py`: whether a skill that was trained with one target helps
 other targets too.
 
 Nights train the skill with one target; then the skill as it was and the trained one are measured with every
@@ -16,21 +16,22 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from _seeds import find_seeds
+from run_gbrain import doubles_of
+
 from skillopt import api
 from skillopt.build import prepare
 from skillopt.config import load
 from skillopt.errors import ConfigError
 from skillopt.night import Roles
 from skillopt.night.job import benchmark_of
-from skillopt.night.tonight import total
+from skillopt.night.plan import total_cost
 from skillopt.skill.document import Document
 from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import Night, Work, run_nights
+from skillopt_sleep.experiments._nights import ExperimentSkill, Night, run_nights
 from skillopt_sleep.experiments._persona import PERSONAS
-from skillopt_sleep.experiments._seeds import find_seeds
-from skillopt_sleep.experiments._simulated import STUBBORN, TWIN, Answers, of_persona, standing_in
+from skillopt_sleep.experiments._simulated import STUBBORN, TWIN, Answers, models_for, of_persona
 from skillopt_sleep.experiments.run_experiment import work_of
-from skillopt_sleep.experiments.run_gbrain import answers_of
 
 SEED, BEST = "seed", "best"
 
@@ -50,15 +51,15 @@ async def transfer(options: argparse.Namespace) -> int:
             "\n".join(filter(None, [simulated, f"{work.name}: {len(work.of_split('test'))} held-out tasks"]))
         )
     with face.place(options, f"transfer-{work.name}") as out:
-        async with standing_in(doubles, target=target, optimizer=optimizer) as cast:
-            others = options.to or [cast.double(TWIN), cast.double(STUBBORN)]
-            nights = await run_nights(work, settings, cast.roles, nights=options.nights, out=out)
+        async with models_for(doubles, target=target, optimizer=optimizer) as models:
+            others = options.to or [models.double(TWIN), models.double(STUBBORN)]
+            nights = await run_nights(work, settings, models.roles, nights=options.nights, out=out)
             found = await _measured(
-                work, nights, [cast.roles.target, *others], cast.roles, options.budget_tokens, out
+                work, nights, [models.roles.target, *others], models.roles, options.budget_tokens, out
             )
     compared = api.comparisons(found.evaluations, SEED, graded=False)
     if options.json:
-        face.print_json(_as_json(work, nights, found, compared, simulated, cast.roles))
+        face.print_json(_as_json(work, nights, found, compared, simulated, models.roles))
     else:
         print("\n".join(face.line_of(night) for night in nights))
         print("\n".join(_table(found, compared)))
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _subject(
     options: argparse.Namespace, target: str | None, optimizer: str | None
-) -> tuple[Work, Answers | None, int]:
+) -> tuple[ExperimentSkill, Answers | None, int]:
     """What is trained, the doubles that may stand in, and how many tasks a step takes (0: as a
     night has it).
     """
@@ -106,17 +107,22 @@ def _subject(
         return work_of(persona), None if target and optimizer else of_persona(persona), persona.batch_size
     if options.data_root is None or options.seed is None or options.persona is not None:
         raise ConfigError("A seed is named by --data-root and --seed together, and instead of --persona.")
-    (work,) = find_seeds(options.data_root, [options.seed]).works
-    return work, answers_of(work.name, target, optimizer), 0
+    [work], _ = find_seeds(options.data_root, [options.seed])
+    return work, doubles_of(work.name, target, optimizer), 0
 
 
 async def _measured(
-    work: Work, nights: Sequence[Night], targets: Sequence[str], roles: Roles, tokens: int, out: Path
+    work: ExperimentSkill,
+    nights: Sequence[Night],
+    targets: Sequence[str],
+    roles: Roles,
+    tokens: int,
+    out: Path,
 ) -> api.Matrix:
     """Both skills with every target, in one folder, with the tokens that the nights left; what was measured
     before is not paid again.
     """
-    left = max(1, tokens - (total(night.cost for night in nights).tokens or 0))
+    left = max(1, tokens - (total_cost(night.cost for night in nights).tokens or 0))
     options = (
         f"cache.path={out / 'rollouts.db'}",
         f"model.optimizer={roles.optimizer}",
@@ -135,7 +141,7 @@ async def _measured(
     ]
     # Whatever one target's errors quote, the keys of all are kept out of it.
     secrets = tuple(dict.fromkeys(secret for one in resolved for secret in one.secrets))
-    job = prepare(replace(resolved[0], secrets=secrets), benchmark=benchmark_of(work.group(work.skill), ""))
+    job = prepare(replace(resolved[0], secrets=secrets), benchmark=benchmark_of(work.target(work.skill), ""))
     return await api.matrix(
         job,
         {SEED: Document(work.skill), BEST: Document(nights[-1].after)},
@@ -166,7 +172,7 @@ def _table(found: api.Matrix, compared: Sequence[api.Versus]) -> list[str]:
 
 
 def _as_json(
-    work: Work,
+    work: ExperimentSkill,
     nights: Sequence[Night],
     found: api.Matrix,
     compared: Sequence[api.Versus],

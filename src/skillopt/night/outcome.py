@@ -1,5 +1,5 @@
 """What a finished run proves about a skill: its accepted edits one by one with their evidence, and the
-verdict with paired tasks.
+verdict with the held-out tasks in pairs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.api import Result
-from skillopt.build import Engine
-from skillopt.changes.proposal import Cost, Evidence, Judgement, Pair
+from skillopt.build import OpenRun
+from skillopt.changes.proposal import Evidence, Judgement, Pair
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
 from skillopt.gate.gate import Measured
-from skillopt.night.tonight import Change, Group, Outcome
+from skillopt.night.job import cost_of
+from skillopt.night.plan import AcceptedEdit, NightTarget, SkillOutcome
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.train.state import State
@@ -24,44 +25,35 @@ _TASKS = 8
 """Failed tasks that are named with an edit."""
 
 
-def outcome_of(engine: Engine, result: Result, group: Group) -> Outcome:
+def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOutcome:
     """What is proposed for a skill, and why; without a better text there are no changes."""
-    data = engine.run.last_state()
-    assert data is not None, "a run that gave a result has a state"
-    state, summary = State.from_json(data), result.summary
-    seed, best = engine.trainer.measured(state.seed), engine.trainer.measured(state.best)
+    state, summary = result.state, result.summary
     changed = state.best.text != state.seed.text
-    verdicts = [event for event in engine.run.history if isinstance(event, Judged)]
+    verdicts = [event for event in opened.run.history if isinstance(event, Judged)]
     deciding = next(
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
     judgement = Judgement(
         action="accept" if changed else "no change",
-        verified=engine.trainer.gate.verified,
+        verified=summary["verified"],
         why=deciding.why
         if deciding is not None
         else summary.get("stopped_because") or "no candidate was measured",
         before=state.baseline_score,
         after=state.best_score,
         metric=str(state.metric),
-        policy=engine.job.config.gate.policy,
-        gate_on=engine.trainer.gate.is_on,
-        pairs=tuple(_pairs(seed, best, group)),
+        policy=opened.job.config.gate.policy,
+        gate_on=opened.job.config.evaluation.use_gate,
+        pairs=tuple(_pairs(result.seed_on_val, result.best_on_val, target)),
     )
-    paid = summary["spending"]
-    cost = Cost(
-        calls=paid["calls"], tokens=paid["tokens"], dollars=paid["usd"], minutes=round(engine.seconds / 60, 2)
-    )
-    history = engine.run.history
-    changes = tuple(_changes(history, state, group)) if changed else ()
-    notes = tuple(_longer_view(history, group))
-    return Outcome(
+    history = opened.run.history
+    return SkillOutcome(
         claim=result.claim,
         judgement=judgement,
-        cost=cost,
-        changes=changes,
+        cost=cost_of(opened),
+        edits=tuple(_edits(history, state, target)) if changed else (),
         rejected=_rejected(history),
-        notes=notes,
+        notes=tuple(_slow_update(history, target)),
     )
 
 
@@ -75,19 +67,19 @@ def _rejected(history: Sequence[Event]) -> int:
     return tried - kept
 
 
-def _longer_view(history: Sequence[Event], group: Group) -> Iterator[str]:
+def _slow_update(history: Sequence[Event], target: NightTarget) -> Iterator[str]:
     """What became of the slow update, where there was something to look back to."""
-    if group.past is None:
+    if target.earlier is None:
         return
     ended = [event.slow_update for event in history if isinstance(event, EpochEnded)]
     if not ended:
         yield "no slow update: training ended before it."
     for one in ended[:1]:
-        compared = f"slow update, compared with the text before night {group.past.night}"
+        compared = f"slow update, compared with the text before night {target.earlier.night}"
         yield f"{compared}: {one['action']}" + (f" ({one['why']})." if one.get("why") else ".")
 
 
-def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[Change]:
+def _edits(history: Sequence[Event], final: State, target: NightTarget) -> Iterator[AcceptedEdit]:
     """Every accepted edit up to the best skill, in the order in which they were taken."""
     current = final.seed
     updates: dict[str, Updated] = {}
@@ -106,7 +98,7 @@ def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[C
             if event.kind == "epoch" and after.text != current.text:
                 edit = {"op": "slow_update", "content": longer["slow_update_content"]}
                 why = str(longer.get("reasoning") or "")[:500]
-                yield Change(text=after.text, evidence=Evidence(edit=edit, place=place, why=why))
+                yield AcceptedEdit(text=after.text, evidence=Evidence(edit=edit, place=place, why=why))
                 current = after
             elif after.text != current.text:
                 yield from _step(
@@ -115,7 +107,7 @@ def _changes(history: Sequence[Event], final: State, group: Group) -> Iterator[C
                     place,
                     updates.get(place),
                     event.record,
-                    _about(place, failed.get(place, ()), group),
+                    _about(place, failed.get(place, ()), target),
                 )
                 current = after
             if current.text == final.best.text:
@@ -129,7 +121,7 @@ def _step(
     update: Updated | None,
     record: Mapping[str, Any],
     about: Evidence,
-) -> Iterator[Change]:
+) -> Iterator[AcceptedEdit]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
     taken = [one for one in (update.outcomes if update is not None else ()) if one["state"] == "applied"]
     for half in record.get("salvage", {}).get("halves", ()):
@@ -138,23 +130,25 @@ def _step(
     edits = [parse_edit(one["edit"], one["id"]) for one in taken]
     texts = [apply(edits[:count], before).document.text for count in range(1, len(edits) + 1)]
     if not texts or texts[-1] != after.text:
-        yield Change(text=after.text, evidence=about)
+        yield AcceptedEdit(text=after.text, evidence=about)
         return
     for one, text in zip(taken, texts, strict=True):
         why = str(one["edit"].get("rationale") or one["edit"].get("reasoning") or "")[:500]
-        yield Change(text=text, evidence=about.model_copy(update={"edit": dict(one["edit"]), "why": why}))
+        yield AcceptedEdit(
+            text=text, evidence=about.model_copy(update={"edit": dict(one["edit"]), "why": why})
+        )
 
 
-def _about(place: str, failed: Sequence[str], group: Group) -> Evidence:
-    sessions = {task.id: task.sessions for task in group.tasks}
+def _about(place: str, failed: Sequence[str], target: NightTarget) -> Evidence:
+    sessions = {task.id: task.sessions for task in target.tasks}
     named = tuple(dict.fromkeys(failed))[:_TASKS]
     seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
     return Evidence(place=place, tasks=named, sessions=seen)
 
 
-def _pairs(seed: Measured, best: Measured, group: Group) -> Iterator[Pair]:
+def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[Pair]:
     """Each held-out task with both texts, the mean over its draws."""
-    titles = {task.id: task.kind for task in group.tasks}
+    titles = {task.id: task.kind for task in target.tasks}
     before, after = _means(seed), _means(best)
     for task in sorted({*before, *after}):
         yield Pair(task=task, title=titles.get(task, ""), before=before.get(task), after=after.get(task))

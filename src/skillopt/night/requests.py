@@ -1,6 +1,4 @@
-"""Cuts a session into requests, and decides from what the person said next how each was answered and what it
-needed.
-"""
+"""Cuts a session into requests, and reads off the person's next words how each was answered."""
 
 from __future__ import annotations
 
@@ -10,10 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from skillopt.night._kinds import alike, features, normal
+from skillopt.night.kinds import alike, features, normal
 from skillopt.transcripts.session import Session, ToolUse, Turn
 
-Outcome = Literal["accepted", "corrected", "repeated", "unknown"]
+RequestOutcome = Literal["accepted", "corrected", "repeated", "unknown"]
 _REPEATED = Fraction(3, 5)
 _SHORT = 8
 """Words below which a later turn is a follow-up and no request of its own."""
@@ -70,51 +68,43 @@ _HERE = re.compile(
 )
 _ATTACHED = re.compile(r"\[(?:Pasted text|Image|Audio|File)[^\]\n]{0,80}\]")
 _HARMLESS = frozenset(
-    {
-        "skill",
-        "use_skill",
-        "load_skill",
-        "activate_skill",
-        "todowrite",
-        "todo_write",
-        "update_plan",
-        "think",
-        "todoread",
-    }
+    {"skill", "use_skill", "load_skill", "activate_skill", "think"}
+    | {"todowrite", "todo_write", "todoread", "update_plan"}
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
+class PastRequest:
     """One request of a person, what came of it, and whether it can be asked again as text."""
 
     session: Session
-    request: Turn
+    turn: Turn
+    """The turn that asked."""
     form: str
-    """The request's normal form."""
+    """Its normal form."""
     accepted: tuple[str, ...]
     """Answers the person was content with."""
     rejected: tuple[str, ...]
     """Answers the person spoke against, or asked again after."""
-    outcome: Outcome
+    outcome: RequestOutcome
     corrections: tuple[str, ...]
     """What the person said against the answer, in order."""
     needs: str
     """Why it cannot be asked again as text alone; empty where it can."""
 
 
-def episodes(session: Session) -> Iterator[Episode]:
+def requests_of(session: Session) -> Iterator[PastRequest]:
     """The requests of a session in order, each with all that belongs to it."""
     group: list[Turn] = []
     is_first = True
     for turn in session.turns:
         if turn.role == "user" and group and _is_new_request(group, turn):
-            yield _episode(session, group, is_first, turn)
+            yield _request(session, group, is_first, turn)
             group, is_first = [], False
         if turn.role == "user" or group:
             group.append(turn)
     if group:
-        yield _episode(session, group, is_first, None)
+        yield _request(session, group, is_first, None)
 
 
 def reaction(text: str) -> Literal["accepted", "corrected"] | None:
@@ -160,7 +150,7 @@ def _is_repeat(request: Turn, turn: Turn) -> bool:
     return alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
 
 
-def _episode(session: Session, group: Sequence[Turn], is_first: bool, following: Turn | None) -> Episode:
+def _request(session: Session, group: Sequence[Turn], is_first: bool, following: Turn | None) -> PastRequest:
     request = group[0]
     accepted: list[str] = []
     rejected: list[str] = []
@@ -179,16 +169,16 @@ def _episode(session: Session, group: Sequence[Turn], is_first: bool, following:
             rejected.append(answer)
             corrections.append(turn.text)
     broke_off = any(turn.failed and turn.role == "assistant" for turn in group)
-    outcome: Outcome = "unknown"
+    outcome: RequestOutcome = "unknown"
     if is_repeated:
         outcome = "repeated"
     elif corrections or broke_off:
         outcome = "corrected"
     elif told == "accepted":
         outcome = "accepted"
-    return Episode(
+    return PastRequest(
         session=session,
-        request=request,
+        turn=request,
         form=normal(request.text),
         accepted=tuple(filter(None, accepted)),
         rejected=tuple(filter(None, rejected)),

@@ -1,4 +1,4 @@
-"""`python -m skillopt_sleep.experiments.run_gbrain --data-root DIR`: whether nights repair skills that lack
+"""`python examples/nights/run_gbrain.py --data-root DIR`: whether nights repair skills that lack
 one thing each.
 
 Every seed is a folder in the gbrain form: SKILL.md, benchmark.jsonl and held-out.jsonl. The benchmark's rows
@@ -15,21 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _seeds import SCRIPTS, Script, find_seeds, of_script
+
 from skillopt.changes.proposal import Cost
 from skillopt.errors import ConfigError, Stopped
-from skillopt.night import SleepSettings
-from skillopt.night.tonight import total
+from skillopt.night import NightSettings
+from skillopt.night.plan import total_cost
 from skillopt_sleep.experiments import _face as face
-from skillopt_sleep.experiments._nights import Night, Work, run_nights
-from skillopt_sleep.experiments._seeds import find_seeds
-from skillopt_sleep.experiments._simulated import SCRIPTS, Answers, Script, of_script, standing_in
+from skillopt_sleep.experiments._nights import ExperimentSkill, Night, run_nights
+from skillopt_sleep.experiments._simulated import Answers, models_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
     """A seed after its nights."""
 
-    work: Work
+    work: ExperimentSkill
     nights: Sequence[Night]
 
     @property
@@ -40,7 +41,7 @@ class Repaired:
     @property
     def cost(self) -> Cost:
         """What its nights took."""
-        return total(night.cost for night in self.nights)
+        return total_cost(night.cost for night in self.nights)
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
@@ -63,23 +64,21 @@ class Repaired:
 async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> int:
     """Run the nights of every seed and print what they came to."""
     target, optimizer = face.named(options)
-    found = find_seeds(options.data_root, options.seeds)
-    works = [
-        work.limited(train=options.limit_replay, val=None, test=options.limit_holdout) for work in found.works
-    ]
-    doubles = {work.name: answers_of(work.name, target, optimizer, scripts) for work in works}
+    found, left_out = find_seeds(options.data_root, options.seeds)
+    works = [work.limited(train=options.limit_replay, val=None, test=options.limit_holdout) for work in found]
+    doubles = {work.name: doubles_of(work.name, target, optimizer, scripts) for work in works}
     simulated = face.says(target, optimizer)
     done: list[Repaired] = []
     stopped: Stopped | None = None
     if not options.json:
-        print("\n".join(filter(None, [simulated, *(f"left out: {why}" for why in found.left_out)])))
+        print("\n".join(filter(None, [simulated, *(f"left out: {why}" for why in left_out)])))
     for work in works:
-        settings = _settings(options, total(one.cost for one in done))
+        settings = _settings(options, total_cost(one.cost for one in done))
         try:
             with face.place(options, "gbrain") as out:
-                async with standing_in(doubles[work.name], target=target, optimizer=optimizer) as cast:
+                async with models_for(doubles[work.name], target=target, optimizer=optimizer) as models:
                     nights = await run_nights(
-                        work, settings, cast.roles, nights=options.nights, out=out / work.name
+                        work, settings, models.roles, nights=options.nights, out=out / work.name
                     )
         except Stopped as reason:  # what the seeds before it showed is told first
             stopped = reason
@@ -94,7 +93,7 @@ async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> 
         about = {
             "simulated": simulated,
             "gate": options.gate,
-            "left_out": list(found.left_out),
+            "left_out": left_out,
             "stopped": str(stopped or ""),
         }
         face.print_json({**about, "seeds": [one.as_json() for one in done]})
@@ -103,7 +102,7 @@ async def repair(options: argparse.Namespace, scripts: Mapping[str, Script]) -> 
     return 0
 
 
-def answers_of(
+def doubles_of(
     name: str, target: str | None, optimizer: str | None, scripts: Mapping[str, Script] = SCRIPTS
 ) -> Answers | None:
     """The doubles of a seed, where a role needs one. Raises `ConfigError` for a seed that nobody wrote a
@@ -154,7 +153,7 @@ def main(arguments: Sequence[str] | None = None, scripts: Mapping[str, Script] =
     return face.run(lambda: repair(options, scripts))
 
 
-def _settings(options: argparse.Namespace, spent: Cost) -> SleepSettings:
+def _settings(options: argparse.Namespace, spent: Cost) -> NightSettings:
     """The settings of a seed's nights, with what the seeds before it left of the budget."""
     told: dict[str, Any] = {"gate_metric": options.gate} if options.gate in ("hard", "soft") else {}
     told["max_tokens_per_night"] = max(1, options.budget_tokens - (spent.tokens or 0))

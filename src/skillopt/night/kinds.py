@@ -1,6 +1,4 @@
-"""Decides which requests are of one kind, without a model: the same opening words, or enough
-words in common.
-"""
+"""Groups requests into kinds without a model: by the same opening words, or by enough words in common."""
 
 from __future__ import annotations
 
@@ -24,55 +22,15 @@ _QUOTED = re.compile(r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?<!\w)'[^'\n]{1
 _NUMBER = re.compile(r"\b\w*\d[\w.,]*")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _NO_SPACES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
-_POLITE = frozenset(
-    {
-        "please",
-        "can",
-        "could",
-        "would",
-        "you",
-        "i",
-        "we",
-        "want",
-        "need",
-        "help",
-        "me",
-        "us",
-        "hey",
-        "hi",
-        "hello",
-        "let",
-        "let's",
-        "like",
-    }
-    | {"to", "just", "kindly", "now", "ok", "okay"}
+_POLITE = (
+    "please can could would you i we want need help me us hey hi hello let let's like to just kindly now ok"
+    " okay"
 )
-_STOP = (
-    _POLITE
-    | {
-        "a",
-        "an",
-        "the",
-        "of",
-        "on",
-        "in",
-        "at",
-        "for",
-        "and",
-        "or",
-        "with",
-        "by",
-        "from",
-        "is",
-        "are",
-        "be",
-        "it",
-        "this",
-        "that",
-        "my",
-    }
-    | {"our", "as", "so", "if", "do", "does", "should", "into", "about", "some", "your"}
+_SMALL = (
+    "a an the of on in at for and or with by from is are be it this that my our as so if do does should into"
+    " about some your"
 )
+_STOP = frozenset(f"{_POLITE} {_SMALL}".split())
 
 
 def normal(text: str) -> str:
@@ -140,10 +98,12 @@ def kinds(forms: Sequence[str]) -> list[int]:
 def _nearest(
     form: str, rare: Sequence[str], told: dict[str, frozenset[str]], index: dict[str, list[str]]
 ) -> str | None:
-    near = list(dict.fromkeys(leader for feature in rare for leader in index.get(feature, ())))[
-        :_MOST_COMPARED
-    ]
-    best = max(near, key=lambda leader: (alike(told[form], told[leader]), leader), default=None)
+    near = dict.fromkeys(leader for feature in rare for leader in index.get(feature, ()))
+    best = max(
+        list(near)[:_MOST_COMPARED],
+        key=lambda leader: (alike(told[form], told[leader]), leader),
+        default=None,
+    )
     return best if best is not None and alike(told[form], told[best]) >= ALIKE else None
 
 

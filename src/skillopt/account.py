@@ -1,0 +1,208 @@
+"""What attempts cost: an amount, one attempt, and the one place where attempts are added up.
+
+Unknown is never zero: a price that nobody knows, or a usage that no provider reported, makes every sum that
+it is part of unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from skillopt.messages import Role, Usage
+
+Settlement = Literal["open", "settled", "refused", "unreported"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """Calls, tokens and dollars. `usd` is None where a price is unknown: unknown is never zero."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: Fraction | None = Fraction(0)
+
+    def __add__(self, other: Amount) -> Amount:
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Amount(calls=self.calls + other.calls, tokens=self.tokens + other.tokens, usd=usd)
+
+    def __sub__(self, other: Amount) -> Amount:
+        usd = None if self.usd is None or other.usd is None else self.usd - other.usd
+        return Amount(calls=self.calls - other.calls, tokens=self.tokens - other.tokens, usd=usd)
+
+    def times(self, share: Fraction) -> Amount:
+        """A share of the amount, calls and tokens rounded up."""
+        usd = None if self.usd is None else self.usd * share
+        return Amount(calls=math.ceil(self.calls * share), tokens=math.ceil(self.tokens * share), usd=usd)
+
+    def floored(self) -> Amount:
+        """The same, with nothing below zero."""
+        return Amount(
+            calls=max(0, self.calls),
+            tokens=max(0, self.tokens),
+            usd=None if self.usd is None else max(Fraction(0), self.usd),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One attempt as the journal keeps it. `charged` is the reservation until usage is known."""
+
+    id: int
+    role: Role
+    stage: str
+    place: str
+    state: Settlement
+    charged: Amount
+    reserved: int
+    """Tokens set aside for it before it was sent."""
+    usage: Usage | None = None
+    opened: float | None = None
+    """The run's seconds when it was opened; unknown for what an earlier session wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """What entries of a ledger came to. A figure is None as soon as one part of it is unknown."""
+
+    calls: int
+    tokens: int
+    """As charged: what was reported, or reserved where nothing was."""
+    usd: Fraction | None
+    input_tokens: int | None
+    output_tokens: int | None
+    states: Mapping[Settlement, int]
+    """How many entries ended how."""
+
+    @property
+    def amount(self) -> Amount:
+        """The part that a budget limits."""
+        return Amount(calls=self.calls, tokens=self.tokens, usd=self.usd)
+
+    @property
+    def dollars(self) -> float | None:
+        """The price for people and files."""
+        return None if self.usd is None else float(self.usd)
+
+    @property
+    def unsettled(self) -> int:
+        """Calls that ended without a usage report, or have not ended: they are charged as reserved."""
+        return self.states.get("open", 0) + self.states.get("unreported", 0)
+
+
+class _Sum:
+    """Entries added up; unknown parts are counted, so that they can be taken out again."""
+
+    __slots__ = ("calls", "input", "output", "states", "tokens", "unpriced", "unreported", "usd")
+
+    def __init__(self) -> None:
+        self.calls = self.tokens = self.input = self.output = self.unpriced = self.unreported = 0
+        self.usd = Fraction(0)
+        self.states: Counter[Settlement] = Counter()
+
+    def add(self, entry: Entry, sign: int = 1) -> None:
+        charged, usage = entry.charged, entry.usage
+        self.calls += sign * charged.calls
+        self.tokens += sign * charged.tokens
+        if charged.usd is None:
+            self.unpriced += sign
+        elif charged.usd:
+            self.usd += sign * charged.usd
+        if usage is not None:
+            self.input += sign * usage.input_tokens
+            self.output += sign * usage.output_tokens
+        elif (
+            charged.tokens
+        ):  # a refused call used no tokens; any other without a report nobody knows how many
+            self.unreported += sign
+        self.states[entry.state] += sign
+
+
+def _total(*sums: _Sum) -> Total:
+    is_reported = not any(one.unreported for one in sums)
+    states = sum((one.states for one in sums), Counter[Settlement]())  # leaves out what is zero
+    return Total(
+        calls=sum(one.calls for one in sums),
+        tokens=sum(one.tokens for one in sums),
+        usd=None if any(one.unpriced for one in sums) else sum((one.usd for one in sums), Fraction(0)),
+        input_tokens=sum(one.input for one in sums) if is_reported else None,
+        output_tokens=sum(one.output for one in sums) if is_reported else None,
+        states=dict(states),
+    )
+
+
+class Account:
+    """Entries added up by role and stage, for the run that makes them and for everybody who reads them.
+
+    Entries are told as often as they change; each counts once, as it was told last. One thread may read
+    while another takes in more: what is read is then a moment old, never broken.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[int, Entry] = {}
+        """Entries whose calls are under way."""
+        self._sums: dict[tuple[Role, str], _Sum] = {}
+        self._reserved, self._closed = _Sum(), _Sum()
+
+    def take(self, entry: Entry, *, is_dead: bool = False) -> None:
+        """Count an entry. `is_dead` is an open one whose process died: it stays charged and never settles."""
+        before = self.open.pop(entry.id, None)
+        group = self._sums.setdefault((entry.role, entry.stage), _Sum())
+        if before is not None:
+            group.add(before, -1)
+            self._reserved.add(before, -1)
+        group.add(entry)
+        if entry.state == "open" and not is_dead:
+            self.open[entry.id] = entry
+            self._reserved.add(entry)
+        else:
+            self._closed.add(entry)
+
+    def total(self, stage: str | None = None, role: Role | None = None) -> Total:
+        """Everything charged, what is only reserved included; in one stage and role, where they are named."""
+        if stage is None and role is None:
+            return _total(self._closed, self._reserved)
+        groups = dict(self._sums).items()
+        return _total(*(group for (who, at), group in groups if stage in (None, at) and role in (None, who)))
+
+    def settled(self) -> Total:
+        """What was spent, without what is only reserved for calls under way."""
+        return _total(self._closed)
+
+    def by_role_and_stage(self) -> dict[tuple[Role, str], Total]:
+        """Everything charged, sorted."""
+        sums = dict(self._sums)
+        return {key: _total(sums[key]) for key in sorted(sums)}
+
+    def as_json(self) -> dict[str, Any]:
+        """The totals as `summary.json` has them, by stage and together."""
+
+        def tokens(total: Total) -> dict[str, Any]:
+            return {
+                "calls": total.calls,
+                "prompt_tokens": total.input_tokens,
+                "completion_tokens": total.output_tokens,
+                "total_tokens": total.tokens,
+            }
+
+        whole = self.total()
+        stages = dict.fromkeys(stage for _, stage in self._sums)
+        return {
+            "calls": whole.calls,
+            "tokens": whole.tokens,
+            "usd": whole.dollars,
+            "attempts": dict(whole.states),
+            "stages": {**{stage: tokens(self.total(stage)) for stage in stages}, "_total": tokens(whole)},
+        }
+
+
+def account_of(entries: Iterable[Entry]) -> Account:
+    """The account of a run that nobody works on: what is open in it will never settle."""
+    account = Account()
+    for entry in entries:
+        account.take(entry, is_dead=True)
+    return account

@@ -1,0 +1,143 @@
+"""Opens a run folder and assembles what measuring needs: for training, for `eval` and for nights alike."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skillopt.build.job import Job
+from skillopt.build.models import ModelStack
+from skillopt.build.money import budget_of, price_for
+from skillopt.build.targets import Targets
+from skillopt.errors import Stopped
+from skillopt.evaluate.runner import Evaluator, Rollouts
+from skillopt.events import Checkpoint, Event, Sink, Spending
+from skillopt.executors import ProcessPool
+from skillopt.files import write_json
+from skillopt.ledger import Ledger
+from skillopt.models.stack.limited import Retry
+from skillopt.runs.cache import SharedRollouts
+from skillopt.runs.log import Run
+from skillopt.tasks.benchmark import UsesExecutor
+
+DRAIN_SECONDS = 10.0
+"""Beyond the longest time a call may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRun:
+    """One open run folder with its ledger, its models and its evaluators."""
+
+    job: Job
+    folder: Path
+    run: Run
+    ledger: Ledger
+    models: ModelStack
+    targets: Targets
+    elapsed: Callable[[], float]
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The evaluator of the job's own target."""
+        return self.targets.own
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of this run over all its sessions."""
+        return self.elapsed()
+
+    def stop(self, reason: Stopped) -> None:
+        """Send nothing further; the run ends between decisions and can be taken up again."""
+        self.evaluator.slots.close(reason)
+        self.models.stop(reason)
+
+    async def drain(self) -> None:
+        """Wait for calls already sent, so that what is paid is kept."""
+        roles = (self.job.target, self.job.optimizer, self.job.judge)
+        longest = max(role.model.timeout for role in roles if role is not None)
+        sent = [asyncio.ensure_future(one.drain()) for one in (self.models, self.targets)]
+        await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
+
+    def spending(self) -> dict[str, Any]:
+        """What was really paid, over all sessions: by stage, in total, and where a reservation had to be
+        kept.
+        """
+        return {**self.ledger.account.as_json(), "more_than_reserved": list(self.ledger.overruns)}
+
+
+@asynccontextmanager
+async def open_run(
+    job: Job,
+    folder: Path,
+    identity: Mapping[str, Any] | None = None,
+    *,
+    sinks: Sequence[Sink] = (),
+    retry: Retry | None = None,
+    one_stops_all: bool = True,
+) -> AsyncIterator[OpenRun]:
+    """Open the folder, or go on in it, and hold it until the context ends.
+
+    `identity` is what the folder belongs to; unset, a training run of the job. `one_stops_all`: a dead login
+    at one endpoint ends the work at the others too, as a training run needs all its models.
+    """
+    price_for(job.config, "target", job.target)  # refused before the folder is touched
+    price_for(job.config, "optimizer", job.optimizer)
+    async with AsyncExitStack() as stack:
+        whose = job.identity() if identity is None else identity
+        run = stack.enter_context(Run(folder, whose, scrubber=job.scrubber, sinks=sinks))
+        database = run.database
+        elapsed = _stopwatch(float(database.noted("seconds") or 0.0))
+        write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
+        database.begin_session()
+        ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
+        run.watch(lambda event: _note_seconds(run, event, elapsed))
+        ledger.watch(lambda entry: _tell_spending(run, ledger))
+        rollouts: Rollouts = database
+        if job.config.cache.path is not None:
+            shared = SharedRollouts(database, job.config.cache.path)
+            stack.callback(shared.shut)
+            rollouts = shared
+        executor = None
+        if isinstance(job.benchmark, UsesExecutor):
+            executor = ProcessPool(min(os.cpu_count() or 1, job.config.env.workers))
+            stack.push_async_callback(executor.close)
+        models = ModelStack(
+            job,
+            folder,
+            ledger=ledger,
+            database=database,
+            closing=stack,
+            retry=retry,
+            one_stops_all=one_stops_all,
+        )
+        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, emit=run.emit, executor=executor)
+        yield OpenRun(
+            job=job,
+            folder=folder,
+            run=run,
+            ledger=ledger,
+            models=models,
+            targets=targets,
+            elapsed=elapsed,
+        )
+
+
+def _stopwatch(earlier: float) -> Callable[[], float]:
+    opened = time.monotonic()
+    return lambda: earlier + time.monotonic() - opened
+
+
+def _note_seconds(run: Run, event: Event, elapsed: Callable[[], float]) -> None:
+    if isinstance(event, Checkpoint):
+        run.database.note("seconds", str(elapsed()))
+
+
+def _tell_spending(run: Run, ledger: Ledger) -> None:
+    spent = ledger.account.settled()
+    run.emit(Spending(calls=spent.calls, tokens=spent.tokens, usd=spent.dollars, in_flight=ledger.in_flight))

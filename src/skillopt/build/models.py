@@ -1,0 +1,103 @@
+"""The model stack: every call of a run passes the same wrappers, and one limiter per endpoint paces them."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from skillopt.build.job import Job
+from skillopt.build.money import price_for
+from skillopt.config import RoleSpec
+from skillopt.errors import Stopped
+from skillopt.ledger import Ledger
+from skillopt.messages import Role
+from skillopt.models import PROVIDERS
+from skillopt.models.handoff.rounds import Attended, ByHand, Handed, Rounds
+from skillopt.models.port import Model, ModelSpec, Paced, Provider
+from skillopt.models.stack.budgeted import Budgeted
+from skillopt.models.stack.limited import Limited, Limiter, Retry
+from skillopt.models.stack.recorded import Recorded
+from skillopt.models.stack.scrubbed import Scrubbed
+from skillopt.models.wires.structured import AskedAgain
+from skillopt.runs.database import Database
+
+
+class ModelStack:
+    """Makes the models of one open run. All of them share its ledger, its records and the limiter of their
+    endpoint; `stop` and `drain` reach every one of them.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        folder: Path,
+        *,
+        ledger: Ledger,
+        database: Database,
+        closing: AsyncExitStack,
+        retry: Retry | None,
+        one_stops_all: bool,
+    ) -> None:
+        """`one_stops_all`: an endpoint whose login is dead also stops the calls to all others."""
+        self.rounds = Rounds()
+        self._job = job
+        self._folder = folder
+        self._ledger = ledger
+        self._database = database
+        self._closing = closing
+        self._retry = retry
+        self._one_stops_all = one_stops_all
+        self._limiters: dict[str, Limiter] = {}
+        self._recorded: list[Recorded] = []
+
+    def of(self, role: Role, spec: RoleSpec) -> Attended:
+        """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
+        build: Provider = PROVIDERS.get(spec.model.provider)
+        provider = build(_at_home(spec.model, self._folder))
+        self._closing.push_async_callback(provider.close)
+        config, scrubber = self._job.config, self._job.scrubber
+        most = provider.concurrency if isinstance(provider, Paced) else None
+        workers, analysts = most or config.env.workers, most or config.gradient.analyst_workers
+        ceilings: dict[Role, int] = {"target": workers, "optimizer": analysts, "judge": workers}
+        on_close = self._ledger.stop if self._one_stops_all else _nobody_else
+        limiter = self._limiters.setdefault(
+            provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close)
+        )
+        paid = Budgeted(Scrubbed(provider, scrubber), self._ledger, price_for(config, role, spec))
+        stack: Model = Limited(AskedAgain(paid, provider), limiter)
+        if isinstance(provider, ByHand):
+            # Scrubbed again, as its questions become files before they come to the provider.
+            stack = Scrubbed(Handed(stack, provider.desk, self.rounds), scrubber)
+        recorded = Recorded(stack, self._database)
+        self._recorded.append(recorded)
+        self.rounds.watch(lambda: recorded.in_flight)
+        return Attended(recorded, self.rounds, most)
+
+    def stop(self, reason: Stopped) -> None:
+        """Send nothing further."""
+        for limiter in self._limiters.values():
+            limiter.close(reason)
+
+    def slowed(self) -> str:
+        """What providers made us slow down, in words and by endpoint; empty when nothing is held back."""
+        told = {endpoint: limiter.slowed() for endpoint, limiter in self._limiters.items()}
+        return "; ".join(
+            f"{endpoint}: {text}" if len(told) > 1 else text for endpoint, text in told.items() if text
+        )
+
+    async def drain(self) -> None:
+        """Wait for calls already sent."""
+        for recorded in self._recorded:
+            await recorded.drain()
+
+
+def _at_home(spec: ModelSpec, folder: Path) -> ModelSpec:
+    """Questions by hand lie in the run's own folder unless another is named."""
+    if spec.provider != "handoff" or spec.options.get("folder") is not None:
+        return spec
+    return replace(spec, options={**spec.options, "folder": str(folder / "handoff")})
+
+
+def _nobody_else(reason: Stopped) -> None:
+    """An endpoint that closed stops only its own calls."""

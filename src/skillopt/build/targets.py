@@ -1,0 +1,107 @@
+"""The evaluators of an open run: one for each target, and for an agent one for each set of carried files."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from skillopt.agents import agents
+from skillopt.build.job import Job
+from skillopt.build.models import ModelStack
+from skillopt.build.money import price_for
+from skillopt.config import Config, RoleSpec
+from skillopt.evaluate.judge import ModelJudge
+from skillopt.evaluate.runner import Evaluator, Rollouts
+from skillopt.events import Sink
+from skillopt.executors import Executor
+from skillopt.harnesses import harnesses
+from skillopt.harnesses._rollout_budget import Allowance, Purse
+from skillopt.harnesses._workspace import carried_digest
+from skillopt.harnesses.port import Harness, Setup, Unasked
+from skillopt.ledger import Ledger
+from skillopt.models.port import UNBOUNDED
+from skillopt.skill.folder import Skill
+
+
+class Targets:
+    """Makes evaluators that share the run's ledger, stored rollouts, judge and number of workers.
+
+    `own` is the evaluator of the job's own target, made at once: what cannot work is refused when the run is
+    opened.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        models: ModelStack,
+        *,
+        ledger: Ledger,
+        rollouts: Rollouts,
+        emit: Sink,
+        executor: Executor | None = None,
+    ) -> None:
+        self._job = job
+        self._models = models
+        self._ledger = ledger
+        self._rollouts = rollouts
+        self._emit = emit
+        self._executor = executor
+        self._judge = (
+            None
+            if job.judge is None
+            else ModelJudge(models.of("judge", job.judge), max_tokens=job.judge.max_tokens)
+        )
+        self.own = self._make(job.target, job.seed)
+        self._made = [((job.target, carried_files(job.target, job.seed)), self.own)]
+
+    def of(self, spec: RoleSpec, skill: Skill) -> Evaluator:
+        """The evaluator of a target that installs a skill with the files beside its text."""
+        wanted = (spec, carried_files(spec, skill))
+        for made, evaluator in self._made:
+            if made == wanted:
+                return evaluator
+        evaluator = self._make(spec, skill)
+        if evaluator.workers == self.own.workers:
+            evaluator.slots = self.own.slots  # a target asked by hand has no limit and takes none of them
+        self._made.append((wanted, evaluator))
+        return evaluator
+
+    async def drain(self) -> None:
+        """Wait for rollouts already begun."""
+        for _, evaluator in self._made:
+            await evaluator.drain()
+
+    def _make(self, spec: RoleSpec, skill: Skill) -> Evaluator:
+        job, config = self._job, self._job.config
+        setup = Setup(
+            model=spec.model,
+            agent=spec.agent,
+            skill=skill,
+            purse=Purse(self._ledger, price_for(config, "target", spec), allowance_of(config)),
+            scrub=job.scrubber.scrub,
+        )
+        harness: Harness = harnesses.get(spec.harness)(setup)
+        model = self._models.of("target", spec) if harness.asks_model else Unasked(spec.model)
+        return Evaluator(
+            harness=harness,
+            model=model,
+            benchmark=job.benchmark,
+            rollouts=self._rollouts,
+            workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
+            max_tokens=spec.max_tokens,
+            emit=self._emit,
+            scrub=job.scrubber.scrub,
+            working=self._models.rounds.working,
+            judge=self._judge,
+            executor=self._executor,
+        )
+
+
+def allowance_of(config: Config) -> Allowance:
+    """What one rollout may use, where an agent makes the calls itself."""
+    allowed = config.budget.per_rollout
+    return Allowance(tokens=allowed.tokens, usd=None if allowed.usd is None else Fraction(str(allowed.usd)))
+
+
+def carried_files(spec: RoleSpec, skill: Skill) -> str:
+    """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
+    return carried_digest(skill) if spec.harness in agents.names() else ""

@@ -1,0 +1,102 @@
+"""What commands print on: text of others never steers the terminal, and a broken output ends no work."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterable
+from typing import IO, Any
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from skillopt.printable import printable
+
+
+class SafeConsole(Console):
+    """A rich console that shows control characters inside printed text as symbols."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on stdout, or on stderr for progress and warnings."""
+    return SafeConsole(stderr=stderr, highlight=False)
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print a line; a program that reads it gets exactly this text where it holds no control characters."""
+    typer.echo(printable(text), err=err)
+
+
+class LastingStream:
+    """A text stream whose failing writes are dropped: a closed pipe, a full disk or a lost terminal must not
+    end work that is being paid for. `trouble` remembers what went wrong first.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self.trouble: OSError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._give_up(error)
+        except ValueError:  # closed by somebody else in this process
+            pass
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._give_up(error)
+        except ValueError:
+            pass
+
+    def _give_up(self, error: OSError) -> None:
+        """From now on this stream leads nowhere, also for what is still in its buffer."""
+        self.trouble = self.trouble or error
+        try:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+        except (OSError, ValueError):
+            pass  # no file descriptor to replace: writes keep failing and keep being dropped
+
+
+def guard_streams() -> None:
+    """Make stdout and stderr last as long as the work, in whatever encoding the terminal has.
+
+    File descriptors 0 to 2 that are closed lead to nowhere: a database that got number 1 would be printed to.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
+        if isinstance(stream, LastingStream):
+            continue
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, LastingStream(stream))
+
+
+def lost_output() -> str:
+    """Why what a command printed did not arrive, in words; empty where it did, or where the reader left."""
+    trouble = getattr(sys.stdout, "trouble", None)
+    if trouble is None or trouble.errno in (errno.EPIPE, errno.EIO):
+        return ""
+    return trouble.strerror or str(trouble)

@@ -1,0 +1,117 @@
+"""What earlier nights of a project still teach: tasks that are learned from again, and the text that a slow
+update compares with. A request that was held out in any night is never learned from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from skillopt.changes._status import Decision
+from skillopt.errors import UsageError
+from skillopt.night.kinds import alike, normal
+from skillopt.night.plan import EarlierSkill, NightPlan, NightTarget
+from skillopt.night.state import NightRecord, ProjectHome
+from skillopt.night.tasks import NightTask
+
+COMPARED = 20
+"""Past tasks that are kept for the comparison, the newest."""
+_WORD = re.compile(r"[a-z0-9]{3,}")
+
+
+def earlier_nights(home: ProjectHome, before: int) -> list[NightPlan]:
+    """All earlier nights of the project, as far as they can be read, the oldest first."""
+    nights: list[NightPlan] = []
+    for number in range(1, before):
+        try:
+            nights.append(NightPlan.load(home.night(number)))
+        except UsageError:  # a night that somebody cleared away teaches nothing, and hinders nothing
+            continue
+    return nights
+
+
+def targets_of(nights: Iterable[NightPlan]) -> list[NightTarget]:
+    """The skills of all these nights."""
+    return [target for night in nights for target in night.targets]
+
+
+def held_out_forms(targets: Iterable[NightTarget]) -> frozenset[str]:
+    """The normal forms of all requests that decide or are sealed, for whichever skill."""
+    return frozenset(
+        normal(task.prompt) for target in targets for task in target.tasks if task.split != "train"
+    )
+
+
+def with_recalled(target: NightTarget, earlier: Sequence[NightTarget], count: int) -> NightTarget:
+    """The target with up to `count` earlier train tasks of the same skill that share most words with
+    tonight's; not with those that are asked tonight already.
+    """
+    ids, prompts = {task.id for task in target.tasks}, {task.prompt for task in target.tasks}
+    tonight = [_words(task.prompt) for task in target.tasks if task.split == "train"]
+    found: dict[str, tuple[Fraction, NightTask]] = {}
+    for task in _lessons(target, earlier):
+        if task.id not in ids and task.prompt not in prompts:
+            found[task.id] = max(alike(_words(task.prompt), words) for words in tonight), task
+    most = sorted((pair for pair in found.values() if pair[0]), key=lambda pair: (-pair[0], pair[1].id))
+    return target.model_copy(update={"tasks": (*target.tasks, *(task for _, task in most[:count]))})
+
+
+def with_earlier_skill(
+    target: NightTarget,
+    earlier: Sequence[NightPlan],
+    ended: Iterable[NightRecord],
+    decisions: Iterable[Decision],
+    *,
+    tonight: int,
+    window: int,
+) -> tuple[NightTarget, str]:
+    """The target with what its slow update looks back to, or why there is nothing, in words."""
+    path = str(target.path)
+    adopted = {one.proposal for one in decisions if one.decision == "adopted" and one.path == path}
+    numbers = {one.number for one in ended if one.proposal in adopted}
+    found = [
+        (night.number, other)
+        for night in earlier
+        if night.number in numbers and tonight - window <= night.number < tonight
+        for other in night.targets
+        if other.path == target.path
+    ]
+    if not found:
+        return target, (
+            f"no slow update: nothing of the last {window} nights was adopted, so there is no older text to"
+            " compare with."
+        )
+    # Each task once; of one that is asked tonight too, tonight's form of it, with tonight's measure.
+    mine = {task.id: task for task in target.tasks}
+    tasks = {task.id: mine.get(task.id, task) for task in _lessons(target, targets_of(earlier))}
+    if not tasks:
+        return (
+            target,
+            "no slow update: no train task of an earlier night is left to compare the two texts on.",
+        )
+    number, then = found[0]
+    past = EarlierSkill(
+        night=number,
+        nights_ago=tonight - number,
+        text=then.seed,
+        tasks=tuple(tasks.values())[-COMPARED:],
+    )
+    return target.model_copy(update={"earlier": past}), ""
+
+
+def _lessons(target: NightTarget, earlier: Sequence[NightTarget]) -> list[NightTask]:
+    """The tasks the same skill was trained on in earlier nights, the oldest first: asked by the person, and
+    never held out, in no night.
+    """
+    held_out = held_out_forms([target, *earlier])
+    same = (task for other in earlier if other.path == target.path for task in other.tasks)
+    return [
+        task
+        for task in same
+        if task.split == "train" and task.origin == "real" and normal(task.prompt) not in held_out
+    ]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))

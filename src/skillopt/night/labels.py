@@ -1,0 +1,135 @@
+"""Asks a model about a kind of request. Its reply is data: read strictly, redacted, cut, and tested before it
+counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skillopt.messages import Message
+from skillopt.models.port import Model
+from skillopt.night._ask import ask, messages_of, tagged
+from skillopt.night.demands import demands
+from skillopt.night.requests import PastRequest
+from skillopt.redact import redact_transcript
+
+SAMPLES = 4
+"""Requests of a kind that a model is shown."""
+_CAP = 2_048
+_SHORTEST = 8
+"""Characters below which a text is no request."""
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_MEANS = re.compile(
+    r"\d|^(?:not?|nor|never|none|neither|without|unless|except|only|but|if|whether|instead|avoid|all|any|each|every|both)$|n['’]t$"
+)
+"""Words that a request cannot lose without asking for something else."""
+_MARKS = frozenset(" .,:;?!\n")
+
+
+class Label(BaseModel):
+    """What a model says about a kind of request. Its lists are read one by one afterwards; a bad entry is no
+    reason to lose the rest.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    title: str = Field(default="", max_length=200)
+    self_contained: bool
+    needs: str = Field(default="", max_length=400)
+    requests: list[Any] = Field(default_factory=list, max_length=50)
+    checks: list[Any] = Field(default_factory=list, max_length=50)
+    rubric: str = Field(default="", max_length=4_000)
+
+
+class _CleanRequest(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    number: int
+    intent: str
+
+
+async def label(model: Model, title: str, examples: Sequence[PastRequest]) -> Label | None:
+    """A model's view of a kind, by examples that are not held out; None where its reply cannot
+    be used twice.
+    """
+    said = await ask(
+        model, label_messages(examples), Label, stage="mine", max_tokens=_CAP, about=f"about {title!r}"
+    )
+    if said is None:
+        return None
+    # A model may repeat what it read; what it wrote passes the same redaction.
+    return said.model_copy(
+        update={
+            "title": _line(redact_transcript(said.title), 100),
+            "needs": _line(redact_transcript(said.needs), 200) or "a model judged so",
+            "checks": [_redacted(check) for check in said.checks],
+            "rubric": redact_transcript(said.rubric).strip(),
+        }
+    )
+
+
+def label_messages(examples: Sequence[PastRequest]) -> tuple[Message, ...]:
+    """What a model is asked about a kind; everything inside the tags is data."""
+    parts: list[str] = []
+    for number, request in enumerate(_shown(examples), start=1):
+        parts.append(tagged("request", request.turn.text, 1_500, f' number="{number}"'))
+        parts += [tagged("rejected", text, 1_500) for text in request.rejected[:1]]
+        parts += [tagged("said", text, 500) for text in request.corrections[:4]]
+        parts += [tagged("accepted", text, 1_500) for text in request.accepted[-1:]]
+    return messages_of("mine", parts)
+
+
+def clean_requests(told: Label, examples: Sequence[PastRequest]) -> dict[str, str]:
+    """Requests that the model wrote without what does not belong to them, by their normal form; only where it
+    left words out.
+    """
+    shown = dict(enumerate(_shown(examples), start=1))
+    found: dict[str, str] = {}
+    for item in told.requests:
+        try:
+            one = _CleanRequest.model_validate(item)
+        except ValidationError:
+            continue
+        if (request := shown.get(one.number)) is not None:
+            clean = one.intent.strip()
+            if clean != request.turn.text and says_no_more(clean, request.turn.text):
+                found[request.form] = clean
+    return found
+
+
+def says_no_more(clean: str, request: str) -> bool:
+    """Whether a text is a request with words left out and nothing else: none added, moved or changed, and
+    none lost that turns its sense.
+
+    So neither a model's fancy nor an instruction hidden in a transcript can become something that was never
+    asked.
+    """
+    said, kept = _WORD.findall(request.casefold()), _WORD.findall(clean.casefold())
+    if (
+        len(clean) < _SHORTEST
+        or 2 * len(kept) < len(said)
+        or not set(clean.casefold()) <= {*request.casefold(), *_MARKS}
+    ):
+        return False
+    left = iter(said)
+    in_order = all(word in left for word in kept)
+    means = [Counter(word for word in words if _MEANS.search(word)) for words in (said, kept)]
+    return in_order and means[0] == means[1] and demands(clean) == demands(request)
+
+
+def _shown(examples: Sequence[PastRequest]) -> list[PastRequest]:
+    return sorted(examples, key=lambda one: (not one.corrections, not one.accepted, one.form))[:SAMPLES]
+
+
+def _redacted(check: Any) -> Any:
+    arg = check.get("arg") if isinstance(check, Mapping) else None
+    return {**check, "arg": redact_transcript(arg)} if isinstance(arg, str) else check
+
+
+def _line(text: str, most: int) -> str:
+    return " ".join(text.split())[:most]

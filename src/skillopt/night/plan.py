@@ -1,0 +1,224 @@
+"""What a night works on, written down before anything is paid: a night that goes on after a stop is the same
+night, whatever happened meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skillopt.changes.proposal import Cost, Evidence, Judgement
+from skillopt.errors import UsageError
+from skillopt.files import write_bytes
+from skillopt.night.tasks import NightTask
+from skillopt.tasks.task import Split, Task
+from skillopt.transcripts.session import Harvest, Session
+
+PLAN_FILE, SESSIONS_FILE = "tonight.json", "harvest.json"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def write(self, path: Path) -> None:
+        """Write it, for its owner alone, whole or not at all."""
+        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_bytes(path, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
+
+
+class Dreams(_Record):
+    """What became of the variants a model wrote of `of` train tasks; those that do not fit are counted by
+    reason.
+    """
+
+    kept: int
+    of: int
+    dropped: dict[str, int]
+    cost: Cost
+
+
+class EarlierSkill(_Record):
+    """What a slow update across nights looks back to: the text before the oldest adopted night of the window,
+    and tasks of nights since.
+    """
+
+    night: int
+    nights_ago: int
+    text: str
+    tasks: tuple[NightTask, ...]
+
+
+class AcceptedEdit(_Record):
+    """An accepted edit: the text after it (of a memory file what then stands in our block), and where it
+    comes from.
+    """
+
+    text: str
+    evidence: Evidence
+
+
+class SkillOutcome(_Record):
+    """What training came to for one skill; without edits there is nothing to propose."""
+
+    claim: str
+    judgement: Judgement
+    cost: Cost
+    edits: tuple[AcceptedEdit, ...] = ()
+    rejected: int = 0
+    """Edits that were applied to a candidate and not accepted."""
+    notes: tuple[str, ...] = ()
+    """What else a person should know of how it went."""
+
+
+class NightTarget(_Record):
+    """One skill, or our block of a memory file, with the tasks that are to make it better."""
+
+    name: str
+    kind: Literal["skill", "memory"] = "skill"
+    path: Path
+    before: str | None
+    """The file as it is; None where there is none yet."""
+    seed: str
+    """What training starts from: the file's text, or a page with nothing but a name and a purpose; of a
+    memory file our block.
+    """
+    tasks: tuple[NightTask, ...]
+    dreams: Dreams | None = None
+    """None while no variants were asked for."""
+    earlier: EarlierSkill | None = None
+    """None where there is nothing to look back to."""
+    outcome: SkillOutcome | None = None
+
+    def of_split(self, split: Split) -> tuple[Task, ...]:
+        """Its tasks of a split, in their fixed order."""
+        return tuple(task.as_task() for task in self.tasks if task.split == split)
+
+    @property
+    def ended(self) -> SkillOutcome:
+        """Its outcome, for a night that ended."""
+        assert self.outcome is not None, "a night that ended has an outcome for every skill"
+        return self.outcome
+
+
+class NightPlan(_Record):
+    """All that the night knows; each skill's outcome is added when it is there."""
+
+    version: Literal[2] = 2
+    number: int
+    started: datetime
+    sessions: int
+    next_since: datetime | None
+    terms: str
+    """Hash of the models and settings it was begun with; under others it would be another run."""
+    advice: str
+    """What the person said and decided, for the optimizer."""
+    targets: tuple[NightTarget, ...]
+    notes: tuple[str, ...] = ()
+    suggestions: int = 0
+    mining: Cost | None = None
+    """What asking a model about the sessions took; None where none was asked."""
+
+    @property
+    def tasks(self) -> int:
+        """How many of the person's requests it works on."""
+        return sum(task.origin == "real" for target in self.targets for task in target.tasks)
+
+    @property
+    def spent(self) -> Cost:
+        """What it took so far: mining, dreams, and the skills that are done."""
+        dreams = (target.dreams.cost for target in self.targets if target.dreams is not None)
+        done = (target.outcome.cost for target in self.targets if target.outcome is not None)
+        return total_cost([*([self.mining] if self.mining is not None else []), *dreams, *done])
+
+    def with_target(self, place: int, target: NightTarget, notes: Iterable[str] = ()) -> NightPlan:
+        """The night with one of its skills further on, and what there is to say about it."""
+        targets = list(self.targets)
+        targets[place] = target
+        said = tuple(f"{target.name}: {note}" for note in notes)
+        return self.model_copy(update={"targets": tuple(targets), "notes": (*self.notes, *said)})
+
+    def save(self, folder: Path) -> None:
+        """Write it into the night's folder."""
+        self.write(folder / PLAN_FILE)
+
+    @classmethod
+    def load(cls, folder: Path) -> NightPlan:
+        """Read it back. Raises `UsageError` where it cannot be."""
+        try:
+            return cls.model_validate_json((folder / PLAN_FILE).read_bytes())
+        except (OSError, ValidationError) as error:
+            raise UsageError(
+                f"The open night in {folder} cannot be read ({type(error).__name__}). `skillopt sleep run"
+                " --restart` leaves it and begins anew."
+            ) from error
+
+
+class _PinnedSession(_Record):
+    """A session by its name and how far it went then; nothing that was said in it."""
+
+    source: str
+    id: str
+    turns: int
+    ended: datetime
+
+
+class PinnedSessions(_Record):
+    """Which sessions a night was begun with, so that mining which goes on after a stop asks about the very
+    same turns. `terms` is a hash of the models and settings: under others it is another night.
+    """
+
+    terms: str
+    since: datetime | None
+    next_since: datetime | None
+    sessions: tuple[_PinnedSession, ...]
+
+    @classmethod
+    def of(
+        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[Session]
+    ) -> PinnedSessions:
+        """The sessions a night is about to ask about."""
+        pinned = [
+            _PinnedSession(source=one.source, id=one.id, turns=len(one.turns), ended=one.ended)
+            for one in sessions
+        ]
+        return cls(terms=terms, since=since, next_since=found.next_since, sessions=tuple(pinned))
+
+    @classmethod
+    def load(cls, folder: Path, terms: str) -> PinnedSessions | None:
+        """What the night in this folder was begun with; None where it was not, or under other terms."""
+        try:
+            pinned = cls.model_validate_json((folder / SESSIONS_FILE).read_bytes())
+        except (OSError, ValidationError):  # it only spares questions: without it they are asked anew
+            return None
+        return pinned if pinned.terms == terms else None
+
+    def save(self, folder: Path) -> None:
+        """Write it into the night's folder."""
+        self.write(folder / SESSIONS_FILE)
+
+    def as_then(self, found: Harvest, sessions: Iterable[Session]) -> tuple[Harvest, tuple[Session, ...]]:
+        """The same sessions as they were then, out of what is there now."""
+        then = {(one.source, one.id): one for one in self.sessions}
+        same = tuple(
+            replace(session, turns=session.turns[: one.turns], ended=one.ended)
+            for session in sessions
+            if (one := then.get((session.source, session.id))) is not None
+        )
+        return replace(found, next_since=self.next_since), same
+
+
+def total_cost(costs: Iterable[Cost]) -> Cost:
+    """The sum; one unknown part makes its sum unknown."""
+    every = list(costs)
+
+    def added(values: list[Any]) -> Any:
+        return None if any(value is None for value in values) else sum(values)
+
+    return Cost(**{name: added([getattr(cost, name) for cost in every]) for name in Cost.model_fields})

@@ -1,0 +1,142 @@
+"""What a night does for one skill: makes variants of its tasks, trains it, and writes each down as soon as it
+is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from skillopt import api
+from skillopt.build import Job, OpenRun, open_run
+from skillopt.changes.proposal import Cost, Draft, Judgement, Step, refuse_unfit
+from skillopt.errors import BudgetSpent, UsageError
+from skillopt.events import Sink
+from skillopt.night.context import NightContext
+from skillopt.night.dreams import SHARE, with_dreams
+from skillopt.night.earlier import earlier_nights, held_out_forms, targets_of
+from skillopt.night.job import NightJobs, cost_of
+from skillopt.night.outcome import outcome_of
+from skillopt.night.plan import Dreams, NightPlan, NightTarget, SkillOutcome
+
+UNMEASURED, REFUSED = "not measured", "refused"
+"""Actions of a skill that the gate did not decide about: nothing was measured, or what it accepted may not be
+staged.
+"""
+
+
+class TrainingObserver(Protocol):
+    """Follows the runs of a night while they train."""
+
+    def sinks(self, job: Job) -> Sequence[Sink]:
+        """Who hears the events of a run."""
+        ...
+
+    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
+        """Held while a run trains; a signal may stop it from here."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightTraining:
+    """The work on the skills of a night; what is done is in the night's folder and is not done again."""
+
+    context: NightContext
+    jobs: NightJobs
+    observer: TrainingObserver | None = None
+
+    async def dream(self, night: NightPlan, place: int) -> NightPlan:
+        """The night with variants of the skill's train tasks, where they are wanted and the allowance has
+        something left.
+        """
+        target, settings = night.targets[place], self.context.settings
+        is_done = target.dreams is not None or target.outcome is not None
+        if not settings.dream_factor or is_done or self.jobs.spent_part(night.spent):
+            return night
+        earlier = targets_of(earlier_nights(self.context.kept, night.number))
+        made = await with_dreams(
+            target,
+            self.jobs.job(target, advice=night.advice, spent=night.spent, share=SHARE),
+            Path(f"{self._folder(night, place)}-dreams"),
+            settings=settings,
+            held_out=held_out_forms([*earlier, *night.targets]),
+        )
+        assert made.dreams is not None, "what became of the variants is told"
+        return self._saved(night.with_target(place, made, [_told(made.dreams)]))
+
+    async def train(self, night: NightPlan, place: int) -> NightPlan:
+        """The night with the skill's outcome."""
+        target = night.targets[place]
+        if target.outcome is not None:
+            return night
+        outcome = self._proposable(target, await self._trained(night, place))
+        done = target.model_copy(update={"outcome": outcome})
+        return self._saved(night.with_target(place, done, outcome.notes))
+
+    async def _trained(self, night: NightPlan, place: int) -> SkillOutcome:
+        target, observer = night.targets[place], self.observer
+        if part := self.jobs.spent_part(night.spent):
+            return _unmeasured(f"Tonight's {part} were spent before it was this skill's turn.")
+        job = self.jobs.job(target, advice=night.advice, spent=night.spent)
+        sinks = () if observer is None else observer.sinks(job)
+        async with open_run(job, self._folder(night, place), sinks=sinks) as opened:
+            try:
+                with nullcontext() if observer is None else observer.during(opened):
+                    result = await api.train(opened)
+            except BudgetSpent as error:
+                # Its rollouts are in the project's shared cache, so that another night goes on from them.
+                why = f"Tonight's allowance did not pay for measuring the skill as it is. {error}"
+                return _unmeasured(why, cost_of(opened))
+            return outcome_of(opened, result, target)
+
+    def _proposable(self, target: NightTarget, outcome: SkillOutcome) -> SkillOutcome:
+        """The outcome; without its edits where they could not be staged, so that the other skills of the
+        night are not lost with them.
+        """
+        if not outcome.edits:
+            return outcome
+        try:
+            refuse_unfit(draft_of(target, outcome), self.context.places.roots)
+        except UsageError as error:
+            why = f"What was learned may not be proposed. {error}"
+            judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})
+            rejected = outcome.rejected + len(outcome.edits)
+            return outcome.model_copy(
+                update={"claim": why, "judgement": judged, "edits": (), "rejected": rejected}
+            )
+        return outcome
+
+    def _folder(self, night: NightPlan, place: int) -> Path:
+        return self.context.kept.night(night.number) / f"{place + 1:02d}-{night.targets[place].name}"
+
+    def _saved(self, night: NightPlan) -> NightPlan:
+        night.save(self.context.kept.night(night.number))
+        return night
+
+
+def draft_of(target: NightTarget, outcome: SkillOutcome) -> Draft:
+    """What is handed in for one skill."""
+    return Draft(
+        name=target.name,
+        kind=target.kind,
+        path=target.path,
+        before=target.before,
+        steps=[Step(text=edit.text, evidence=edit.evidence) for edit in outcome.edits],
+        judgement=outcome.judgement,
+    )
+
+
+def _told(dreams: Dreams) -> str:
+    left = "; ".join(f"{count} {reason}" for reason, count in dreams.dropped.items())
+    return f"{dreams.kept} variants of {dreams.of} train tasks are learned from too" + (
+        f" (left out: {left})." if left else "."
+    )
+
+
+def _unmeasured(why: str, cost: Cost | None = None) -> SkillOutcome:
+    nothing = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
+    judged = Judgement(action=UNMEASURED, verified=False, why=why)
+    return SkillOutcome(claim=why, judgement=judged, cost=cost or nothing)

@@ -1,0 +1,97 @@
+"""Outputs that break and terminals that go away never end work; text of others never steers a terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli._commands import SMALL, SRC, run
+from cli.test_signals import arguments, slow, wait_for_calls  # noqa: F401 - `slow` is a fixture
+from skillopt.printable import printable
+from skillopt.testing import LoopbackProvider
+
+TRAIN = ("train", "quickstart", "--quiet", "--num_epochs", "1", "--out_root", "run", "--cfg-options", *SMALL)
+
+
+def shell(line: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A line of a shell in which $S is the command."""
+    env = {**os.environ, "PYTHONPATH": str(SRC), **environ}
+    line = line.replace("$S", f"{sys.executable} -m skillopt")
+    return subprocess.run(
+        ["bash", "-c", line], cwd=cwd, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_output_device_ends_no_training_and_is_told_at_the_end(tmp_path: Path) -> None:
+    ended = shell(f"$S {' '.join(TRAIN)} > /dev/full", tmp_path)
+    assert ended.returncode == 1
+    assert "the output could not be written: No space left on device." in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (tmp_path / "run" / "best_skill.md").exists()
+
+
+@pytest.mark.parametrize("closed", [">&- 2>&-", "2>&-", "<&- >&-", "2> /dev/full"])
+def test_closed_outputs_end_no_training(tmp_path: Path, closed: str) -> None:
+    ended = shell(f"$S {' '.join(TRAIN)} {closed}", tmp_path)
+    assert ended.returncode == 0
+    assert "Traceback" not in ended.stderr + ended.stdout
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_reader_that_leaves_early_ends_nothing(tmp_path: Path) -> None:
+    line = f"$S {' '.join(TRAIN[: -len(SMALL) - 1])} --plain --cfg-options {' '.join(SMALL)}"
+    ended = shell(f"({line} 2>&1; echo $? > code) | head -c 1", tmp_path)
+    assert (tmp_path / "code").read_text().strip() == "0"
+    assert (tmp_path / "run" / "best_skill.md").exists()
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_another(tmp_path: Path) -> None:
+    ended = shell("$S list", tmp_path, PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP on this system")
+def test_a_lost_terminal_stops_between_decisions(slow: LoopbackProvider, tmp_path: Path) -> None:  # noqa: F811
+    before = slow.calls
+    running = subprocess.Popen(
+        [sys.executable, "-m", "skillopt", *arguments(slow, "run")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_calls(slow, before + 10)
+    running.send_signal(signal.SIGHUP)
+    running.send_signal(signal.SIGHUP)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "To go on, run the same command" in err
+
+
+def test_too_few_open_files_is_a_sentence(tmp_path: Path) -> None:
+    ended = shell(f"ulimit -n 11; $S {' '.join(TRAIN)}", tmp_path)
+    assert ended.returncode in (2, 3), ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_escapes_of_a_skill_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    before, after = tmp_path / "a.md", tmp_path / "b.md"
+    before.write_text("# A\n")
+    after.write_text("# A\n\x1b]0;owned\x07\x1b[2J and \u202ebackwards\n")
+    shown = run("diff", str(before), str(after))
+    assert "\x1b" not in shown.out and "\x07" not in shown.out and "\u202e" not in shown.out
+    assert "␛]0;owned␇␛[2J and <U+202E>backwards" in shown.out
+
+
+def test_printable_text_stays_as_it_is() -> None:
+    assert printable("Grüße, 世界 👋\tund\nmehr") == "Grüße, 世界 👋\tund\nmehr"
+    assert printable("a\nb", keep="") == "a␊b"
+    assert printable("\x7f\x85\ud800") == "␡\ufffd\ufffd"
