@@ -16,7 +16,7 @@ from pathlib import Path
 
 from skillopt.changes.status import status
 from skillopt.config import load
-from skillopt.config.environment import read_dotenv
+from skillopt.config.files import read_dotenv
 from skillopt.config.role_schema import RoleName
 from skillopt.doctor._finding import Finding, State
 from skillopt.doctor._role import Needs, Spent, Trial
