@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from skillopt.api import Result
 from skillopt.build import OpenRun
-from skillopt.changes.proposal import Evidence, Judgement, Pair
+from skillopt.changes.proposal import EditEvidence, Judgement, TaskScores
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
 from skillopt.events.records import SlowUpdateRecord, StepRecord
 from skillopt.events.state import State
@@ -108,7 +108,7 @@ def _edits(
             elif after != current:
                 edit = {"op": "slow_update", "content": longer.slow_update_content}
                 why = (longer.reasoning or "")[:500]
-                evidence = Evidence(edit=edit, place=str(place), why=why)
+                evidence = EditEvidence(edit=edit, place=str(place), why=why)
                 yield AcceptedEdit(text=skills.get(after).text, evidence=evidence)
             current = after
             if current == final.best:
@@ -120,7 +120,7 @@ def _step(
     after: Document,
     update: Updated | None,
     record: StepRecord,
-    about: Evidence,
+    about: EditEvidence,
 ) -> Iterator[AcceptedEdit]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
     taken = [one for one in (update.outcomes if update is not None else ()) if one.state == "applied"]
@@ -136,19 +136,20 @@ def _step(
         yield AcceptedEdit(text=text, evidence=about.model_copy(update={"edit": dict(one.edit), "why": why}))
 
 
-def _about(place: Place, failed: Sequence[str], target: NightTarget) -> Evidence:
+def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvidence:
     sessions = {task.id: task.sessions for task in target.tasks}
     named = tuple(dict.fromkeys(failed))[:_TASKS]
     seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
-    return Evidence(place=str(place), tasks=named, sessions=seen)
+    return EditEvidence(place=str(place), tasks=named, sessions=seen)
 
 
-def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[Pair]:
+def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[TaskScores]:
     """Each held-out task with both texts, the mean over its draws."""
     titles = {task.id: task.kind for task in target.tasks}
     before, after = _means(seed), _means(best)
     for task in sorted({*before, *after}):
-        yield Pair(task=task, title=titles.get(task, ""), before=before.get(task), after=after.get(task))
+        scores = {"before": before.get(task), "after": after.get(task)}
+        yield TaskScores(task=task, title=titles.get(task, ""), **scores)
 
 
 def _means(measured: Measured) -> dict[str, float]:

@@ -22,7 +22,7 @@ from skillopt.place import BASELINE, FINISH, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
-from skillopt.train.closing import Timing, JudgedCandidate, close_step, lost_selection, updated
+from skillopt.train.closing import JudgedCandidate, Timing, close_step, lost_selection, updated
 from skillopt.train.epoch_end import EpochComparison, EpochEnd, LookBack
 from skillopt.train.exam import Exam, Report
 from skillopt.train.log import Log
