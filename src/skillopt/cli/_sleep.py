@@ -219,7 +219,7 @@ def environ() -> dict[str, str]:
     """The environment with the person's own `~/.skillopt-sleep/.env` below it: a scheduler knows none of a
     shell's variables.
     """
-    from skillopt.config.environment import read_dotenv
+    from skillopt.config.files import read_dotenv
 
     return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}
 
@@ -308,7 +308,7 @@ class Onlooker:
     def _during(self, opened: OpenRun) -> Iterator[None]:
         from skillopt.cli import _run
 
-        self._view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
+        self._view.start(list(opened.run.history()), lambda: opened.ledger.in_flight, opened.models.slowed)
         try:
             with _run.scrubbed(opened.job.scrubber), _run.on_signal(opened.stop, self._view, opened.folder):
                 yield
