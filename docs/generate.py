@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks import benchmarks
+from skillopt.cli import app
 from skillopt.config import describe, describe_providers, flags
 from skillopt.config.backends import DEFAULT_MODELS, EITHER, backend_names, find_backend
 from skillopt.config.environment import DEAD_VARIABLES
@@ -18,7 +19,7 @@ from skillopt.config.public import PUBLIC, WHY, differs, public_default
 from skillopt.config.show import Described
 from skillopt.config.values import MODES
 from skillopt.harnesses._support import with_tables
-from skillopt.mcp import SWITCHES, tool_specs
+from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 
 HEAD = """# Configuration
@@ -206,7 +207,7 @@ def mcp(text: str) -> str:
     """The page on the MCP server with its table of tools as the code has them."""
     given = {tool.name: tool for tool in TOOLS}
     cells = []
-    for spec in tool_specs(SWITCHES):
+    for spec in Toolbox(app).specs(SWITCHES):
         tool = given[spec.name]
         names = [
             f"**`{name}`**" if name in spec.schema.get("required", ()) else f"`{name}`"

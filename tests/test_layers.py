@@ -42,11 +42,27 @@ LAYERS = [
     "__init__ __main__ run",
 ]
 LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.split()}
+SHARED = {
+    name
+    for line in (
+        "Agent Amount Answer Case Change ClaudeCode Codex Contains Cursor Desk Document Draft Entry Episode",
+        "Evidence Figures Finding Found Journal Judged Limited Limits Line Listed Loader LogTail Matrix",
+        "OpenCode Outcome Pair Place Plan Point Proposal Read Reader Refusal Report Row Seen Session Source",
+        "Spending Status Suggestion Tally Target Tool Trial Turn Watcher Wish Work",
+    )
+    for name in line.split()
+}
+"""Class names that still mean two things; nothing may be added, and the last one out deletes it."""
 PLUGIN_FOLDERS = ("models/providers", "benchmarks", "harnesses", "trackers", "plugins")
 
 
 def test_imports_only_point_up_the_page() -> None:
     assert not list(layer_violations(PACKAGE))
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    found = shared_class_names(SRC)
+    assert not {name: files for name, files in found.items() if name not in SHARED}
 
 
 def test_no_source_file_is_too_long_to_read() -> None:
@@ -112,6 +128,12 @@ def test_an_import_that_points_up_is_fine(tmp_path: Path, path: str, line: str) 
     assert not list(layer_violations(tmp_path))
 
 
+def test_a_class_name_that_two_files_share_is_named(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("class Same:\n    class Inner: ...\nclass _Own: ...\nclass Single: ...")
+    (tmp_path / "two.py").write_text("class Same: ...\nclass _Own: ...\nclass Inner: ...")
+    assert shared_class_names(tmp_path) == {"Same": ["one.py", "two.py"]}
+
+
 def test_a_long_file_and_a_file_without_plugin_are_named(tmp_path: Path) -> None:
     (tmp_path / "trackers").mkdir()
     (tmp_path / "trackers" / "mine.py").write_text("x = 1\n" * (LONGEST + 1))
@@ -166,6 +188,16 @@ def imports(file: Path, parts: tuple[str, ...]) -> Iterator[tuple[int, str]]:
                     isinstance(node, ast.ImportFrom) and len(rest) == 1 and rest[0] not in LAYER_OF
                 )
                 yield node.lineno, "__init__" if is_name else rest[0]
+
+
+def shared_class_names(root: Path) -> dict[str, list[str]]:
+    """Every public name of a class that more than one module defines, with the files."""
+    found: dict[str, list[str]] = {}
+    for file in sorted(root.rglob("*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(str(file.relative_to(root)))
+    return {name: files for name, files in found.items() if len(files) > 1}
 
 
 def long_files(root: Path) -> Iterator[str]:

@@ -15,12 +15,15 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from cli._commands import SRC
-from skillopt.mcp.server import Desk
-from skillopt.mcp.work import Workshop
+from skillopt.cli import app
+from skillopt.mcp import Toolbox
+from skillopt.mcp.server import ToolServer
+from skillopt.mcp.work import CommandRunner
 from skillopt.testing import LoopbackProvider
 
 SMALL = ["env.train_cases=24", "env.val_cases=20", "env.test_cases=20"]
 TRAIN = {"config": "quickstart", "num_epochs": 1, "batch_size": 12, "out_root": "run", "cfg_options": SMALL}
+TOOLBOX = Toolbox(app)
 ERAS = ("legacy", "auto")
 """The handshake of 2025, and requests that carry all they need (2026-07-28)."""
 
@@ -67,9 +70,9 @@ async def inside(
     """A client of a server in this process, for what does not depend on the wire; the works are programs of
     their own all the same.
     """
-    workshop = Workshop()
-    server = Desk(
-        project=project, workshop=workshop, allow=allow, environ=dict(env or environment())
+    runner = CommandRunner()
+    server = ToolServer(
+        project=project, tools=TOOLBOX, runner=runner, allow=allow, environ=dict(env or environment())
     ).server()
     try:
         async with Client(
@@ -77,7 +80,7 @@ async def inside(
         ) as client:
             yield client
     finally:
-        await workshop.close()
+        await runner.close()
 
 
 def _lister(roots: Sequence[Path] | None) -> Any:

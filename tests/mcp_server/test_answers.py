@@ -7,7 +7,7 @@ import json
 import pytest
 
 from skillopt.mcp.answers import OUTPUT_SCHEMA, answer_of, environment_scrubber, refusal
-from skillopt.mcp.tools import TOOLS, Tool
+from skillopt.mcp.tools import TOOLS, CommandTool
 from skillopt.process import Finished
 from skillopt.redact import Scrubber
 
@@ -82,7 +82,7 @@ def test_secrets_of_the_environment_are_in_no_part_of_an_answer() -> None:
     assert "ghx" not in str(answer) and "AKIA" not in str(answer)
 
 
-def tool() -> Tool:
+def tool() -> CommandTool:
     return BY_NAME["skillopt_runs"]
 
 

@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 from cli._commands import program, run
 from mcp_server._client import (
     SMALL,
+    TOOLBOX,
     TRAIN,
     call,
     connected,
@@ -31,7 +32,6 @@ from mcp_server._client import (
     text_of,
 )
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
-from skillopt.mcp.tools import arguments_by_tool
 from skillopt.runs.folder import open_run
 from skillopt.testing import Call, LoopbackProvider, seeded_latency, world_answers
 
@@ -50,7 +50,7 @@ def undisturbed(slow: LoopbackProvider, tmp_path_factory: pytest.TempPathFactory
     """The same run by the command line, never stopped."""
     folder = tmp_path_factory.mktemp("undisturbed")
     given = {**slow_train(slow), "out_root": str(folder)}
-    ended = run(*arguments_by_tool()["skillopt_train"].line(given, ""))
+    ended = run(*TOOLBOX.arguments["skillopt_train"].line(given, ""))
     assert ended.code == 0, ended.err
     return folder
 
@@ -267,7 +267,7 @@ async def test_a_client_that_goes_away_takes_its_work_with_it_and_the_run_can_go
     made = slow.calls
     await asyncio.sleep(0.3)
     assert slow.calls == made
-    again = program(*arguments_by_tool()["skillopt_train"].line(slow_train(slow), ""), cwd=tmp_path)
+    again = program(*TOOLBOX.arguments["skillopt_train"].line(slow_train(slow), ""), cwd=tmp_path)
     out, err = await asyncio.to_thread(again.communicate, timeout=60)
     assert again.returncode == 0, err
     assert json.loads(out)["status"] == "finished"

@@ -10,7 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from skillopt.mcp import RIGHTS, SWITCHES, tool_specs
+from skillopt.cli import app
+from skillopt.mcp import RIGHTS, SWITCHES, Toolbox
 from skillopt.mcp.answers import OUTPUT_SCHEMA
 from skillopt.mcp.resources import RUNS, TEMPLATES
 
@@ -32,7 +33,7 @@ def generator() -> ModuleType:
 
 def test_the_table_of_tools_is_what_the_code_says(page: str) -> None:
     assert page == generator().mcp(page), "run: make docs"
-    assert all(f"| `{spec.name}` |" in page for spec in tool_specs(SWITCHES))
+    assert all(f"| `{spec.name}` |" in page for spec in Toolbox(app).specs(SWITCHES))
 
 
 def test_every_status_resource_and_switch_is_on_the_page(page: str) -> None:

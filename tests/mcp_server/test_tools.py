@@ -14,16 +14,17 @@ import typer
 from cli._commands import SRC
 from skillopt.cli import app
 from skillopt.errors import UsageError
-from skillopt.mcp import SWITCHES, tool_specs
+from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.answers import OUTPUT_SCHEMA
 from skillopt.mcp.schema import arguments_of
-from skillopt.mcp.tools import TOOLS, Tool, arguments_by_tool
+from skillopt.mcp.tools import TOOLS, CommandTool
 
+TOOLBOX = Toolbox(app)
 EVERYTHING = tuple(SWITCHES)
 FACE = {"json", "quiet", "plain"}
 
 
-def command_of(tool: Tool) -> Any:
+def command_of(tool: CommandTool) -> Any:
     """The command as the command line itself builds it."""
     found: Any = typer.main.get_command(app(tool.command[0]))
     for word in tool.command:
@@ -40,8 +41,8 @@ def spelled(option: Any) -> str:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=[tool.name for tool in TOOLS])
-def test_the_schema_of_a_tool_is_made_of_the_options_of_its_command(tool: Tool) -> None:
-    schema = {spec.name: spec.schema for spec in tool_specs(EVERYTHING)}[tool.name]
+def test_the_schema_of_a_tool_is_made_of_the_options_of_its_command(tool: CommandTool) -> None:
+    schema = {spec.name: spec.schema for spec in TOOLBOX.specs(EVERYTHING)}[tool.name]
     options = {spelled(option): option for option in command_of(tool).params}
     told = {name: value for name, value in schema["properties"].items() if name != "project"}
     for name, value in told.items():
@@ -60,7 +61,7 @@ def test_the_schema_of_a_tool_is_made_of_the_options_of_its_command(tool: Tool) 
 
 
 def test_types_and_choices_are_those_of_the_configuration() -> None:
-    train = {spec.name: spec.schema["properties"] for spec in tool_specs()}["skillopt_train"]
+    train = {spec.name: spec.schema["properties"] for spec in TOOLBOX.specs()}["skillopt_train"]
     kinds = {
         name: train[name]["type"] for name in ("batch_size", "use_gate", "budget", "cfg_options", "seed")
     }
@@ -72,23 +73,26 @@ def test_types_and_choices_are_those_of_the_configuration() -> None:
         "seed": "integer",
     }
     assert train["gate_metric"]["enum"] == ["hard", "soft", "mixed"]
-    run = {spec.name: spec.schema["properties"] for spec in tool_specs()}["sleep_run"]
+    run = {spec.name: spec.schema["properties"] for spec in TOOLBOX.specs()}["sleep_run"]
     assert run["scope"]["enum"] == ["invoked", "all"] and run["max_dollars"]["type"] == "number"
 
 
 def test_what_changes_live_files_or_the_schedule_exists_only_when_it_was_switched_on() -> None:
-    always = {spec.name for spec in tool_specs()}
+    always = {spec.name for spec in TOOLBOX.specs()}
     assert always.isdisjoint(
         {"sleep_adopt", "sleep_discard", "sleep_undo", "sleep_schedule", "sleep_unschedule"}
     )
-    assert {spec.name for spec in tool_specs(["undo"])} - always == {"sleep_undo"}
-    assert {spec.name for spec in tool_specs(["adopt"])} - always == {"sleep_adopt", "sleep_discard"}
-    assert {spec.name for spec in tool_specs(["schedule"])} - always == {"sleep_schedule", "sleep_unschedule"}
+    assert {spec.name for spec in TOOLBOX.specs(["undo"])} - always == {"sleep_undo"}
+    assert {spec.name for spec in TOOLBOX.specs(["adopt"])} - always == {"sleep_adopt", "sleep_discard"}
+    assert {spec.name for spec in TOOLBOX.specs(["schedule"])} - always == {
+        "sleep_schedule",
+        "sleep_unschedule",
+    }
 
 
 def test_no_tool_takes_a_key_or_a_program_to_start() -> None:
     words = ("key", "secret", "_path", "home")
-    taken = {name for spec in tool_specs(EVERYTHING) for name in spec.schema["properties"]} - {
+    taken = {name for spec in TOOLBOX.specs(EVERYTHING) for name in spec.schema["properties"]} - {
         "data_path",
         "target_skill_path",
     }
@@ -96,18 +100,19 @@ def test_no_tool_takes_a_key_or_a_program_to_start() -> None:
 
 
 def test_no_tool_can_say_what_only_a_person_can() -> None:
-    taken = {name for spec in tool_specs(EVERYTHING) for name in spec.schema["properties"]}
+    taken = {name for spec in TOOLBOX.specs(EVERYTHING) for name in spec.schema["properties"]}
     assert taken.isdisjoint({"reviewed", "auto_adopt", "allow", "all"})
 
 
 def test_all_schemas_together_cost_a_model_little() -> None:
-    assert len(json.dumps(tool_specs())) < 24_000
+    assert len(json.dumps(TOOLBOX.specs())) < 24_000
 
 
 def test_the_tools_are_known_without_the_mcp_package() -> None:
     program = (
         "import sys\nfor name in ('mcp', 'mcp_types', 'uvicorn', 'starlette'): sys.modules[name] = None\nfrom"
-        " skillopt.mcp import tool_specs\nname, description, schema = tool_specs()[0]\nprint(name,"
+        " skillopt.cli import app\nfrom skillopt.mcp import Toolbox\n"
+        "name, description, schema = Toolbox(app).specs()[0]\nprint(name,"
         " schema['type'])"
     )
     done = subprocess.run(
@@ -122,7 +127,7 @@ def test_the_tools_are_known_without_the_mcp_package() -> None:
 
 def test_a_setting_that_its_command_does_not_have_is_found_when_the_tools_are_made() -> None:
     with pytest.raises(UsageError, match="Did you mean 'batch_size'"):
-        arguments_of(("train",), ("bacth_size",))
+        arguments_of(app, ("train",), ("bacth_size",))
 
 
 @pytest.mark.parametrize(
@@ -150,13 +155,13 @@ def test_a_setting_that_its_command_does_not_have_is_found_when_the_tools_are_ma
 )
 def test_an_argument_that_cannot_be_used_is_named(name: str, given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        arguments_by_tool()[name].check(given)
+        TOOLBOX.arguments[name].check(given)
     assert complaint in str(caught.value) and len(str(caught.value)) < 300
 
 
 def test_no_value_can_become_an_option() -> None:
     hostile = ["--version", "-q", "--out_root=/etc", "; rm -rf /", "$(id)", "a\nb", "--"]
-    train = arguments_by_tool()["skillopt_train"].line({"config": hostile[0], "cfg_options": hostile}, "/p")
+    train = TOOLBOX.arguments["skillopt_train"].line({"config": hostile[0], "cfg_options": hostile}, "/p")
     assert train == [
         "train",
         "--json",
@@ -164,9 +169,9 @@ def test_no_value_can_become_an_option() -> None:
         "--config=--version",
         *(f"--cfg-options={one}" for one in hostile),
     ]
-    diff = arguments_by_tool()["skillopt_diff"].line({"a": "--version", "b": "-h"}, "/p")
+    diff = TOOLBOX.arguments["skillopt_diff"].line({"a": "--version", "b": "-h"}, "/p")
     assert diff == ["diff", "--", "--version", "-h"]
-    adopt = arguments_by_tool()["sleep_adopt"].line(
+    adopt = TOOLBOX.arguments["sleep_adopt"].line(
         {"proposal": "--all", "skill": ["-x"], "edit": [1, 2]}, "/p"
     )
     assert adopt == [
@@ -183,12 +188,12 @@ def test_no_value_can_become_an_option() -> None:
 
 
 def test_a_switch_is_said_when_it_is_on_and_a_setting_in_the_words_of_the_command_line() -> None:
-    runs = arguments_by_tool()["skillopt_runs"]
+    runs = TOOLBOX.arguments["skillopt_runs"]
     assert runs.line({"compare": True}, "/p") == ["runs", "--json", "--compare"]
     assert runs.line({"compare": False, "folders": ["a", "b"]}, "/p") == ["runs", "--json", "--", "a", "b"]
-    assert arguments_by_tool()["skillopt_train"].line({"use_gate": False}, "/p")[-1] == "--use_gate=false"
+    assert TOOLBOX.arguments["skillopt_train"].line({"use_gate": False}, "/p")[-1] == "--use_gate=false"
     configs = next(tool for tool in TOOLS if tool.name == "skillopt_list_configs")
-    assert arguments_by_tool()[configs.name].line({}, "/p", configs.fixed) == [
+    assert TOOLBOX.arguments[configs.name].line({}, "/p", configs.fixed) == [
         "list",
         "--json",
         "--",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillopt.errors import UsageError
-from skillopt.mcp.work import Work, Workshop, program
+from skillopt.mcp.work import CommandRunner, RunningCommand, program
 from skillopt.process import minimal_env, run_process
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -80,12 +80,12 @@ async def test_a_second_cancellation_does_not_wait() -> None:
     assert await ended(running) < 10
 
 
-def shop_of_code(**options: Any) -> Workshop:
+def shop_of_code(**options: Any) -> CommandRunner:
     """Its works are lines of Python in place of commands."""
-    return Workshop(program=lambda line: [sys.executable, "-I", "-S", "-c", *line], **options)
+    return CommandRunner(program=lambda line: [sys.executable, "-I", "-S", "-c", *line], **options)
 
 
-async def heard(one: Work) -> list[str]:
+async def heard(one: RunningCommand) -> list[str]:
     return [line async for line in one.news()]
 
 

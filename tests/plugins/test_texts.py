@@ -18,7 +18,7 @@ from plugins._cli import command_lines, complaint, options_alone
 from plugins._home import EVERYWHERE, actions, place
 from skillopt.changes._actions import Block, Own
 from skillopt.cli import _plugin, app
-from skillopt.mcp import tool_specs
+from skillopt.mcp import Toolbox
 from skillopt.plugins import Kit, Scope
 from skillopt.skill.spec import violations
 
@@ -118,7 +118,7 @@ def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) 
     assert "- `--edit`: Only the edit of this number; may be repeated." in commands
     assert "session-end" not in commands
     told = kit.text("skill/references/tools.md")
-    assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [spec[0] for spec in tool_specs()]
+    assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [spec[0] for spec in Toolbox(app).specs()]
 
 
 def test_the_skill_tells_an_agent_that_the_person_decides(kit: Kit) -> None:

@@ -227,7 +227,8 @@ def _command(name: str, command: Any) -> Command:
 
 @cache
 def _tools() -> tuple[Tool, ...]:
-    from skillopt.mcp import tool_specs
+    from skillopt.cli import app
+    from skillopt.mcp import Toolbox
     from skillopt.plugins import Tool
 
-    return tuple(Tool(name=name, description=description) for name, description, _ in tool_specs())
+    return tuple(Tool(name=name, description=description) for name, description, _ in Toolbox(app).specs())

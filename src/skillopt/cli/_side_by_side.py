@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def compare(runs: Sequence[RunView]) -> side_by_side.Compared:
     """Put runs side by side; they may be finished, stopped or at work."""
-    from skillopt.cli.report import facts_of
+    from skillopt.runs.folder import read_facts
 
-    return side_by_side.compare([(run.folder, facts_of(run)) for run in runs])
+    return side_by_side.compare([(run.folder, read_facts(run)) for run in runs])
 
 
 def show(told: side_by_side.Compared) -> None:

@@ -71,7 +71,8 @@ def mcp(
     """
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt[mcp]'")
-    from skillopt.mcp import RIGHTS, SWITCHES
+    from skillopt.cli import app
+    from skillopt.mcp import RIGHTS, SWITCHES, Toolbox
     from skillopt.mcp.transport import new_token, read_token, serve_http, serve_stdio
 
     words = [word.strip() for word in allow.split(",") if word.strip()]
@@ -89,9 +90,11 @@ def mcp(
                 "Waiting for an MCP client on stdin; an agent starts this by itself. Ctrl-C ends it.",
                 err=True,
             )
-        serve_stdio(folder, words)
+        serve_stdio(Toolbox(app), folder, words)
         return
     token = new_token() if token_file is None else read_token(token_file)
     if token_file is None:
         typer.echo(f"Token, told this once: {token}", err=True)
-    serve_http(folder, words, port=port, token=token, say=lambda text: typer.echo(text, err=True))
+    serve_http(
+        Toolbox(app), folder, words, port=port, token=token, say=lambda text: typer.echo(text, err=True)
+    )

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from skillopt.cli._options import Json
 from skillopt.errors import UsageError
-
-if TYPE_CHECKING:
-    from skillopt.report import Facts
-    from skillopt.runs.folder import RunView
 
 PANEL, PLACE = "Look at runs", 3
 _OURS = "SkillOpt report"
@@ -42,12 +38,12 @@ def report(
     """
     from skillopt.cli import _report
     from skillopt.report import page, summary
-    from skillopt.runs.folder import open_run
+    from skillopt.runs.folder import open_run, read_facts
 
     view = open_run(run)
     target = run / "report.html" if out is None else out
     _check(target)
-    facts = facts_of(view)
+    facts = read_facts(view)
     beside = target.with_suffix(".md")
     _write(target, page(facts))
     _write(beside, summary(facts))
@@ -55,48 +51,6 @@ def report(
         _report.print_json({"html": str(target), "markdown": str(beside)})
     else:
         typer.echo(f"{target}\n{beside}")
-
-
-def facts_of(view: RunView) -> Facts:
-    """All that the files of a run tell; raises where it has not begun."""
-    from skillopt.account import account_of
-    from skillopt.runs.database import Database
-    from skillopt.runs.facts import fold
-    from skillopt.runs.log import DATABASE
-    from skillopt.runs.looks import read_looks
-
-    if view.started is None:
-        raise UsageError(f"{view.folder} holds no training run that has begun; there is nothing to report.")
-    database = Database.reading(view.folder / DATABASE)
-    try:
-        account = account_of(database.entries())
-    finally:
-        database.shut()
-    files = {name: _read(view.folder / f"{name}.json") for name in ("config", "summary")}
-    return fold(
-        view.events,
-        config=files["config"],
-        summary=files["summary"],
-        account=account,
-        status=view.status,
-        looks_by_eval=len(read_looks(view.folder)),
-    )
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    import json
-
-    if not path.is_file():
-        return None
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{path} cannot be read as JSON: {error}. Run the same training command again to write it."
-        ) from error
-    if not isinstance(data, dict):
-        raise UsageError(f"{path} holds no JSON object. Run the same training command again to write it.")
-    return data
 
 
 def _check(target: Path) -> None:

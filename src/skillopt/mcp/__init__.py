@@ -5,6 +5,6 @@ resources.
 from __future__ import annotations
 
 from skillopt.mcp.rights import RIGHTS
-from skillopt.mcp.tools import SWITCHES, ToolSpec, tool_specs
+from skillopt.mcp.tools import SWITCHES, Toolbox, ToolSpec
 
-__all__ = ["RIGHTS", "SWITCHES", "ToolSpec", "tool_specs"]
+__all__ = ["RIGHTS", "SWITCHES", "ToolSpec", "Toolbox"]

@@ -1,6 +1,4 @@
-"""Decides how the end of a command reads as the result of a tool: a status, the command's own object, and no
-secrets.
-"""
+"""The end of a command as the result of a tool: a status, the command's own object, and no secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillopt.mcp.tools import Tool
+from skillopt.mcp.tools import CommandTool
 from skillopt.process import Finished
 from skillopt.redact import Scrubber, redact_patterns
 
@@ -54,7 +52,7 @@ OUTPUT_SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ToolAnswer:
     """What a call gives back."""
 
     status: str
@@ -89,12 +87,12 @@ class Answer:
         return f"{name}: {self.status.replace('_', ' ')}. {said}".strip()
 
 
-def refusal(reason: str, *, status: str = "bad_input") -> Answer:
+def refusal(reason: str, *, status: str = "bad_input") -> ToolAnswer:
     """The answer to a call that was not begun."""
-    return Answer(status=status, exit_code=None, result=None, messages=(reason,))
+    return ToolAnswer(status=status, exit_code=None, result=None, messages=(reason,))
 
 
-def answer_of(tool: Tool, done: Finished, scrubber: Scrubber, *, speaks_json: bool) -> Answer:
+def answer_of(tool: CommandTool, done: Finished, scrubber: Scrubber, *, speaks_json: bool) -> ToolAnswer:
     """How a command ended."""
     status = tool.statuses.get(done.code) or STATUSES.get(done.code, "error")
     lines = [
@@ -118,7 +116,7 @@ def answer_of(tool: Tool, done: Finished, scrubber: Scrubber, *, speaks_json: bo
             )
     if tool.part is not None and isinstance(result, dict):
         result = {tool.part: result.get(tool.part)}
-    return Answer(
+    return ToolAnswer(
         status=status,
         exit_code=done.code,
         result=scrubber.scrub_json(result),

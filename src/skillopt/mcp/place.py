@@ -1,5 +1,5 @@
-"""Decides in which folder a call works, and which paths it may name: those of the caller's project, inside
-the folders the client gave.
+"""The folder a call works in, and the paths it may name: those of the caller's project, inside the folders
+the client gave.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Denied(UsageError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ProjectPlace:
     """Where a call works: a project, and the folders it stays inside of (None: the person lets it go
     anywhere).
     """
@@ -45,7 +45,9 @@ class Place:
             )
 
 
-def find_place(named: str | None, roots: Sequence[Path], default: Path, *, anywhere: bool = False) -> Place:
+def find_place(
+    named: str | None, roots: Sequence[Path], default: Path, *, anywhere: bool = False
+) -> ProjectPlace:
     """The named project, else the client's first root, else where the server was started; raises where that
     is no project.
 
@@ -60,7 +62,7 @@ def find_place(named: str | None, roots: Sequence[Path], default: Path, *, anywh
         raise UsageError(
             f"{project} is no project. Start the server in one, or name it: skillopt mcp --project DIR."
         )
-    place = Place(project=project, borders=borders)
+    place = ProjectPlace(project=project, borders=borders)
     place.confine(str(project))
     if not os.path.isdir(project):  # noqa: PTH112 - false, where Path.is_dir raises, for a name too long to be one
         raise UsageError(f"There is no folder {project}. Name the project's folder: the argument `project`.")

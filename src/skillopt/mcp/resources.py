@@ -1,6 +1,4 @@
-"""Decides what of a project can be read as a resource: its runs and its skills, by ids that lead nowhere
-else.
-"""
+"""The resources of a project: its runs and its skills, by ids that lead nowhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from skillopt.errors import SkillOptError, UnknownName, UsageError
-from skillopt.runs.folder import RunView, is_run, open_run
+from skillopt.runs.folder import RunView, is_run, open_run, read_facts
 
 RUNS = "skillopt://runs"
 TEMPLATES = {
@@ -39,7 +37,7 @@ _MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Resource:
     """A resource that is there."""
 
     uri: str
@@ -49,34 +47,38 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class ResourceText:
     """What a resource holds."""
 
     kind: str
     text: str
 
 
-def listed(project: Path) -> list[Listed]:
+def listed(project: Path) -> list[Resource]:
     """Every resource of a project."""
-    found = [Listed(uri=RUNS, name="runs", kind="application/json", description="The runs of this project.")]
+    found = [
+        Resource(uri=RUNS, name="runs", kind="application/json", description="The runs of this project.")
+    ]
     for id, folder in _runs(project).items():
         for template, (name, kind, about) in TEMPLATES.items():
             if "{id}" in template:
                 label = f"{folder.relative_to(project)} {name.removeprefix('run_')}"
                 found.append(
-                    Listed(uri=template.replace("{id}", id), name=label, kind=kind, description=about)
+                    Resource(uri=template.replace("{id}", id), name=label, kind=kind, description=about)
                 )
     for name in _skills(project):
         uri = f"skillopt://skills/{quote(name, safe='')}"
-        found.append(Listed(uri=uri, name=name, kind="text/markdown", description="A skill of this project."))
+        found.append(
+            Resource(uri=uri, name=name, kind="text/markdown", description="A skill of this project.")
+        )
     return found
 
 
-def read(uri: str, project: Path) -> Read:
+def read(uri: str, project: Path) -> ResourceText:
     """What a resource holds; raises where there is none of that name."""
     if uri == RUNS:
         rows = [_row(id, folder, project) for id, folder in _runs(project).items()]
-        return Read(kind="application/json", text=_json({"runs": rows}))
+        return ResourceText(kind="application/json", text=_json({"runs": rows}))
     if run := _OF_A_RUN.fullmatch(uri):
         runs = _runs(project)
         if run[1] not in runs:
@@ -87,27 +89,26 @@ def read(uri: str, project: Path) -> Read:
         name = unquote(skill[1])
         if name not in skills:
             raise UnknownName("skill of this project", name, skills)
-        return Read(kind="text/markdown", text=_text(skills[name]))
+        return ResourceText(kind="text/markdown", text=_text(skills[name]))
     raise UsageError(f"There is no resource {uri!r}. Known: {RUNS}, {', '.join(TEMPLATES)}.")
 
 
-def _of_a_run(folder: Path, what: str, project: Path) -> Read:
+def _of_a_run(folder: Path, what: str, project: Path) -> ResourceText:
     if what == "summary":
         path = folder / "summary.json"
         if path.is_file():
-            return Read(kind="application/json", text=_text(_inside(path, folder)))
-        return Read(kind="application/json", text=_json(_row(_id(folder, project), folder, project)))
+            return ResourceText(kind="application/json", text=_text(_inside(path, folder)))
+        return ResourceText(kind="application/json", text=_json(_row(_id(folder, project), folder, project)))
     if what == "best_skill":
         path = folder / "best_skill.md"
         if not path.is_file():
             raise UsageError(
                 f"{folder.relative_to(project)} has no best skill yet: nothing was measured so far."
             )
-        return Read(kind="text/markdown", text=_text(_inside(path, folder)))
-    from skillopt.cli.report import facts_of
+        return ResourceText(kind="text/markdown", text=_text(_inside(path, folder)))
     from skillopt.report import summary
 
-    return Read(kind="text/markdown", text=summary(facts_of(open_run(folder))))
+    return ResourceText(kind="text/markdown", text=summary(read_facts(open_run(folder))))
 
 
 def _runs(project: Path) -> dict[str, Path]:

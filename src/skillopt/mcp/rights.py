@@ -1,5 +1,5 @@
-"""Decides what a model may name in its arguments: files of the project and hosts of this machine, no
-programs; the rest is the person's.
+"""What a model may name in its arguments: files of the project and hosts of this machine, no programs; the
+rest is the person's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skillopt.config.layers import leaf_of, option_layer
 from skillopt.config.provider_keys import PROVIDER_KEYS
 from skillopt.config.source import Entry
 from skillopt.errors import ConfigError
-from skillopt.mcp.place import Denied, Place
+from skillopt.mcp.place import Denied, ProjectPlace
 from skillopt.models.wires.http import is_loopback
 
 OUTSIDE, HOSTS, PROGRAMS = "outside", "hosts", "programs"
@@ -62,7 +62,7 @@ class Rights:
     is the person's.
     """
 
-    place: Place
+    place: ProjectPlace
     allow: Collection[str]
 
     def check(self, given: Mapping[str, Any]) -> None:

@@ -1,6 +1,4 @@
-"""Decides how the options of a command read as the arguments of a tool, and how given arguments become a
-command line again.
-"""
+"""The options of a command as the arguments of a tool, and given arguments as a command line again."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import typer
 from typer.models import OptionInfo, ParameterInfo, ParamMeta
@@ -17,6 +15,8 @@ from typer.utils import get_params_from_function
 
 from skillopt.errors import UsageError, suggest
 
+CommandTree: TypeAlias = Callable[[str], typer.Typer]
+"""The command line, with all options of the named command."""
 PROJECT = "project"
 _PROJECT_SCHEMA = {
     "type": "string",
@@ -147,9 +147,9 @@ class Arguments:
         return [*words, "--", *places] if places else words
 
 
-def arguments_of(command: tuple[str, ...], takes: Sequence[str]) -> Arguments:
+def arguments_of(tree: CommandTree, command: tuple[str, ...], takes: Sequence[str]) -> Arguments:
     """What a tool takes: these options of its command. Raises on one that the command does not have."""
-    made = options_of(command)
+    made = options_of(find_command(tree, command))
     for name in takes:
         if name not in made:
             raise UsageError(f"`skillopt {' '.join(command)}` has no option {name!r}. {suggest(name, made)}")
@@ -161,21 +161,19 @@ def arguments_of(command: tuple[str, ...], takes: Sequence[str]) -> Arguments:
     )
 
 
-@cache
-def options_of(command: tuple[str, ...]) -> Mapping[str, Argument]:
+def options_of(command: Callable[..., None]) -> Mapping[str, Argument]:
     """All options of a command that its help shows, as arguments."""
-    found = get_params_from_function(find_command(command)).values()
+    found = get_params_from_function(command).values()
     return {
         one.name: one for parameter in found if not parameter.default.hidden for one in [_argument(parameter)]
     }
 
 
-@cache
-def find_command(words: tuple[str, ...]) -> Callable[..., None]:
+def find_command(tree: CommandTree, words: tuple[str, ...]) -> Callable[..., None]:
     """The function behind a command, by the command's words; its signature is what typer reads the options
     from as well.
     """
-    door = _door(words[0])
+    door = tree(words[0])
     for word in words[:-1]:
         door = next(
             group.typer_instance
@@ -187,13 +185,6 @@ def find_command(words: tuple[str, ...]) -> Callable[..., None]:
         for command in door.registered_commands
         if command.name == words[-1] and command.callback is not None
     )
-
-
-@cache
-def _door(wanted: str) -> typer.Typer:
-    from skillopt.cli import app
-
-    return app(wanted)
 
 
 def first_paragraph(command: Callable[..., None]) -> str:

@@ -1,11 +1,10 @@
-"""Decides how MCP requests are answered: which tools a client sees, in which project they work, and what it
-hears meanwhile.
-"""
+"""Answers MCP requests: the tools a client sees, the project they work in, and what it hears meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +20,11 @@ from pydantic import ValidationError
 from skillopt import __version__
 from skillopt.errors import Fault, UsageError, suggest
 from skillopt.mcp import resources
-from skillopt.mcp.answers import OUTPUT_SCHEMA, Answer, answer_of, environment_scrubber, refusal
+from skillopt.mcp.answers import OUTPUT_SCHEMA, ToolAnswer, answer_of, environment_scrubber, refusal
 from skillopt.mcp.place import Denied, find_place, paths_of
 from skillopt.mcp.rights import OUTSIDE, Rights
-from skillopt.mcp.tools import TOOLS, Tool, arguments_by_tool, offered, tool_specs
-from skillopt.mcp.work import Work, Workshop, own_environment
+from skillopt.mcp.tools import TOOLS, CommandTool, Toolbox, offered
+from skillopt.mcp.work import CommandRunner, RunningCommand
 from skillopt.process import Finished
 from skillopt.redact import Scrubber, redact_patterns
 
@@ -48,14 +47,15 @@ own.
 
 
 @dataclass(slots=True)
-class Desk:
+class ToolServer:
     """Answers the requests of all clients of one server."""
 
     project: Path
     """Where to work for a client that names neither a project nor a root."""
-    workshop: Workshop
+    tools: Toolbox
+    runner: CommandRunner
     allow: Collection[str] = ()
-    environ: dict[str, str] = field(default_factory=own_environment)
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     further_secrets: tuple[str, ...] = ()
     scrubber: Scrubber = field(init=False)
 
@@ -94,7 +94,7 @@ class Desk:
                         open_world_hint=by_name[spec.name].calls_models,
                     ),
                 )
-                for spec in tool_specs(self.allow)
+                for spec in self.tools.specs(self.allow)
             ]
         )
 
@@ -120,13 +120,13 @@ class Desk:
             return roots
         given = params.arguments or {}
         try:
-            arguments = arguments_by_tool()[tool.name]
+            arguments = self.tools.arguments[tool.name]
             arguments.check(given)
             place = find_place(given.get("project"), roots, self.project, anywhere=OUTSIDE in self.allow)
             # In a thread: to know what a setting means, every benchmark is looked at, the first time.
             await asyncio.to_thread(Rights(place=place, allow=self.allow).check, given)
             line = arguments.line(given, str(place.project), tool.fixed)
-            work = self.workshop.start(line, place.project, is_long=tool.is_long, environ=self.environ)
+            work = self.runner.start(line, place.project, is_long=tool.is_long, environ=self.environ)
         except UsageError as error:
             status = "refused" if isinstance(error, Denied) else "bad_input"
             return self._told(tool, refusal(self.scrubber.scrub(str(error)), status=status))
@@ -183,7 +183,7 @@ class Desk:
             contents=[types.TextResourceContents(uri=uri, mime_type=found.kind, text=text)]
         )
 
-    async def _watched(self, ctx: Context, work: Work) -> Finished | None:
+    async def _watched(self, ctx: Context, work: RunningCommand) -> Finished | None:
         """Tell the client what is heard of a work until it ends; a client that gives up stops it."""
         count = 0
         try:
@@ -193,11 +193,11 @@ class Desk:
         except BaseException:
             # Whatever ends the waiting - a cancelled call, a client that is gone - the work is stopped, so
             # that its run is closed.
-            self.workshop.stop(work)
+            self.runner.stop(work)
             raise
         return work.finished
 
-    def _told(self, tool: Tool, answer: Answer) -> types.CallToolResult:
+    def _told(self, tool: CommandTool, answer: ToolAnswer) -> types.CallToolResult:
         """The result as a client wants it: structured, and for clients that read text only, the
         same as text.
         """

@@ -1,15 +1,15 @@
-"""Decides which commands are tools, which of their settings an agent may choose, and which tools a person has
-to switch on.
+"""Which commands are tools, which of their settings an agent may choose, and which tools a person has to
+switch on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from skillopt.mcp.schema import Arguments, arguments_of, find_command, first_paragraph
+from skillopt.mcp.schema import Arguments, CommandTree, arguments_of, find_command, first_paragraph
 
 _TASKS = ("env", "data_path", "split_dir", "skill_init", "out_root", "budget", "limit", "workers", "seed")
 _TRAINING = ("num_epochs", "batch_size", "edit_budget", "use_gate", "gate_metric", "eval_test")
@@ -26,7 +26,7 @@ _REST = "Any other setting goes into cfg_options as key=value."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class CommandTool:
     """A command as a tool.
 
     It takes the options named in `takes` and no others: an option that is new on the command line is not a
@@ -57,19 +57,10 @@ class Tool:
     statuses: Mapping[int, str] = field(default_factory=dict)
     """Exit codes by which this command reports a finding, not a failure."""
 
-    @property
-    def description(self) -> str:
-        """What the tool does: the command's own help, and what an agent should know beyond it."""
-        return self.says or " ".join(filter(None, (first_paragraph(find_command(self.command)), self.more)))
 
-    def arguments(self) -> Arguments:
-        """What the tool takes."""
-        return arguments_of(self.command, self.takes)
-
-
-TOOLS: tuple[Tool, ...] = (
-    Tool(name="sleep_status", command=("sleep", "status"), reads_only=True),
-    Tool(
+TOOLS: tuple[CommandTool, ...] = (
+    CommandTool(name="sleep_status", command=("sleep", "status"), reads_only=True),
+    CommandTool(
         name="sleep_proposals",
         command=("sleep", "status"),
         part="proposals",
@@ -79,7 +70,7 @@ TOOLS: tuple[Tool, ...] = (
             " how the files stand."
         ),
     ),
-    Tool(
+    CommandTool(
         name="sleep_harvest",
         command=("sleep", "harvest"),
         takes=("since", *_SESSIONS),
@@ -90,8 +81,10 @@ TOOLS: tuple[Tool, ...] = (
             " written or sent."
         ),
     ),
-    Tool(name="sleep_dry_run", command=("sleep", "dry-run"), takes=("tasks_file", *_NIGHT), reads_only=True),
-    Tool(
+    CommandTool(
+        name="sleep_dry_run", command=("sleep", "dry-run"), takes=("tasks_file", *_NIGHT), reads_only=True
+    ),
+    CommandTool(
         name="sleep_run",
         command=("sleep", "run"),
         takes=("tasks_file", "restart", *_NIGHT),
@@ -100,20 +93,24 @@ TOOLS: tuple[Tool, ...] = (
         is_long=True,
         more="Adopting what it proposes is the person's decision: show them sleep_diff.",
     ),
-    Tool(name="sleep_diff", command=("sleep", "diff"), takes=_PROPOSAL, reads_only=True),
-    Tool(name="sleep_adopt", command=("sleep", "adopt"), takes=_PROPOSAL, switch="adopt", more=_ASKED),
-    Tool(name="sleep_discard", command=("sleep", "discard"), takes=_PROPOSAL, switch="adopt", more=_ASKED),
-    Tool(
+    CommandTool(name="sleep_diff", command=("sleep", "diff"), takes=_PROPOSAL, reads_only=True),
+    CommandTool(name="sleep_adopt", command=("sleep", "adopt"), takes=_PROPOSAL, switch="adopt", more=_ASKED),
+    CommandTool(
+        name="sleep_discard", command=("sleep", "discard"), takes=_PROPOSAL, switch="adopt", more=_ASKED
+    ),
+    CommandTool(
         name="sleep_undo", command=("sleep", "undo"), takes=("proposal", "force"), switch="undo", more=_ASKED
     ),
-    Tool(
+    CommandTool(
         name="sleep_schedule",
         command=("sleep", "schedule"),
         takes=("hour", "minute", "scheduler", *_NIGHT),
         switch="schedule",
     ),
-    Tool(name="sleep_unschedule", command=("sleep", "unschedule"), without=("all",), switch="schedule"),
-    Tool(
+    CommandTool(
+        name="sleep_unschedule", command=("sleep", "unschedule"), without=("all",), switch="schedule"
+    ),
+    CommandTool(
         name="skillopt_train",
         command=("train",),
         takes=(*_CONFIG, *_MODELS, *_TASKS, *_TRAINING),
@@ -122,7 +119,7 @@ TOOLS: tuple[Tool, ...] = (
         is_long=True,
         more=f"Ask skillopt_estimate first what it will cost, and set a budget. {_REST}",
     ),
-    Tool(
+    CommandTool(
         name="skillopt_eval",
         command=("eval",),
         takes=(
@@ -140,14 +137,14 @@ TOOLS: tuple[Tool, ...] = (
         is_long=True,
         more=_REST,
     ),
-    Tool(
+    CommandTool(
         name="skillopt_estimate",
         command=("estimate",),
         takes=(*_CONFIG, "target_reply", "optimizer_reply", *_MODELS, *_TASKS, *_TRAINING),
         without=("config_argument", "target", "optimizer"),
         more=_REST,
     ),
-    Tool(
+    CommandTool(
         name="skillopt_noise",
         command=("noise",),
         takes=(*_CONFIG, "skill", "draws", "gain", "target_model", "backend", *_TASKS),
@@ -156,7 +153,7 @@ TOOLS: tuple[Tool, ...] = (
         is_long=True,
         more=_REST,
     ),
-    Tool(
+    CommandTool(
         name="skillopt_doctor",
         command=("doctor",),
         takes=(*_CONFIG, "no_calls", *_MODELS, "env", "data_path", "split_dir", "skill_init"),
@@ -165,16 +162,16 @@ TOOLS: tuple[Tool, ...] = (
         statuses={2: "needs_fixing"},
         more=_REST,
     ),
-    Tool(name="skillopt_runs", command=("runs",), takes=("folders", "compare"), reads_only=True),
-    Tool(
+    CommandTool(name="skillopt_runs", command=("runs",), takes=("folders", "compare"), reads_only=True),
+    CommandTool(
         name="skillopt_explain",
         command=("explain",),
         takes=("run", "step"),
         reads_only=True,
         statuses={1: "differs"},
     ),
-    Tool(name="skillopt_diff", command=("diff",), takes=("a", "b"), reads_only=True),
-    Tool(
+    CommandTool(name="skillopt_diff", command=("diff",), takes=("a", "b"), reads_only=True),
+    CommandTool(
         name="skillopt_list_configs",
         command=("list",),
         fixed=("configs",),
@@ -202,18 +199,31 @@ class ToolSpec(NamedTuple):
     schema: dict[str, Any]
 
 
-@cache
-def arguments_by_tool() -> Mapping[str, Arguments]:
-    """What every tool takes, by the tool's name."""
-    return {tool.name: tool.arguments() for tool in TOOLS}
-
-
-def offered(allow: Collection[str]) -> list[Tool]:
+def offered(allow: Collection[str]) -> list[CommandTool]:
     """The tools that exist with these switches on."""
     return [tool for tool in TOOLS if tool.switch is None or tool.switch in allow]
 
 
-def tool_specs(allow: Collection[str] = ()) -> list[ToolSpec]:
-    """The tools a client sees, with the switches of `allow` on; needs no MCP package."""
-    made = arguments_by_tool()
-    return [ToolSpec(tool.name, tool.description, made[tool.name].schema()) for tool in offered(allow)]
+class Toolbox:
+    """All tools with what they take, read off the signatures of a command tree when they are first asked for;
+    needs no MCP package.
+    """
+
+    def __init__(self, tree: CommandTree) -> None:
+        self._tree = cache(tree)
+
+    @cached_property
+    def arguments(self) -> Mapping[str, Arguments]:
+        """What every tool takes, by the tool's name."""
+        return {tool.name: arguments_of(self._tree, tool.command, tool.takes) for tool in TOOLS}
+
+    def specs(self, allow: Collection[str] = ()) -> list[ToolSpec]:
+        """The tools a client sees, with the switches of `allow` on."""
+        return [
+            ToolSpec(tool.name, self._description(tool), self.arguments[tool.name].schema())
+            for tool in offered(allow)
+        ]
+
+    def _description(self, tool: CommandTool) -> str:
+        helped = first_paragraph(find_command(self._tree, tool.command))
+        return tool.says or " ".join(filter(None, (helped, tool.more)))

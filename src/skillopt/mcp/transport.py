@@ -1,6 +1,4 @@
-"""Decides how clients reach the server: over stdin and stdout, or over HTTP on this machine alone and with a
-token.
-"""
+"""Serves clients over stdin and stdout, or over HTTP on this machine alone and with a token."""
 
 from __future__ import annotations
 
@@ -19,8 +17,9 @@ import uvicorn
 from mcp.server.stdio import stdio_server
 
 from skillopt.errors import UsageError
-from skillopt.mcp.server import Desk
-from skillopt.mcp.work import Workshop
+from skillopt.mcp.server import ToolServer
+from skillopt.mcp.tools import Toolbox
+from skillopt.mcp.work import CommandRunner
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -31,16 +30,22 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def serve_stdio(project: Path, allow: Collection[str]) -> None:
+def serve_stdio(tools: Toolbox, project: Path, allow: Collection[str]) -> None:
     """Serve one client over stdin and stdout until it goes away."""
-    asyncio.run(_over_stdio(project, allow))
+    asyncio.run(_over_stdio(tools, project, allow))
 
 
 def serve_http(
-    project: Path, allow: Collection[str], *, port: int, token: str, say: Callable[[str], None]
+    tools: Toolbox,
+    project: Path,
+    allow: Collection[str],
+    *,
+    port: int,
+    token: str,
+    say: Callable[[str], None],
 ) -> None:
     """Serve clients over HTTP on loopback until a signal comes; port 0 takes a free one."""
-    asyncio.run(_over_http(project, allow, port, token, say))
+    asyncio.run(_over_http(tools, project, allow, port, token, say))
 
 
 def new_token() -> str:
@@ -65,12 +70,12 @@ def read_token(path: Path) -> str:
     return token
 
 
-async def _over_stdio(project: Path, allow: Collection[str]) -> None:
-    workshop = Workshop()
-    server = Desk(project=project, workshop=workshop, allow=allow).server()
+async def _over_stdio(tools: Toolbox, project: Path, allow: Collection[str]) -> None:
+    runner = CommandRunner()
+    server = ToolServer(project=project, tools=tools, runner=runner, allow=allow).server()
 
     async def leave(number: int) -> None:
-        await workshop.close()
+        await runner.close()
         # Not by the usual way: a thread waits for stdin, and a client that signals us need not close it.
         os._exit(128 + number)
 
@@ -79,14 +84,16 @@ async def _over_stdio(project: Path, allow: Collection[str]) -> None:
             async with stdio_server() as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
         finally:
-            await workshop.close()
+            await runner.close()
 
 
 async def _over_http(
-    project: Path, allow: Collection[str], port: int, token: str, say: Callable[[str], None]
+    tools: Toolbox, project: Path, allow: Collection[str], port: int, token: str, say: Callable[[str], None]
 ) -> None:
-    workshop = Workshop()
-    server = Desk(project=project, workshop=workshop, allow=allow, further_secrets=(token,)).server()
+    runner = CommandRunner()
+    server = ToolServer(
+        project=project, tools=tools, runner=runner, allow=allow, further_secrets=(token,)
+    ).server()
     # With a loopback host the SDK refuses foreign Host and Origin headers.
     app = guarded(server.streamable_http_app(streamable_http_path=PATH, host=HOST), token)
     config = uvicorn.Config(
@@ -101,7 +108,7 @@ async def _over_http(
     web = _Web(config)
 
     async def leave(number: int) -> None:
-        await workshop.close()
+        await runner.close()
         web.should_exit = True
 
     with _on_signal(leave):
@@ -109,7 +116,7 @@ async def _over_http(
             await web.serve(sockets=[sock])
         finally:
             sock.close()
-            await workshop.close()
+            await runner.close()
 
 
 class _Web(uvicorn.Server):

@@ -1,11 +1,10 @@
-"""Decides how a tool's work is done: by a program of its own, a few at a time, heard while it works, stopped
-so that it can go on.
+"""The commands that tools start: each a process of its own, a few at a time, heard while they run, stopped so
+that they can go on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +45,7 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class Work:
+class RunningCommand:
     """One command under way. `news` tells its lines of progress until it has ended."""
 
     project: Path
@@ -91,7 +90,7 @@ class Work:
                 self.say(text)
 
 
-class Workshop:
+class CommandRunner:
     """All works of a server."""
 
     def __init__(
@@ -103,28 +102,30 @@ class Workshop:
         heartbeat: float = HEARTBEAT,
         program: Callable[[Sequence[str]], Sequence[str]] = program,
     ) -> None:
-        self._desks = {True: asyncio.Semaphore(most_long), False: asyncio.Semaphore(MOST_SHORT)}
+        self._slots = {True: asyncio.Semaphore(most_long), False: asyncio.Semaphore(MOST_SHORT)}
         self._cancel_grace = cancel_grace
         self._close_grace = close_grace
         self._heartbeat = heartbeat
         self._program = program
-        self._works: dict[asyncio.Task[Finished], Work] = {}
+        self._works: dict[asyncio.Task[Finished], RunningCommand] = {}
         self._is_closing = False
 
-    def start(self, line: Sequence[str], project: Path, *, is_long: bool, environ: Mapping[str, str]) -> Work:
+    def start(
+        self, line: Sequence[str], project: Path, *, is_long: bool, environ: Mapping[str, str]
+    ) -> RunningCommand:
         """Begin a work, in a task of its own: whoever waits for it may go away without tearing it down
         half-way.
         """
         if self._is_closing:
             raise UsageError("The server is closing; nothing new is begun.")
-        work = Work(project, self._heartbeat)
+        work = RunningCommand(project, self._heartbeat)
         task = asyncio.ensure_future(self._do(work, line, is_long=is_long, environ=environ))
         work._task = task
         self._works[task] = work
         task.add_done_callback(self._ended)
         return work
 
-    def stop(self, work: Work) -> None:
+    def stop(self, work: RunningCommand) -> None:
         """Ask a work to stop; it ends in its own time, and at the latest after the grace."""
         work.is_stopping = True
         if work._task is not None and not work._task.done():
@@ -144,16 +145,16 @@ class Workshop:
             await asyncio.wait(list(self._works), timeout=5)
 
     async def _do(
-        self, work: Work, line: Sequence[str], *, is_long: bool, environ: Mapping[str, str]
+        self, work: RunningCommand, line: Sequence[str], *, is_long: bool, environ: Mapping[str, str]
     ) -> Finished:
         await self._after_stopping(work)
-        desk = self._desks[is_long]
-        if desk.locked():
+        slot = self._slots[is_long]
+        if slot.locked():
             work.say(
                 f"waiting: {'long ' if is_long else ''}works are running here already, this one begins when"
                 " one of them ends"
             )
-        async with desk:
+        async with slot:
             return await run_process(
                 self._program(line),
                 input=None,
@@ -166,7 +167,7 @@ class Workshop:
                 heard=work.hear,
             )
 
-    async def _after_stopping(self, work: Work) -> None:
+    async def _after_stopping(self, work: RunningCommand) -> None:
         """Let cancelled works of the same project close first: they may still hold the run that this one goes
         on with.
         """
@@ -182,8 +183,3 @@ class Workshop:
         work._lines.put_nowait(None)
         if not task.cancelled():
             task.exception()  # whoever waits reads it; if nobody does any more, it is no surprise
-
-
-def own_environment() -> dict[str, str]:
-    """The environment the server was started in."""
-    return dict(os.environ)

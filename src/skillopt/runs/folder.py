@@ -13,7 +13,10 @@ from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, Event, RunStarted, TestMeasured
 from skillopt.files import holder
 from skillopt.runs.database import Database
+from skillopt.runs.facts import fold
 from skillopt.runs.log import DATABASE, EVENTS, read_events, step_records
+from skillopt.runs.looks import read_looks
+from skillopt.runs.values import Facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +99,37 @@ def is_finished(folder: Path) -> bool:
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def read_facts(view: RunView) -> Facts:
+    """All that the files of a run tell; raises where it has not begun."""
+    if view.started is None:
+        raise UsageError(f"{view.folder} holds no training run that has begun; there is nothing to report.")
+    database = Database.reading(view.folder / DATABASE)
+    try:
+        account = account_of(database.entries())
+    finally:
+        database.shut()
+    files = {name: _json_object(view.folder / f"{name}.json") for name in ("config", "summary")}
+    return fold(
+        view.events,
+        config=files["config"],
+        summary=files["summary"],
+        account=account,
+        status=view.status,
+        looks_by_eval=len(read_looks(view.folder)),
+    )
+
+
+def _json_object(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{path} cannot be read as JSON: {error}. Run the same training command again to write it."
+        ) from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path} holds no JSON object. Run the same training command again to write it.")
+    return data
