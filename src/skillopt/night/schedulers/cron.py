@@ -60,7 +60,7 @@ class Cron:
         return tuple(found)
 
     def install(self, schedule: Schedule) -> None:
-        """Put the entry in, where an earlier one with its id stood or at the end, and see that it is there."""
+        """Put the entry in, where an earlier one with its id stood or at the end, and see it there."""
         lines = render(schedule)
         crontab = self._read()
         make_log_folder(schedule)
