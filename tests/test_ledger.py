@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import pytest
 
+from skillopt import ledger as money
 from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import BudgetSpent, Interrupted
 from skillopt.ledger import TEST_STAGE, Budget, Ledger
@@ -22,6 +23,7 @@ class Journal:
 
     def __init__(self) -> None:
         self.rows: dict[int, Entry] = {}
+        self.times: list[float] = []
 
     def open(self, role: Role, stage: str, place: str, reserved: Amount) -> int:
         number = len(self.rows) + 1
@@ -41,6 +43,9 @@ class Journal:
 
     def entries(self) -> Iterable[Entry]:
         return list(self.rows.values())
+
+    def keep_time(self, seconds: float) -> None:
+        self.times.append(seconds)
 
 
 def tokens(count: int) -> Amount:
@@ -355,3 +360,21 @@ async def test_a_budget_in_time_ends_with_the_clock_and_keeps_back_what_the_test
     clock[0] = 100.0
     with pytest.raises(BudgetSpent):
         await reserve(ledger, 5, stage=TEST_STAGE)
+
+
+async def test_elapsed_time_is_noted_with_every_call_and_while_one_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that is killed has used up the minutes it ran."""
+    monkeypatch.setattr(money, "TIME_IS_KEPT_EVERY", 0.01)
+    clock, journal = [7.0], Journal()
+    ledger = Ledger(Budget(seconds=100), journal, elapsed=lambda: clock[0])
+    under_way = await reserve(ledger, 5)
+    assert journal.times == [7.0]
+    clock[0] = 8.0
+    await asyncio.sleep(0.05)
+    assert journal.times[-1] == 8.0
+    settle(ledger, under_way, 5)
+    clock[0] = 9.0
+    settle(ledger, await reserve(ledger, 5), 5)
+    assert journal.times[-1] == 9.0

@@ -75,6 +75,8 @@ class Total:
     usd: Fraction | None
     input_tokens: int | None
     output_tokens: int | None
+    as_reserved: int
+    """Those of the tokens that no provider reported."""
     states: Mapping[Settlement, int]
     """How many entries ended how."""
 
@@ -97,10 +99,21 @@ class Total:
 class _Sum:
     """Entries added up; unknown parts are counted, so that they can be taken out again."""
 
-    __slots__ = ("calls", "input", "output", "states", "tokens", "unpriced", "unreported", "usd")
+    __slots__ = (
+        "as_reserved",
+        "calls",
+        "input",
+        "output",
+        "states",
+        "tokens",
+        "unpriced",
+        "unreported",
+        "usd",
+    )
 
     def __init__(self) -> None:
-        self.calls = self.tokens = self.input = self.output = self.unpriced = self.unreported = 0
+        self.calls = self.tokens = self.input = self.output = 0
+        self.unpriced = self.unreported = self.as_reserved = 0
         self.usd = Fraction(0)
         self.states: Counter[Settlement] = Counter()
 
@@ -119,6 +132,7 @@ class _Sum:
             charged.tokens
         ):  # a refused call used no tokens; any other without a report nobody knows how many
             self.unreported += sign
+            self.as_reserved += sign * charged.tokens
         self.states[entry.state] += sign
 
 
@@ -131,6 +145,7 @@ def _total(*sums: _Sum) -> Total:
         usd=None if any(one.unpriced for one in sums) else sum((one.usd for one in sums), Fraction(0)),
         input_tokens=sum(one.input for one in sums) if is_reported else None,
         output_tokens=sum(one.output for one in sums) if is_reported else None,
+        as_reserved=sum(one.as_reserved for one in sums),
         states=dict(states),
     )
 
@@ -196,6 +211,7 @@ class Account:
             "tokens": whole.tokens,
             "usd": whole.dollars,
             "attempts": dict(whole.states),
+            "tokens_as_reserved": whole.as_reserved,
             "stages": {**{stage: tokens(self.total(stage)) for stage in stages}, "_total": tokens(whole)},
         }
 

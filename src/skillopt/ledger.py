@@ -19,6 +19,8 @@ from skillopt.errors import BudgetSpent, Stopped
 from skillopt.messages import Role, Usage
 
 TEST_STAGE = "test"
+TIME_IS_KEPT_EVERY = 1.0
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,10 @@ class Journal(Protocol):
 
     def entries(self) -> Iterable[Entry]: ...
 
+    def keep_time(self, seconds: float) -> None:
+        """Note how long the run has taken over all its sessions."""
+        ...
+
 
 class Ledger:
     """The money of one run. Waiting calls hold nothing and are served in the order they came."""
@@ -89,6 +95,8 @@ class Ledger:
         self._stopped: Stopped | None = None
         self.account = Account()
         self.overruns: list[str] = []
+        self._time_kept = float("-inf")
+        self._is_timed = False
         for entry in journal.entries():
             self.account.take(entry, is_dead=True)
             self._name_overrun(entry)
@@ -161,6 +169,20 @@ class Ledger:
         """Close an attempt that an HTTP error status refused: one call, no tokens."""
         self._close(replace(entry, state="refused", charged=Amount(calls=1)))
 
+    def _keep_time(self) -> None:
+        """Note the elapsed time: a session that is killed has used up its minutes too."""
+        elapsed = self.elapsed()
+        if elapsed - self._time_kept >= TIME_IS_KEPT_EVERY / 4:
+            self._time_kept = elapsed
+            self._journal.keep_time(elapsed)
+
+    def _watch_time(self) -> None:
+        """Note the elapsed time every second for as long as a call is under way."""
+        self._is_timed = bool(self.account.open)
+        if self._is_timed:
+            self._keep_time()
+            asyncio.get_running_loop().call_later(TIME_IS_KEPT_EVERY, self._watch_time)
+
     def _open(self, role: Role, stage: str, place: str, need: Amount) -> Entry:
         number = self._journal.open(role, stage, place, need)
         entry = Entry(
@@ -174,11 +196,16 @@ class Ledger:
             opened=self.elapsed(),
         )
         self.account.take(entry)
+        if self._is_timed:
+            self._keep_time()
+        else:
+            self._watch_time()
         return entry
 
     def _close(self, entry: Entry) -> None:
         self._journal.close(entry.id, entry.state, entry.charged, entry.usage)
         self.account.take(entry)
+        self._keep_time()
         for watcher in self._watchers:
             watcher(entry)
         self._pump()

@@ -66,6 +66,12 @@ class Usage:
     def total(self) -> int:
         return self.input_tokens + self.output_tokens
 
+    def credible(self, *, said_something: bool) -> bool:
+        """Whether the report can be true: no prompt is empty, and what was said took tokens. Servers that do
+        not count report zeros, which would let a budget be overspent.
+        """
+        return self.input_tokens > 0 and self.output_tokens >= (1 if said_something else 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:

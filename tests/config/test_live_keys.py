@@ -5,8 +5,14 @@ merely the printed tree.
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import hashlib
 import json
-from collections.abc import Mapping
+import os
+import pickle
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +42,13 @@ BASE = {
     "model.target.name": "compatible:t@URL",
     "model.optimizer.name": "compatible:o@URL",
 }
+SHORT = {
+    **BASE,
+    "env.train_cases": 6,
+    "env.val_cases": 4,
+    "env.test_cases": 2,
+    "train.num_epochs": 1,
+}
 OWN = {
     **{key: value for key, value in BASE.items() if not key.startswith("env.")},
     "env.name": "own",
@@ -49,9 +62,9 @@ OWN = {
 class Seen:
     """What a run did to the world outside."""
 
-    requests: list[str] = field(default_factory=list)
-    headers: list[Mapping[str, str]] = field(default_factory=list)
-    urls: list[str] = field(default_factory=list)
+    requests: Counter[str] = field(default_factory=Counter)
+    keys: Counter[str] = field(default_factory=Counter)
+    urls: Counter[str] = field(default_factory=Counter)
     events: list[Any] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
     error: str = ""
@@ -60,6 +73,15 @@ class Seen:
 
     def channel(self, name: str) -> Any:
         return getattr(self, name)
+
+    def already_differs(self, plain: Seen, channel: str) -> bool:
+        """Whether nothing that the run may still do can make this channel equal to that of the finished
+        `plain` run.
+        """
+        now, then = self.channel(channel), plain.channel(channel)
+        if channel in ("requests", "keys", "urls"):
+            return bool(now - then)
+        return channel == "events" and now != then[: len(now)]
 
 
 def files_for(folder: Path) -> None:
@@ -112,19 +134,35 @@ def judgement(call: Call) -> str:
     return json.dumps({"findings": [{"criterion": 1, "evidence": reference if met else work, "met": met}]})
 
 
-async def observe(settings: Mapping[str, Any], folder: Path, *, latency: float = 0.0) -> Seen:
-    """One run with these settings, and all that it did."""
+async def observe(
+    settings: Mapping[str, Any],
+    folder: Path,
+    *,
+    latency: float = 0.0,
+    plain: Seen | None = None,
+    channel: str = "",
+) -> Seen:
+    """One run with these settings, and all that it did. The run ends as soon as `channel` differs from that
+    of `plain`.
+    """
     seen = Seen()
-    events: list[Event] = []
+    enough = asyncio.Event()
+
+    def note(event: Event | None = None) -> None:
+        if event is not None and event.id is not None and event.type != "run_started":
+            seen.events.append(comparable(event))
+        if plain is not None and seen.already_differs(plain, channel):
+            enough.set()
 
     def answering(call: Call) -> Answer:
-        seen.requests.append(json.dumps(call.body, sort_keys=True))
-        seen.headers.append({name.lower(): value for name, value in call.headers.items()})
+        seen.requests[json.dumps(call.body, sort_keys=True)] += 1
+        seen.keys[str(call.headers.get("Authorization"))] += 1
+        note()
         return answer(call)
 
     async with (
         LoopbackProvider(answering, latency=lambda call: latency) as one,
-        LoopbackProvider(answering) as two,
+        LoopbackProvider(lambda call: (seen.urls.update(["two"]), answering(call))[1]) as two,
     ):
         text = [f"{key}={_written(value, one, two)}" for key, value in settings.items()]
         before = {path for path in folder.rglob("*") if path.is_file()}
@@ -133,17 +171,21 @@ async def observe(settings: Mapping[str, Any], folder: Path, *, latency: float =
             job = prepare(resolved)
             out = job.folder(folder)
             retry = Retry(attempts=1, seconds=1, first_delay=0.01)
-            async with open_run(job, out, sinks=[events.append], retry=retry) as opened:
-                result = await api.train(opened)
-                seen.spending = {key: result.summary["spending"][key] for key in ("calls", "tokens", "usd")}
+            async with open_run(job, out, sinks=[note], retry=retry) as opened:
+                training = asyncio.ensure_future(api.train(opened))
+                waiting = asyncio.ensure_future(enough.wait())
+                await asyncio.wait({training, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if not training.done():
+                    training.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await training
+                    return seen
+                spending = training.result().summary["spending"]
+                seen.spending = {key: spending[key] for key in ("calls", "tokens", "usd")}
         except SkillOptError as error:
             seen.error = str(error).replace(str(folder), "").replace(one.url, "ONE").replace(two.url, "TWO")
-        seen.urls = ["one"] * len(one.log) + ["two"] * len(two.log)
         seen.in_flight = max(one.max_in_flight, two.max_in_flight)
-    seen.requests.sort()
-    seen.events = [
-        comparable(event) for event in events if event.id is not None and event.type != "run_started"
-    ]
     seen.files = {
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
@@ -164,14 +206,9 @@ def case(
     key: str, value: Any, channel: str, base: Mapping[str, Any] = BASE, latency: float = 0.0, **extra: Any
 ) -> Any:
     """Set one key beside a base (and what both sides need) and say where the difference must show."""
-    return pytest.param(
-        key,
-        value,
-        channel,
-        {**base, **{name.replace("__", "."): item for name, item in extra.items()}},
-        latency,
-        id=key,
-    )
+    settings = {**base, **{name.replace("__", "."): item for name, item in extra.items()}}
+    marks = [pytest.mark.slow] if settings["train.num_epochs"] > 2 else []
+    return pytest.param(key, value, channel, settings, latency, id=key, marks=marks)
 
 
 LONGER = {**BASE, "env.train_cases": 24, "env.val_cases": 20, "train.batch_size": 12, "train.num_epochs": 3}
@@ -181,7 +218,7 @@ DOLLARS = {
     "model.optimizer.price.input": 1.0,
     "model.optimizer.price.output": 2.0,
 }
-PRICED = {**BASE, **DOLLARS}
+PRICED = {**SHORT, **DOLLARS}
 JUDGE_DOLLARS = {"model.judge.price.input": 1.0, "model.judge.price.output": 2.0}
 BARE = {
     **BASE,
@@ -198,11 +235,11 @@ ROLES = [
             f"model.{role}.base_url",
             "TWOURL",
             "urls",
-            {**BASE, f"model.{role}.name": "compatible:x", f"model.{role}.base_url": "URL"},
+            {**SHORT, f"model.{role}.name": "compatible:x", f"model.{role}.base_url": "URL"},
         )
         for role in ("optimizer", "target")
     ),
-    *(case(f"model.{role}.api_key", "planted-role-key", "headers") for role in ("optimizer", "target")),
+    *(case(f"model.{role}.api_key", "planted-role-key", "keys") for role in ("optimizer", "target")),
     *(
         case(f"model.{role}.{knob}", value, "requests")
         for role in ("optimizer", "target")
@@ -238,6 +275,7 @@ ROLES = [
     ),
 ]
 JUDGED = {**OWN, "env.scorer": "judge", "env.limit": 5, "model.judge.name": "compatible:j@URL"}
+JUDGED["train.num_epochs"] = 1
 JUDGE = [
     case("model.judge.name", "compatible:another@URL", "requests", JUDGED),
     case(
@@ -246,7 +284,7 @@ JUDGE = [
         "urls",
         {**JUDGED, "model.judge.name": "compatible:x", "model.judge.base_url": "URL"},
     ),
-    case("model.judge.api_key", "planted-judge-key", "headers", JUDGED),
+    case("model.judge.api_key", "planted-judge-key", "keys", JUDGED),
     *(
         case(f"model.judge.{knob}", value, "requests", JUDGED)
         for knob, value in (
@@ -258,7 +296,7 @@ JUDGE = [
         )
     ),
     case("model.judge.structured_output", "off", "requests", JUDGED),
-    case("model.judge.timeout", 0.05, "error", JUDGED, latency=0.4, env__limit=2, train__num_epochs=1),
+    case("model.judge.timeout", 0.05, "error", JUDGED, latency=0.4, env__limit=2),
     *(
         case(f"model.judge.price.{part}", 99.0, "spending", {**JUDGED, **DOLLARS, **JUDGE_DOLLARS})
         for part in ("input", "output", "cached")
@@ -288,7 +326,13 @@ CASES = [
     case("gradient.minibatch_size", 3, "requests"),
     case("gradient.merge_batch_size", 3, "requests", **{"gradient__minibatch_size": 1}),
     case(
-        "gradient.analyst_workers", 1, "in_flight", env__workers=1, gradient__minibatch_size=1, latency=0.03
+        "gradient.analyst_workers",
+        1,
+        "in_flight",
+        SHORT,
+        env__workers=1,
+        gradient__minibatch_size=1,
+        latency=0.03,
     ),
     case("gradient.failure_only", True, "requests"),
     case("gradient.rollouts_per_task", 2, "requests"),
@@ -314,9 +358,9 @@ CASES = [
     ),
     case("model.rewrite_reasoning_effort", "high", "requests", REWRITING),
     case("model.rewrite_max_completion_tokens", 5000, "requests", REWRITING),
-    case("gate.alpha", 0.9, "events", {**BASE, "gate.policy": "paired"}),
-    case("gate.max_chars", 5, "events", {**BASE, "gate.policy": "size_capped"}),
-    case("gate.confirm_draws", 3, "events", {**BASE, "gate.policy": "confirm"}),
+    case("gate.alpha", 0.9, "events", {**SHORT, "gate.policy": "paired"}),
+    case("gate.max_chars", 5, "events", {**SHORT, "gate.policy": "size_capped"}),
+    case("gate.confirm_draws", 3, "events", {**SHORT, "gate.policy": "confirm"}),
     case("gate.max_tokens_increase", 0, "events", LONGER),
     case("gate.max_latency_increase", 0, "events", LONGER),
     case(
@@ -341,8 +385,8 @@ CASES = [
     case("evaluation.repeats", 2, "events"),
     case("env.name", "serchqa", "error"),
     case("env.skill_init", "other.md", "requests", OWN),
-    case("env.out_root", "elsewhere", "files"),
-    case("env.workers", 1, "in_flight", latency=0.01),
+    case("env.out_root", "elsewhere", "files", SHORT),
+    case("env.workers", 1, "in_flight", SHORT, latency=0.01),
     case(
         "env.exec_timeout",
         0.05,
@@ -357,8 +401,8 @@ CASES = [
     case("budget.tokens", 100, "error"),
     case("budget.calls", 3, "error"),
     case("budget.minutes", 0.00001, "error"),
-    case("cache.path", "shared.db", "files"),
-    case("output.predictions", True, "files"),
+    case("cache.path", "shared.db", "files", SHORT),
+    case("output.predictions", True, "files", SHORT),
     case("env.train_cases", 6, "events"),
     case("env.val_cases", 5, "events"),
     case("env.test_cases", 3, "events"),
@@ -380,26 +424,49 @@ CASES = [
     case("env.kind_field", "topic", "requests", OWN),
     case("env.system", "Short. {skill}", "requests", OWN),
     case("env.prompts", "prompts", "requests", OWN),
-    case("tracking.use", "tensorboard", "files"),
+    case("tracking.use", "tensorboard", "files", SHORT),
 ]
 
 
-_plain: dict[str, Seen] = {}
-"""Runs of the bases, each made once: most cases share one."""
-
-
-def run_in(folder: Path, settings: Mapping[str, Any], latency: float) -> Seen:
-    folder.mkdir()
+def run_in(folder: Path, settings: Mapping[str, Any], latency: float, **until: Any) -> Seen:
+    folder.mkdir(parents=True)
     files_for(folder)
-    return asyncio.run(observe(settings, folder, latency=latency))
+    return asyncio.run(observe(settings, folder, latency=latency, **until))
+
+
+@pytest.fixture(scope="session")
+def plain_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Seen]:
+    """Runs of the bases. Most cases share one, so each is made once, also where several workers share the
+    tests.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    kept = shared / "live-keys"
+    kept.mkdir(exist_ok=True)
+    read: dict[str, Seen] = {}
+
+    def of(base: Mapping[str, Any], latency: float) -> Seen:
+        name = hashlib.sha256(json.dumps([base, latency]).encode()).hexdigest()[:16]
+        if name not in read:
+            with (kept / f"{name}.pickle").open("a+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.seek(0)
+                text = file.read()
+                if not text:
+                    text = pickle.dumps(run_in(kept / name, base, latency))
+                    file.write(text)
+            read[name] = pickle.loads(text)
+        return read[name]
+
+    return of
 
 
 @pytest.mark.parametrize(("key", "value", "channel", "base", "latency"), CASES)
-def test_the_key_changes_something_outside(key, value, channel, base, latency, tmp_path):
-    name = json.dumps([base, latency])
-    if name not in _plain:
-        _plain[name] = run_in(tmp_path / "plain", base, latency)
-    plain, changed = _plain[name], run_in(tmp_path / "changed", {**base, key: value}, latency)
+def test_the_key_changes_something_outside(key, value, channel, base, latency, tmp_path, plain_run):
+    plain = plain_run(base, latency)
+    settings = {**base, key: value}
+    changed = run_in(tmp_path / "changed", settings, latency, plain=plain, channel=channel)
     assert plain.error == ""
     assert plain.channel(channel) != changed.channel(channel)
     if channel != "error":

@@ -23,7 +23,7 @@ from skillopt.dashboard._markup import joined, tag
 from skillopt.dashboard._runs import Roots
 from skillopt.dashboard._text import side_by_side
 from skillopt.files import lock
-from skillopt.runs.curves import Curves, Point, curves
+from skillopt.runs.curves import Curves, curves
 from skillopt.runs.database import Database
 from skillopt.runs.live import Watcher
 from skillopt.runs.provenance import skill_versions
@@ -279,7 +279,7 @@ def test_no_half_step_is_read_out() -> None:
         Curves(
             planned=8,
             metric="hard",
-            val=[Point(at=at, score=0.5, low=0.4, high=0.6, n=9) for at in (0, 8, 8.5)],
+            val=[(at, 0.5) for at in (0, 8, 8.5)],
         )
     )
     assert said == "Score chart. Val: 0.500 with the seed, 0.500 after the slow update of step 8 of 8."

@@ -351,6 +351,9 @@ class Journal:
     def entries(self) -> list[Entry]:
         return []
 
+    def keep_time(self, seconds: float) -> None:
+        """Forgotten."""
+
 
 async def test_a_rollout_is_reserved_as_a_whole_and_settled_from_its_report(tmp_path: Path) -> None:
     journal: Any = Journal()

@@ -53,6 +53,9 @@ class Journal:
     def entries(self) -> Iterable[Entry]:
         return []
 
+    def keep_time(self, seconds: float) -> None:
+        """Forgotten."""
+
 
 class Provider:
     """Gives what it is told to, when it is told to."""
@@ -156,6 +159,8 @@ async def test_denser_text_raises_the_estimate_at_once_and_thinner_text_lowers_i
         (ModelError("auth", "401", refused=True), "refused", 0),
         (ModelError("timeout", "no answer"), "unreported", 1416),
         (ModelError("unavailable", "reset"), "unreported", 1416),
+        (ModelError("unavailable", "broke off", tokens=(0, 0)), "unreported", 1416),
+        (ModelError("unavailable", "broke off", tokens=(900, 3)), "settled", 903),
         (RuntimeError("a bug"), "unreported", 1416),
         (None, "unreported", 1416),
     ],
@@ -173,6 +178,17 @@ async def test_a_refused_call_costs_one_call_and_one_without_a_report_its_whole_
     assert journal.closed[0][0] == state
     assert (ledger.spent.calls, ledger.spent.tokens) == (1, tokens)
     assert ledger.in_flight == 0
+
+
+@pytest.mark.parametrize("report", [(0, 0), (0, 20), (900, 0), (-5, 20), (900, -1)])
+async def test_a_report_that_cannot_be_true_is_none_and_the_reservation_stays(
+    report: tuple[int, int],
+) -> None:
+    model, _, journal, ledger = paying(used(*report))
+    reply = await model.complete(question())
+    assert (reply.text, reply.usage) == ("ok", None)
+    assert journal.closed[0] == ("unreported", journal.opened[0], None)
+    assert ledger.spent.tokens == 1416
 
 
 async def test_more_than_reserved_is_counted_and_named() -> None:

@@ -80,6 +80,9 @@ class Memory:
     def entries(self) -> list[Any]:
         return []
 
+    def keep_time(self, seconds: float) -> None:
+        """Forgotten."""
+
 
 def stack(provider: Slow, notes: Notes, workers: int = 8, budget: Budget | None = None) -> Recorded:
     """The whole stack of a run."""

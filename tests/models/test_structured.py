@@ -216,6 +216,9 @@ class Journal:
     def entries(self) -> list[Entry]:
         return []
 
+    def keep_time(self, seconds: float) -> None:
+        """Forgotten."""
+
 
 async def test_each_step_down_is_metered_as_a_call_and_counts_as_no_retry() -> None:
     refuses = Misbehaviour.status(400, body={"error": {"message": "response_format is not supported"}})

@@ -73,6 +73,42 @@ def test_a_flood_of_brackets_is_unusable_and_does_not_hang_or_crash(flood):
         read(reply(flood), ANALYSIS)
 
 
+def edit_of(value):
+    return f'{{"patch": {{"edits": [{{"op": "append", "content": "x", "support": {value}}}]}}}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (edit_of("[" * 330 + "]" * 330), "nested"),
+        (edit_of('{"a":' * 330 + "1" + "}" * 330), "nested"),
+        (edit_of("NaN"), "NaN is no number"),
+        (edit_of("1e999"), "1e999 is no number"),
+        (edit_of("-Infinity"), "no number"),
+    ],
+)
+def test_what_no_file_can_hold_is_unusable(text, why):
+    with pytest.raises(Unusable, match=why):
+        read(reply(text), ANALYSIS)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("first\nsecond", "first\nsecond"),
+        ("a\tb", "a\tb"),
+        (r"match \d+\.\d", r"match \d+\.\d"),
+        (r"C:\Users and \u12", r"C:\Users and \u12"),
+        (r"a \\d and \n and \u00e9", "a \\d and \n and é"),
+    ],
+)
+def test_line_breaks_and_backslashes_that_a_model_forgot_to_escape_are_mended(written, meant):
+    text = '{"patch": {"edits": [{"op": "append", "content": "' + written + '"}]}}'
+    for around in ("%s", "Here it is:\n```json\n%s\n```", "I think %s is best."):
+        (edit,) = read(reply(around % text), ANALYSIS).patch.items
+        assert edit["content"] == meant
+
+
 def test_half_a_surrogate_pair_in_an_escape_is_replaced_and_bricks_nothing():
     text = '{"patch": {"edits": [{"op": "append", "content": "cut emoji \\ud83d end"}]}}'
     (edit,) = read(reply(text), ANALYSIS).patch.items

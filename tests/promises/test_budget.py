@@ -4,6 +4,7 @@ it ended.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import signal
 import subprocess
@@ -436,3 +437,43 @@ async def test_without_a_price_the_dollars_are_unknown_and_not_zero(tmp_path: Pa
     async with provider_of() as provider:
         _, spending = await train(provider, tmp_path, "train.num_epochs=1")
     assert spending["usd"] is None
+
+
+@pytest.mark.parametrize("read", [0, None])
+async def test_a_provider_that_reports_no_tokens_cannot_be_overspent(
+    read: int | None, tmp_path: Path
+) -> None:
+    """Zero is what servers say that do not count."""
+    sent, world = 0, world_answers()
+
+    def answer(call: Call) -> Answer:
+        nonlocal sent
+        text = world(call)
+        sent += (len(call.text) + len(text)) // 4
+        return Answer(text=text, input_tokens=read, output_tokens=read, reports_usage=read is not None)
+
+    async with LoopbackProvider(answer) as provider:
+        spending = await spend(provider, tmp_path, "budget.tokens=40000")
+    assert 0 < sent <= 40_000
+    assert spending is None or spending["attempts"].get("settled", 0) == 0
+
+
+async def test_minutes_that_were_used_up_by_sessions_that_were_killed_are_used_up(tmp_path: Path) -> None:
+    """None of them came to a checkpoint."""
+    limited = ("env.workers=1", "budget.minutes=0.03")
+    async with provider_of(latency=lambda _: 0.1) as provider:
+        ended: BudgetSpent | None = None
+        for session in range(1, 20):
+            training = asyncio.ensure_future(train(provider, tmp_path, *limited))
+            while not training.done() and provider.calls < 6 * session:  # noqa: ASYNC110 - a server in a thread
+                await asyncio.sleep(0.01)
+            training.cancel()  # as good as a kill: nothing is written at this end
+            (result,) = await asyncio.gather(training, return_exceptions=True)
+            if isinstance(result, BudgetSpent):
+                ended = result
+                break
+        assert ended is not None
+        before = provider.calls
+        with pytest.raises(BudgetSpent):
+            await train(provider, tmp_path, *limited)
+        assert provider.calls == before

@@ -262,7 +262,7 @@ GOOD = six(1, 0, 1, 0, 1, 0)
         (
             [look(six(None, 1), six(1, 1))],
             {},
-            "Test was not measured: 1 of 2 test tasks could not be measured.",
+            "Test was not measured: 1 of 2 test tasks could not be measured: t0.",
         ),
         ([look(GOOD, GOOD), look(GOOD, GOOD, 2)], {}, "The test split was looked at 2 times."),
         (

@@ -13,7 +13,7 @@ import pytest
 from runs._big import big_run, first_state
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint
-from skillopt.runs.curves import curves, interval
+from skillopt.runs.curves import curves
 from skillopt.runs.listing import Listing
 from skillopt.runs.live import Watcher
 from skillopt.runs.log import read_events
@@ -23,24 +23,18 @@ from skillopt.runs.values import Facts, Test
 from skillopt.skill.document import Document
 
 
-def test_intervals_hold_their_mean_and_narrow_with_more_rows() -> None:
-    for mean in (0.0, 0.3, 1.0):
-        wide, narrow = interval(mean, 10), interval(mean, 1000)
-        assert 0.0 <= wide[0] <= mean <= wide[1] <= 1.0
-        assert wide[1] - wide[0] > narrow[1] - narrow[0] > 0
-    assert interval(0.5, 0) == (0.0, 1.0)
-    low, high = interval(0.5, 100)
-    assert (round(low, 4), round(high, 4)) == (0.4038, 0.5962)  # the textbook's figures
-
-
 def test_curves_begin_with_the_seed_and_test_is_there_only_once_it_was_opened(facts: Facts) -> None:
     drawn = curves(facts)
-    assert (drawn.val[0].at, drawn.val[0].score) == (0.0, facts.baseline)
+    assert drawn.val[0] == (0.0, facts.baseline)
     assert len(drawn.tried) == len(facts.changes) and {"accepted", "rejected"} <= {
         one.outcome for one in drawn.tried
     }
     assert drawn.test is not None and facts.test.comparison is not None
-    assert drawn.test["best"].score == facts.test.comparison.after
+    compared = facts.test.comparison
+    assert drawn.test.best[1] == compared.after
+    assert drawn.test.interval == tuple(min(1.0, compared.before + end) for end in compared.interval), (
+        "one interval for one number: that of the change, as the claim and the report tell it"
+    )
     assert [at for at, _ in drawn.limits] == [change.at for change in facts.steps]
     sealed = curves(replace(facts, test=Test(why="sealed")))
     assert sealed.test is None

@@ -36,6 +36,9 @@ class Journal:
     def entries(self):
         return ()
 
+    def keep_time(self, seconds):
+        pass
+
 
 class Table:
     """Model, harness and benchmark in one: (skill, task) to a score, None for an invalid row."""

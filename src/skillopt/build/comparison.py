@@ -1,19 +1,21 @@
-"""Decides what the rows of an evaluation say: a skill's means, and how two skills compare in pairs."""
+"""What the rows of an evaluation say: a skill's means, and how two skills compare in pairs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from skillopt.evaluate.breaker import MOST_LOST
-from skillopt.evaluate.compare import Comparison, compare
+from skillopt.evaluate.compare import Comparison, by_task, compare_rows
 from skillopt.events import RowFact
 from skillopt.tasks.task import Split
 
 Compared: TypeAlias = Literal["hard", "soft"]
+_WORTH: Mapping[Compared, Callable[[RowFact], float | None]] = {
+    "hard": lambda row: row.hard,
+    "soft": lambda row: row.soft,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ def evaluated(
     rows: tuple[RowFact, ...],
 ) -> Evaluated:
     """An evaluation of these rows."""
-    hard, soft = (list(_by_task(rows, metric).values()) for metric in ("hard", "soft"))
+    hard, soft = (list(by_task(rows, worth).values()) for worth in _WORTH.values())
     return Evaluated(
         target=target,
         target_digest=target_digest,
@@ -105,17 +107,7 @@ def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | No
 
 
 def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
-    names = {row.task for row in one.rows}
-    lost = sorted({row.task for row in (*one.rows, *rival.rows) if row.invalid is not None})
-    why, comparison = "", None
-    if Fraction(len(lost), len(names)) > MOST_LOST:
-        why = f"{len(lost)} of {len(names)} {one.split} tasks could not be measured: {', '.join(lost)}"
-    else:
-        before, after = (
-            {task: value for task, value in _by_task(arm.rows, metric).items() if task not in set(lost)}
-            for arm in (rival, one)
-        )
-        comparison = compare(before, after)
+    found = compare_rows(rival.rows, one.rows, _WORTH[metric], split=one.split)
     return Versus(
         target=one.target,
         skill=one.skill,
@@ -123,20 +115,10 @@ def _versus(one: Evaluated, rival: Evaluated, metric: Compared) -> Versus:
         split=one.split,
         repeats=one.repeats,
         metric=metric,
-        comparison=comparison,
-        why=why,
-        left_out=tuple(lost),
+        comparison=found.comparison,
+        why=found.why,
+        left_out=found.left_out,
     )
-
-
-def _by_task(rows: Iterable[RowFact], metric: Compared) -> dict[str, float]:
-    """Each task's mean over the draws that were measured."""
-    draws: dict[str, list[float]] = {}
-    for row in rows:
-        value = row.hard if metric == "hard" else row.soft
-        if value is not None:
-            draws.setdefault(row.task, []).append(value)
-    return {task: math.fsum(values) / len(values) for task, values in draws.items()}
 
 
 def _mean(values: Sequence[float]) -> float | None:

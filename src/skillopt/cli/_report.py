@@ -119,7 +119,8 @@ def remarks(summary: Mapping[str, Any]) -> Sequence[str]:
     if unsettled:
         said.append(
             f"{words.count(unsettled, 'call')} ended without a usage report and"
-            f" {'is' if unsettled == 1 else 'are'} charged as reserved."
+            f" {'is' if unsettled == 1 else 'are'} charged as reserved:"
+            f" {summary['spending']['tokens_as_reserved']:,} tokens."
         )
     if summary["spending"]["more_than_reserved"]:
         said.append(f"Used more than was reserved: {'; '.join(summary['spending']['more_than_reserved'])}.")

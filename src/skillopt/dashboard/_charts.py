@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from skillopt.account import Total
 from skillopt.messages import Role
-from skillopt.runs.curves import Curves, Point
+from skillopt.runs.curves import CurvePoint, Curves
 
 T = TypeVar("T")
 BLUE, ORANGE, GREEN, RED, VIOLET, GREY = (
@@ -34,9 +34,7 @@ LONGEST = 400
 
 
 def scores(curves: Curves) -> dict[str, Any]:
-    """Train, val and test over the steps, each with its interval; the limit, and a mark for
-    every candidate.
-    """
+    """Train, val and test over the steps; the limit, and a mark for every candidate."""
     most = max([1, *(limit for _, limit in curves.limits)])
     return {
         "backgroundColor": "transparent",
@@ -58,10 +56,7 @@ def series(curves: Curves) -> list[dict[str, Any]]:
     """The part of the chart that grows; always the same number of series, so that it can be replaced in
     place.
     """
-    test = curves.test or {}
     drawn = [
-        *_band("train", _thinned(curves.train), ORANGE),
-        *_band("val", curves.val, BLUE),
         _line("train", _thinned(curves.train), ORANGE, dashed=True),
         {**_line("val", curves.val, BLUE), "step": "end", "z": 4},
         {
@@ -76,8 +71,8 @@ def series(curves: Curves) -> list[dict[str, Any]]:
         },
     ]
     for word, (symbol, colour) in _MARKS.items():
-        hits = [[one.at, _height(one.score, one.bound)] for one in curves.tried if one.outcome == word]
-        points = [point for point in hits if point[1] is not None]
+        hits = [one for one in curves.tried if one.outcome == word]
+        points = _rounded([(one.at, one.reached) for one in hits if one.reached is not None])
         drawn.append(
             {
                 "name": word,
@@ -89,8 +84,11 @@ def series(curves: Curves) -> list[dict[str, Any]]:
                 "z": 6,
             }
         )
-    for name, point in (("test, seed", test.get("seed")), ("test, best", test.get("best"))):
-        drawn += _whisker(name, point)
+    test = curves.test
+    ends = [] if test is None else [(test.best[0], end) for end in test.interval]
+    drawn.append(_mark("test, seed", [] if test is None else [test.seed]))
+    drawn.append(_mark("test, best", [] if test is None else [test.best]))
+    drawn.append(_whisker("test, best, interval", ends))
     return drawn
 
 
@@ -163,13 +161,13 @@ def spoken(curves: Curves) -> str:
     """The chart in a sentence, for people who cannot see it."""
     if not curves.val:
         return "Score chart: nothing was measured yet."
-    first, last = curves.val[0], curves.val[-1]
-    slow = "the slow update of " if last.at % 1 else ""  # it is drawn half a step behind its epoch
-    when = f"{slow}step {math.floor(last.at)} of {curves.planned}"
-    said = f"Score chart. Val: {first.score:.3f} with the seed, {last.score:.3f} after {when}."
+    (_, first), (at, last) = curves.val[0], curves.val[-1]
+    slow = "the slow update of " if at % 1 else ""  # it is drawn half a step behind its epoch
+    when = f"{slow}step {math.floor(at)} of {curves.planned}"
+    said = f"Score chart. Val: {first:.3f} with the seed, {last:.3f} after {when}."
     if curves.test:
         said += (
-            f" Sealed test: {curves.test['seed'].score:.3f} with the seed, {curves.test['best'].score:.3f}"
+            f" Sealed test: {curves.test.seed[1]:.3f} with the seed, {curves.test.best[1]:.3f}"
             " with the best skill."
         )
     return said
@@ -199,37 +197,11 @@ def _thinned(points: Sequence[T]) -> Sequence[T]:
     return [*points[:-1:every], points[-1]]
 
 
-def _height(score: float | None, bound: float | None) -> float | None:
-    found = bound if score is None else score
-    return None if found is None else round(found, 4)
-
-
-def _band(name: str, points: Sequence[Point], colour: str) -> list[dict[str, Any]]:
-    """An interval as two stacked lines: its lower end unseen, and its width filled."""
-    about = {
-        "type": "line",
-        "stack": f"{name} interval",
-        "symbol": "none",
-        "lineStyle": {"opacity": 0},
-        "silent": True,
-        "z": 1,
-    }
-    about |= {"tooltip": {"show": False}, "stackStrategy": "all"}
-    if name == "val":
-        about["step"] = "end"
-    low = [[point.at, round(point.low, 4)] for point in points]
-    width = [[point.at, round(point.high - point.low, 4)] for point in points]
-    return [
-        {**about, "name": f"{name} from", "data": low},
-        {**about, "name": f"{name} to", "data": width, "areaStyle": {"color": colour, "opacity": 0.13}},
-    ]
-
-
-def _line(name: str, points: Sequence[Point], colour: str, *, dashed: bool = False) -> dict[str, Any]:
+def _line(name: str, points: Sequence[CurvePoint], colour: str, *, dashed: bool = False) -> dict[str, Any]:
     return {
         "name": name,
         "type": "line",
-        "data": [[point.at, round(point.score, 4)] for point in points],
+        "data": _rounded(points),
         "symbol": "circle" if len(points) < 80 else "none",
         "symbolSize": 5,
         "lineStyle": {"color": colour, "width": 2, "type": "dashed" if dashed else "solid"},
@@ -238,32 +210,35 @@ def _line(name: str, points: Sequence[Point], colour: str, *, dashed: bool = Fal
     }
 
 
-def _whisker(name: str, point: Point | None) -> list[dict[str, Any]]:
-    """A point with its interval as an upright line."""
-    at = [] if point is None else [[point.at, round(point.score, 4)]]
-    ends = [] if point is None else [[point.at, round(point.low, 4)], [point.at, round(point.high, 4)]]
-    return [
-        {
-            "name": name,
-            "type": "scatter",
-            "symbol": "diamond",
-            "symbolSize": 13,
-            "data": at,
-            "itemStyle": {"color": VIOLET},
-            "z": 7,
-        },
-        {
-            "name": f"{name} interval",
-            "type": "line",
-            "data": ends,
-            "symbol": "rect",
-            "symbolSize": [11, 2],
-            "lineStyle": {"color": VIOLET, "width": 2},
-            "itemStyle": {"color": VIOLET},
-            "tooltip": {"show": False},
-            "z": 5,
-        },
-    ]
+def _mark(name: str, points: Sequence[CurvePoint]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "type": "scatter",
+        "symbol": "diamond",
+        "symbolSize": 13,
+        "data": _rounded(points),
+        "itemStyle": {"color": VIOLET},
+        "z": 7,
+    }
+
+
+def _whisker(name: str, ends: Sequence[CurvePoint]) -> dict[str, Any]:
+    """An interval as an upright line."""
+    return {
+        "name": name,
+        "type": "line",
+        "data": _rounded(ends),
+        "symbol": "rect",
+        "symbolSize": [11, 2],
+        "lineStyle": {"color": VIOLET, "width": 2},
+        "itemStyle": {"color": VIOLET},
+        "tooltip": {"show": False},
+        "z": 5,
+    }
+
+
+def _rounded(points: Sequence[CurvePoint]) -> list[list[float]]:
+    return [[at, round(score, 4)] for at, score in points]
 
 
 def _axis(name: str, **more: Any) -> dict[str, Any]:

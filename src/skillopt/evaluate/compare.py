@@ -1,14 +1,17 @@
-"""Compares two skills on the same tasks: means, interval, an exact paired test, and which tasks were fixed or
-broken.
+"""Compares two skills on the same tasks: which tasks count, means, interval, an exact paired test, and which
+tasks were fixed or broken.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+from skillopt.evaluate.breaker import MOST_LOST
+from skillopt.events import RowFact
 
 RESAMPLES = 10_000
 EXACT_UP_TO = 18
@@ -30,6 +33,65 @@ class Comparison:
     test: str
     fixed: tuple[str, ...]
     broken: tuple[str, ...]
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The interval of the change, drawn at `after`: from `before` on, within what a score can be."""
+        low, high = (min(1.0, max(0.0, self.before + end)) for end in self.interval)
+        return low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRows:
+    """Two skills on the rows of one split: compared, or why they cannot be."""
+
+    comparison: Comparison | None
+    why: str = ""
+    left_out: tuple[str, ...] = ()
+    """Tasks with a row that could not be measured, on either side."""
+
+
+def compare_rows(
+    before: Sequence[RowFact],
+    after: Sequence[RowFact],
+    worth: Callable[[RowFact], float | None],
+    *,
+    split: str,
+) -> PairedRows:
+    """Compare by task, of several draws the mean. Tasks that were lost on either side are left out by name;
+    where they are too many there is no comparison.
+    """
+    lost = lost_tasks(before, after)
+    tasks = {row.task for row in before}
+    if too_many_lost(lost, tasks):
+        names = f": {', '.join(lost)}" if lost else ""
+        why = f"{len(lost)} of {len(tasks)} {split} tasks could not be measured{names}"
+        return PairedRows(comparison=None, why=why, left_out=lost)
+    kept = (
+        {task: one for task, one in by_task(arm, worth).items() if task not in lost}
+        for arm in (before, after)
+    )
+    return PairedRows(comparison=compare(*kept), left_out=lost)
+
+
+def lost_tasks(*arms: Iterable[RowFact]) -> tuple[str, ...]:
+    """The tasks of which a row could not be measured in any of the arms."""
+    return tuple(sorted({row.task for rows in arms for row in rows if row.invalid is not None}))
+
+
+def too_many_lost(lost: Collection[str], tasks: Collection[str]) -> bool:
+    """Whether what is left says nothing of the split: more than a tenth of it is lost, or there is none."""
+    return not tasks or Fraction(len(lost), len(tasks)) > MOST_LOST
+
+
+def by_task(rows: Iterable[RowFact], worth: Callable[[RowFact], float | None]) -> dict[str, float]:
+    """Each task's mean over the draws that were measured."""
+    draws: dict[str, list[float]] = {}
+    for row in rows:
+        value = worth(row)
+        if value is not None:
+            draws.setdefault(row.task, []).append(value)
+    return {task: _mean(values) for task, values in draws.items()}
 
 
 def compare(before: Mapping[str, float], after: Mapping[str, float], *, seed: int = 0) -> Comparison:

@@ -115,14 +115,17 @@ class Purse:
 
     def _charge(self, report: Report, entry: Entry, trusts_cost: bool) -> Amount | None:
         """What the report says it cost; None where it says nothing, so that the reservation stays charged."""
-        usd = report.usd if trusts_cost else None
-        if self._price is not None and report.usage is not None:
-            usd = cost(report.usage, self._price)
-        if report.usage is None and usd is None:
+        usage = report.usage
+        if usage is not None and not usage.credible(said_something=bool(report.answer)):
+            usage = None
+        usd = report.usd if trusts_cost and report.usd else None
+        if self._price is not None and usage is not None:
+            usd = cost(usage, self._price)
+        if usage is None and usd is None:
             return None
         if usd is None:
             usd = self._allowance.usd  # unknown would never fit a dollar budget again
-        tokens = entry.reserved if report.usage is None else report.usage.total
+        tokens = entry.reserved if usage is None else usage.total
         return Amount(calls=report.calls, tokens=tokens, usd=usd)
 
 

@@ -1,9 +1,14 @@
-"""Reads a reply that has to be JSON of a certain shape, strictly: it is usable as it stands or not at all."""
+"""Reads a reply that has to be JSON of a certain shape.
+
+Two slips of models are mended, as they have one meaning only: line breaks inside of strings, and backslashes
+that begin no escape (`\\d`). Everything else is usable as it stands or not at all.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -18,12 +23,14 @@ class Unusable(Exception):
 
 
 R = TypeVar("R", bound=BaseModel)
+DEEPEST = 64
+_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```", re.DOTALL)
 
 
 def read(reply: Reply, shape: type[R]) -> R:
     """The reply as its shape. Truncated, refused, ambiguous or ill-shaped replies are unusable; nothing is
-    repaired or guessed.
+    guessed.
     """
     if reply.finish == "length":
         raise Unusable("the reply was cut off before it ended")
@@ -64,13 +71,14 @@ def _json_object(text: str) -> dict[str, Any]:
     """
     candidates = [text.strip(), *[match.strip() for match in _FENCE.findall(text)]]
     for candidate in candidates:
-        try:
-            found = json.loads(candidate)
-        except (ValueError, RecursionError):  # nested beyond reading is as unusable as not JSON
-            continue
-        if isinstance(found, dict):
-            return found
-    objects = _top_level_objects(text)
+        for spelling in (candidate, _with_whole_escapes(candidate)):
+            try:
+                found = _DECODER.decode(spelling)
+            except (ValueError, RecursionError):  # nested beyond reading is as unusable as not JSON
+                continue
+            if isinstance(found, dict):
+                return found
+    objects = _top_level_objects(text) or _top_level_objects(_with_whole_escapes(text))
     if len(objects) == 1:
         return objects[0]
     raise Unusable(
@@ -80,24 +88,37 @@ def _json_object(text: str) -> dict[str, Any]:
     )
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: Any, depth: int = 0) -> Any:
     """The same without halves of surrogate pairs, which a JSON escape can hold and no file can."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
+    if depth > DEEPEST:  # what is read here is written again, by code that recurses
+        raise Unusable(f"the JSON is nested more than {DEEPEST} levels deep")
     if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
-    return [_whole(item) for item in value] if isinstance(value, list) else value
+        return {_whole(key): _whole(item, depth + 1) for key, item in value.items()}
+    return [_whole(item, depth + 1) for item in value] if isinstance(value, list) else value
+
+
+def _with_whole_escapes(text: str) -> str:
+    """The text with every backslash that begins no escape of JSON doubled."""
+    return _ESCAPE.sub(lambda found: found[0] if found[1] else "\\\\" + found[0][1:], text)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise Unusable(f"{digits[:20]} is no number that JSON can hold")
+    return number
 
 
 def _top_level_objects(text: str) -> list[dict[str, Any]]:
-    decoder = json.JSONDecoder()
     objects: list[dict[str, Any]] = []
     at = text.find("{")
     tries = 0
     while at != -1 and tries < 200:  # bounded: prose full of braces must not cost quadratic time
         tries += 1
         try:
-            found, end = decoder.raw_decode(text, at)
+            found, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             end = at + 1
         else:
@@ -105,3 +126,7 @@ def _top_level_objects(text: str) -> list[dict[str, Any]]:
                 objects.append(found)
         at = text.find("{", end)
     return objects
+
+
+# Not strict: line breaks and tabs may stand in strings as they are.
+_DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from skillopt.report.escape import escape
 from skillopt.runs.values import Change, Facts, Test
-from skillopt.runs.words import outcome, score
+from skillopt.runs.words import interval, outcome, score
 
 _WIDTH, _HEIGHT = 920, 330
 _LEFT, _TOP, _BOTTOM = 48, 16, 288
@@ -112,11 +112,8 @@ def _test(test: Test) -> Iterator[str]:
         yield f'<text x="{middle}" y="{_y(0.5):.1f}" class="mid">not measured</text>'
         return
     seed, best = _TEST_AT
-    low, high = (min(1.0, max(0.0, compared.before + end)) for end in compared.interval)
-    note = (
-        f"95 % interval of the change, from the seed: {compared.interval[0]:+.3f} to"
-        f" {compared.interval[1]:+.3f}"
-    )
+    low, high = compared.reach
+    note = f"{interval(compared.interval)} of the change, from the seed"
     bar = f"M{best} {_y(low):.1f}V{_y(high):.1f}M{best - 7} {_y(low):.1f}h14M{best - 7} {_y(high):.1f}h14"
     yield f'<g><title>{escape(note)}</title><path d="{bar}" class="whisker"/></g>'
     for name, x, at in (("seed", seed, compared.before), ("best", best, compared.after)):

@@ -12,7 +12,7 @@ from skillopt.report import chart
 from skillopt.report.escape import escape
 from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO, table
 from skillopt.runs.values import Change, EditFact, Facts, Study, Version
-from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, money, outcome, outcomes, score
+from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, interval, money, outcome, outcomes, score
 from skillopt.skill.diff import lines_of
 
 _CELLS = {"pass": ("p", "✓"), "partial": ("m", "◐"), "fail": ("f", "✗"), "invalid": ("i", "!")}
@@ -58,13 +58,7 @@ def _header(facts: Facts) -> str:
     paid = facts.spent
     compared = facts.test.comparison
     tested = NOT_MEASURED if compared is None else f"{score(compared.before)} → {score(compared.after)}"
-    gained = (
-        ""
-        if compared is None
-        else (
-            f"{compared.delta:+.3f}, 95 % interval {compared.interval[0]:+.3f} to {compared.interval[1]:+.3f}"
-        )
-    )
+    gained = "" if compared is None else f"{compared.delta:+.3f}, {interval(compared.interval)}"
     cards = [
         (f"Val score ({facts.metric}), seed → best", _arrow(facts.baseline, facts.best), facts.best_origin),
         ("Sealed test, seed → best", tested, gained),

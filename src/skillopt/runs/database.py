@@ -163,6 +163,9 @@ class Database:
         ):  # a run that is only opened again is not written to
             self.note(SESSION, str(last))
 
+    def keep_time(self, seconds: float) -> None:
+        self.note("seconds", str(seconds))
+
     # Rollouts
 
     def finished(self, rollout: str) -> tuple[int, Trajectory] | None:

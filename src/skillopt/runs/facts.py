@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from skillopt.account import Account
 from skillopt.errors import UsageError
-from skillopt.evaluate.breaker import MOST_LOST
-from skillopt.evaluate.compare import compare
-from skillopt.events import Event, TestMeasured
+from skillopt.evaluate.compare import by_task, compare_rows
+from skillopt.events import Event, RowFact, TestMeasured
 from skillopt.gate.decision import Metric
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.redact import looks_secret, without_password
@@ -121,29 +119,24 @@ def _test(
         )
         return Test(why=why or waiting)
     last = looks[-1]
-    lost = sorted(
-        {row.task for name in ("seed", "best") for row in last.rows[name] if row.invalid is not None}
-    )
-    total = len(last.rows["seed"])
-    if not total or Fraction(len(lost), total) > MOST_LOST:
-        return Test(
-            why=f"{len(lost)} of {total} test tasks could not be measured", look=last.look, left_out=lost
-        )
-    values = {
-        name: {
-            row.task: float(worth)
-            for row in rows
-            if row.task not in lost and (worth := worth_of(row, metric, weight)) is not None
-        }
-        for name, rows in last.rows.items()
-    }
-    final = values.get("final")
+
+    def worth(row: RowFact) -> float | None:
+        value = worth_of(row, metric, weight)
+        return None if value is None else float(value)
+
+    found = compare_rows(last.rows["seed"], last.rows["best"], worth, split="test")
+    final = [
+        value
+        for task, value in by_task(last.rows.get("final", ()), worth).items()
+        if task not in found.left_out and found.comparison is not None
+    ]
     return Test(
+        why=found.why,
         look=last.look,
         metric=metric,
-        comparison=compare(values["seed"], values["best"]),
-        final=sum(final.values()) / len(final) if final else None,
-        left_out=lost,
+        comparison=found.comparison,
+        final=sum(final) / len(final) if final else None,
+        left_out=found.left_out,
     )
 
 

@@ -10,12 +10,11 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.events import Checkpoint, Event, RunStarted
+from skillopt.events import Event, RunStarted
 from skillopt.events import Spending as SpendingEvent
 from skillopt.files import holder
 from skillopt.runs.facts import facts_of, mixed_weight
@@ -66,7 +65,7 @@ class Watcher:
         self._database = DatabaseTail(self.folder / DATABASE)
         self._floor = Floor()
         self._booked_seconds = 0.0
-        self._checked_at = 0.0
+        self._booked_at = self._now()
         self._has_told = False
         self._facts: tuple[tuple[int, int, State], Facts] | None = None
 
@@ -115,17 +114,13 @@ class Watcher:
         """Wall time of the run over all its sessions."""
         if self.state != "running":
             return self._booked_seconds
-        # The time is booked at every checkpoint, and a session begins when it writes its name into the lock.
-        since = max(self._checked_at, _modified(self.folder / ".lock"))
-        return self._booked_seconds + max(0.0, self._now() - since)
+        return self._booked_seconds + max(0.0, self._now() - self._booked_at)
 
     def _take(self, event: Event) -> None:
         self.decided += 1
         self.fold.take(event)
         self._floor.decided(event)
         self.status(event)
-        if isinstance(event, Checkpoint):
-            self._checked_at = datetime.fromisoformat(event.time).timestamp()
         line = line_of(event, self.status.steps)
         if line is not None:
             self.lines.append(line)
@@ -134,7 +129,8 @@ class Watcher:
         news = self._database.read(self.spending.account.open)
         if news is None:
             return []
-        self._booked_seconds = news.seconds
+        if news.seconds != self._booked_seconds:
+            self._booked_seconds, self._booked_at = news.seconds, self._now()
         changed = (
             bool(news.booked) or at_work != self.spending.is_at_work or not self._has_told
         )  # nothing spent is known, too

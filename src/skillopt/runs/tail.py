@@ -77,7 +77,7 @@ class News:
     booked: list[Entry]
     scored: list[tuple[str, float]]
     seconds: float
-    """Wall time of the run over its sessions, as it stood at its last checkpoint."""
+    """Wall time of the run over its sessions, as its process last noted it."""
     session: int = 0
     """The last attempt that a process which died has left open: nobody waits for what is open up to it."""
 

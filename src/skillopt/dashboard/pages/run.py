@@ -63,8 +63,8 @@ class _Overview:
             self.place = ui.element("div")
             self.spoken = ui.label("").classes("so-hidden")
             w.paragraph(
-                "Bands and whiskers are 95 % intervals of each mean by itself (Wilson). A cross stands at the"
-                " most that a rejected candidate could still have reached.",
+                "The whisker is the 95 % interval of the change on the sealed test, drawn at the best skill."
+                " A cross stands at the most that a rejected candidate could still have reached.",
                 soft=True,
             )
         with w.section("What it claims"):

@@ -53,21 +53,35 @@ class Budgeted:
     async def _send(self, request: Request, entry: Entry, size: int) -> Reply:
         began = time.monotonic()
         try:
-            reply = replace(await self._inner.complete(request), seconds=round(time.monotonic() - began, 3))
+            reply = await self._inner.complete(request)
         except ModelError as error:
             if error.refused:
                 self._ledger.refuse(entry)
-            else:
-                self._ledger.settle(entry, None, None)
+            else:  # it may have been worked on: charged as reported, else as reserved
+                self._settle(
+                    entry,
+                    None
+                    if error.tokens is None
+                    else Usage(input_tokens=error.tokens[0], output_tokens=error.tokens[1]),
+                    said=False,
+                )
             raise
         except BaseException:  # a bug or a dying loop: the attempt was sent, so it stays charged
             self._ledger.settle(entry, None, None)
             raise
-        self._ledger.settle(entry, reply.usage, None if reply.usage is None else self._amount(reply.usage))
-        if reply.usage is not None and size and not _images(request):
+        usage = self._settle(entry, reply.usage, said=bool(reply.text or reply.tool_calls))
+        if usage is not None and size and not _images(request):
             self._seen += 1
-            self._densest = max(self._densest, Fraction(reply.usage.input_tokens, size))
-        return reply
+            self._densest = max(self._densest, Fraction(usage.input_tokens, size))
+        return replace(reply, usage=usage, seconds=round(time.monotonic() - began, 3))
+
+    def _settle(self, entry: Entry, usage: Usage | None, *, said: bool) -> Usage | None:
+        """Close an attempt; returns its usage, None where nothing that can be believed was reported."""
+        if usage is None or not usage.credible(said_something=said):
+            self._ledger.settle(entry, None, None)
+            return None
+        self._ledger.settle(entry, usage, self._amount(usage))
+        return usage
 
     def _estimate(self, size: int, images: int) -> int:
         density = self._densest if self._seen >= CALIBRATED_AFTER else max(self._densest, 1 / BYTES_PER_TOKEN)

@@ -28,7 +28,11 @@ class Scrubbed:
         except ModelError as error:
             detail = self._scrubber.scrub(error.detail)
             raise ModelError(
-                error.kind, detail, retry_after=error.retry_after, refused=error.refused
+                error.kind,
+                detail,
+                retry_after=error.retry_after,
+                refused=error.refused,
+                tokens=error.tokens,
             ) from None
         return replace(reply, text=self._scrubber.scrub(reply.text), tool_calls=self._calls(reply.tool_calls))
 
