@@ -48,6 +48,17 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _strict_apis() -> Iterator[None]:
+    """Simulated providers refuse what the vendors' published schemas do not allow, in every test."""
+    from _api import strict
+    from skillopt.testing import LoopbackProvider
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LoopbackProvider, "default_check", staticmethod(strict()))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _loopback_only() -> Iterator[None]:
     connect, connect_ex, sendto, getaddrinfo = (
         socket.socket.connect,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from _api import strict
 from skillopt.agents import agent
 from skillopt.agents.port import Place
 from skillopt.errors import Fault, ModelError
@@ -33,7 +34,7 @@ async def ask(provider: str, wrong: Misbehaviour) -> Reply:
     name = "openai" if provider == "responses" else provider
     spec = ModelSpec(provider=name, name="m", api_key="key", timeout=5.0, options=options)
     async with LoopbackProvider(
-        lambda _: "Par", behave=lambda _: wrong, extensions=["reasoning_split"]
+        lambda _: "Par", behave=lambda _: wrong, check=strict("reasoning_split")
     ) as server:
         url = server.url if name in ("anthropic", "azure") else server.base_url
         model = PROVIDERS.get(name)(replace(spec, base_url=url))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from _api import strict
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.models import PROVIDERS
@@ -47,7 +48,7 @@ async def ask(
         return wrong
 
     async with LoopbackProvider(
-        lambda _: answer, behave=behave, extensions=EXTENSIONS[spec.provider]
+        lambda _: answer, behave=behave, check=strict(*EXTENSIONS[spec.provider])
     ) as server:
         model: Model = PROVIDERS.get(spec.provider)(replace(spec, base_url=server.url + path))
         try:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from _api import strict
 from skillopt.errors import ConfigError, ModelError
 from skillopt.messages import Message, Request
 from skillopt.models import PROVIDERS
@@ -54,7 +55,7 @@ async def opened(spec: ModelSpec) -> AsyncIterator[Model]:
 
 async def failure(spec: ModelSpec, wrong: Misbehaviour) -> ModelError:
     """The error one call ends with, and proof that it was sent exactly once."""
-    async with LoopbackProvider(lambda _: "ok", behave=lambda _: wrong, extensions=MINIMAX) as server:
+    async with LoopbackProvider(lambda _: "ok", behave=lambda _: wrong, check=strict(*MINIMAX)) as server:
         url = server.url if spec.provider in ("anthropic", "azure") else server.base_url
         async with opened(replace(spec, base_url=url)) as model:
             with pytest.raises(ModelError) as caught:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from _api import strict
 from cli._commands import run as command
 from promises._providers import QUIET, SIZES
 from promises._runs import QUICK
@@ -100,7 +101,7 @@ async def test_a_run_through_every_provider_leaves_no_trace_of_its_key(model: st
     )
     config = tmp_path / "config.yaml"
     async with LoopbackProvider(
-        answer, behave=behave, extensions=("reasoning_split", "thinking", "chat_template_kwargs")
+        answer, behave=behave, check=strict("reasoning_split", "thinking", "chat_template_kwargs")
     ) as provider:
         role = f"{{name: '{model}', base_url: '{provider.url}{path}'}}"
         config.write_text(f"model:\n  target: {role[:-1]}, api_key: {IN_FILE}}}\n  optimizer: {role}\n")

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from _api import strict
 from skillopt.testing._loopback import Answer, Call, LoopbackProvider, Misbehaviour, seeded_latency
 
 USER = {"role": "user", "content": "12345678"}
@@ -243,7 +244,7 @@ def test_a_responses_body_a_strict_api_refuses_is_refused_by_the_fields_name(
 
 def test_a_vendors_own_fields_are_taken_where_the_server_is_that_vendors_and_checked() -> None:
     with LoopbackProvider.in_thread(
-        lambda _: "ok", extensions=["chat_template_kwargs", "thinking"]
+        lambda _: "ok", check=strict("chat_template_kwargs", "thinking")
     ) as provider:
         url = f"{provider.base_url}/chat/completions"
         assert (

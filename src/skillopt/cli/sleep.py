@@ -16,7 +16,7 @@ from skillopt.cli._options import Json, Plain, Quiet
 from skillopt.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from skillopt.changes.adopt import Desk
+    from skillopt.changes.adoption import Adoption
     from skillopt.night import NightContext
     from skillopt.night.schedulers import Schedule, Scheduler
 
@@ -336,7 +336,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 }
 
 
-def _adoption(flags: Flags) -> Desk:
+def _adoption(flags: Flags) -> Adoption:
     return _sleep.context_of(flags).adoption(_sleep.utc_now)
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes.adopt import Desk
+from skillopt.changes.adoption import Adoption
 from skillopt.errors import UsageError
 from skillopt.night.settings import NightSettings, expanded, find_settings, read_settings
 from skillopt.night.state import NightHome, ProjectHome
@@ -42,9 +42,9 @@ class NightContext:
         """What nights keep for the project."""
         return self.home.project(self.project)
 
-    def adoption(self, now: Callable[[], datetime]) -> Desk:
+    def adoption(self, now: Callable[[], datetime]) -> Adoption:
         """Where the person decides on proposals, within what adoption may write."""
-        return Desk(store=self.home.store, roots=self.roots(), now=now, project=str(self.project))
+        return Adoption(store=self.home.store, roots=self.roots(), now=now, project=str(self.project))
 
     def roots(self) -> tuple[Path, ...]:
         """Where adoption may write: the folders of skills of this project and of every other one that had a

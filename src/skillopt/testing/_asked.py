@@ -23,6 +23,14 @@ def cap(api: Api, body: Mapping[str, Any]) -> int | None:
     return next((int(body[field]) for field in CAPS[api] if body.get(field) is not None), None)
 
 
+def check_roughly(api: Api, body: Any) -> None:
+    """Refuse a body without a model or without a conversation; agents send many fields of their own."""
+    turns = "input" if api == "responses" else "messages"
+    for field in ("model", turns):
+        if not isinstance(body, dict) or not isinstance(body.get(field), (str, list)) or not body[field]:
+            raise ValueError(f"body.{field} must be given and not be empty")
+
+
 def texts(api: Api, body: Mapping[str, Any]) -> list[str]:
     """Every text the model would read of the conversation, in order: what the caller's input tokens are
     counted on.

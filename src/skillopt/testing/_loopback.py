@@ -1,15 +1,12 @@
 """A real HTTP provider on this machine for tests: answers as a function of the call, counts like a provider,
 misbehaves when told to.
 
-As the model of our own providers it is strict: a field it does not know is refused by name, and nothing is
-streamed.
-
     async with LoopbackProvider(lambda call: "4") as provider:
         model = compatible.PLUGIN(ModelSpec(provider="compatible", name="m", base_url=provider.base_url))
 
-As the model of an agent CLI it is `lenient`: unknown fields pass, `stream: true` is answered with server-sent
-events, and the probes that CLIs send (`HEAD /`, `GET`, `count_tokens`) are answered and not logged. The
-function scripts tool calls by what it sees in the call:
+`stream: true` is answered with server-sent events. As the model of an agent CLI it is `lenient`: the probes
+that CLIs send (`HEAD /`, `GET`, `count_tokens`) are answered and not logged. The function scripts tool calls
+by what it sees in the call:
 
     def answer(call: Call) -> str | Answer:
         if not call.results:                                       # texts of the tool results so far
@@ -38,7 +35,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -46,14 +43,12 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from skillopt.testing._answers import Answer, Call, counted
-from skillopt.testing._asked import Api, texts
+from skillopt.testing._asked import Api, check_roughly, texts
 from skillopt.testing._bodies import break_off, rendered
-from skillopt.testing._fields import BadRequest
 from skillopt.testing._http import PLACE_HEADER, api_of, keys, place, probed, reset, send
 from skillopt.testing._misbehaviour import Misbehaviour
 from skillopt.testing._quota import Meter, Quota
 from skillopt.testing._streams import streamed
-from skillopt.testing._strict import check, check_roughly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +75,8 @@ class Logged:
 
 Answering: TypeAlias = Callable[[Call], "str | Answer"]
 Behaving: TypeAlias = Callable[[Call], "Misbehaviour | None"]
+Check: TypeAlias = Callable[[Api, Any], None]
+"""Takes the API and the body of a request; raises `ValueError` for a body that this API would refuse."""
 
 
 class LoopbackProvider:
@@ -88,13 +85,14 @@ class LoopbackProvider:
 
     In the running loop: `async with LoopbackProvider(answer) as provider`; in a thread of its own, for
     subprocesses and plain code:
-    `with LoopbackProvider.in_thread(answer) as provider`. A body that a strict API would refuse is answered
-    with 400 and the field's name. An error inside `answer`, `behave` or `latency` is answered with 500 and
-    raised where the provider is closed.
-    `extensions` names fields beyond Chat Completions that this server knows, as a vendor's would
-    (`chat_template_kwargs`, `thinking`). What is over the `quota` is refused with 429 and the seconds to
-    wait.
+    `with LoopbackProvider.in_thread(answer) as provider`. A body that `check` raises `ValueError` for is
+    refused with 400 and its words; unset, a model and a conversation are enough. An error inside `answer`,
+    `behave` or `latency` is answered with 500 and raised where the provider is closed. What is over the
+    `quota` is refused with 429 and the seconds to wait.
     """
+
+    default_check = staticmethod(check_roughly)
+    """The `check` of providers that are given none and are not lenient."""
 
     def __init__(
         self,
@@ -105,7 +103,7 @@ class LoopbackProvider:
         api_key: str | None = None,
         log_file: Path | None = None,
         lenient: bool = False,
-        extensions: Collection[str] = (),
+        check: Check | None = None,
         quota: Quota | None = None,
     ) -> None:
         self._answer = answer
@@ -114,7 +112,7 @@ class LoopbackProvider:
         self._api_key = api_key
         self._log_file = log_file
         self._lenient = lenient
-        self._extensions = extensions
+        self._check: Check = check or (check_roughly if lenient else self.default_check)
         self._meter = None if quota is None else Meter(quota)
         self._lock = threading.Lock()
         self._log: list[Logged] = []
@@ -262,8 +260,8 @@ class LoopbackProvider:
             return self._refuse(entry, 401, "incorrect API key provided")
         try:
             body = json.loads(raw)
-            check_roughly(api, body) if self._lenient else check(api, body, self._extensions)
-        except (ValueError, BadRequest) as error:
+            self._check(api, body)
+        except ValueError as error:
             return self._refuse(entry, 400, str(error))
         call = self._call(api, body, entry, request)
         wrong = self._behave(call) if self._behave is not None else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skillopt.testing._fields import BadRequest, filled, mapping, number, one_of, only, text, whole
-from skillopt.testing._schemas import check_closed_objects, check_tool
+from _api.fields import BadRequest, filled, mapping, number, one_of, only, text, whole
+from _api.schemas import check_closed_objects, check_tool
 
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _BREAKPOINTS = 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skillopt.testing._fields import BadRequest, filled, flag, mapping, number, one_of, only, text, whole
-from skillopt.testing._schemas import check_schema_format, check_tool, mentions_json
+from _api.fields import BadRequest, filled, flag, mapping, number, one_of, only, text, whole
+from _api.schemas import check_schema_format, check_tool, mentions_json
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _KNOWN = {

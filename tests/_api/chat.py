@@ -1,43 +1,21 @@
-"""What the loopback provider takes for a correct request body; everything else is refused with the field
-named, as a strict API would.
-"""
+"""What a correct body of the Chat Completions API is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from skillopt.testing._asked import CAPS, Api
-from skillopt.testing._fields import BadRequest, filled, flag, mapping, number, one_of, only, text, whole
-from skillopt.testing._schemas import check_schema_format, check_tool, mentions_json
-from skillopt.testing._strict_messages import check_messages
-from skillopt.testing._strict_responses import check_responses
+from _api.fields import BadRequest, filled, flag, mapping, number, one_of, only, text, whole
+from _api.schemas import check_schema_format, check_tool, mentions_json
+from skillopt.testing._asked import CAPS
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def check(api: Api, body: Any, extensions: Collection[str] = ()) -> None:
+def check_chat(body: dict[str, Any], extensions: Collection[str]) -> None:
     """Raise `BadRequest`, naming the field, unless the body is correct. `extensions` are the vendor's own
-    fields this server knows.
+    fields that this server knows.
     """
-    body = mapping(body, "body")
-    if api == "chat":
-        _check_chat(body, extensions)
-    elif api == "messages":
-        check_messages(body)
-    else:
-        check_responses(body)
-
-
-def check_roughly(api: Api, body: Any) -> None:
-    """For agents, which send many fields of their own: a model and a conversation are enough."""
-    text(mapping(body, "body"), "model", "body")
-    turns = body.get("input" if api == "responses" else "messages")
-    if not isinstance(turns, str) or not turns:
-        filled(turns, "input" if api == "responses" else "messages")
-
-
-def _check_chat(body: dict[str, Any], extensions: Collection[str]) -> None:
     for name in extensions:
         if name in body:
             _EXTENSIONS[name](body)

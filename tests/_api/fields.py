@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 
-class BadRequest(Exception):
+class BadRequest(ValueError):
     """A body the API refuses with HTTP 400."""
 
 
