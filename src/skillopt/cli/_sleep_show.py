@@ -20,7 +20,7 @@ from skillopt.skill.diff import print_coloured
 if TYPE_CHECKING:
     from skillopt.changes._status import Status as Standing
     from skillopt.changes.adopt import Done
-    from skillopt.estimate import Range
+    from skillopt.estimation import Range
     from skillopt.night import Cleaned, NightContext, NightResult, Preview
     from skillopt.transcripts.session import Harvest, Session
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillopt.aio import together
-from skillopt.evaluate.runner import Evaluator, rows_of, stage_closed
+from skillopt.evaluation.runner import Evaluator, rows_of, stage_closed
 from skillopt.events import Sink
 from skillopt.optimizer.epoch import Advice, Pair, PairPolicy, kept_pairs, pairs_of
 from skillopt.skill.document import Document

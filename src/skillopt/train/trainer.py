@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from skillopt.aio import together
 from skillopt.errors import BudgetSpent, UnusableReplies
-from skillopt.evaluate.leaks import LeakGuard, why
-from skillopt.evaluate.runner import Evaluator
+from skillopt.evaluation.leaks import LeakGuard, why
+from skillopt.evaluation.runner import Evaluator
 from skillopt.events import Checkpoint, CheckpointKind, EpochEnded, Event, Notice
 from skillopt.gate.gate import Gate, Measured, Verdict
 from skillopt.optimizer.epoch import EPOCH_AGO, Advice, Pair, PairPolicy, means_of, slim
