@@ -340,8 +340,8 @@ async def test_a_gate_row_that_stays_lost_is_asked_once_more_and_leaves_the_verd
     (checkpoint,) = [
         event for event in events_of(tmp_path) if isinstance(event, Checkpoint) and event.kind == "step"
     ]
-    assert checkpoint.state["memory"] == []  # nothing was judged
-    assert checkpoint.state["skill"] == checkpoint.state["seed"]
+    assert checkpoint.state.memory == []  # nothing was judged
+    assert checkpoint.state.skill == checkpoint.state.seed
 
 
 async def test_a_lost_gate_row_that_cannot_decide_leaves_a_reject_a_reject(tmp_path: Path) -> None:
@@ -530,7 +530,7 @@ async def test_two_lost_steps_in_a_row_stop_the_run_and_both_are_asked_again(
     assert [step["step"] for step in history(tmp_path)] == list(range(1, 2 * 16 // batch + 1))
     assert "inconclusive" not in {step["action"] for step in history(tmp_path)}
     ends = [
-        event.state["epoch"]
+        event.state.epoch
         for event in events_of(tmp_path)
         if isinstance(event, Checkpoint) and event.kind == "epoch"
     ]

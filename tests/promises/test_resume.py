@@ -257,7 +257,7 @@ async def test_the_modes_that_are_stopped_here_have_their_stages(quick: Path) ->
     ):
         with database_of(quick / name) as database:
             assert wanted <= {stage for (stage,) in database.execute("SELECT stage FROM replies")}
-    assert any("/half-" in (event.id or "") for event in events_of(quick / "noting"))
+    assert any("/c1/" in (event.id or "") for event in events_of(quick / "noting"))
     assert any("/more-" in (event.id or "") for event in events_of(quick / "rewriting"))
 
 

@@ -48,7 +48,7 @@ NOTHING = {"analyst_failure": lambda call: edits(), "analyst_success": lambda ca
 
 def after_step(number: int):
     return lambda event: (
-        isinstance(event, Checkpoint) and event.kind == "step" and event.record["step"] == number
+        isinstance(event, Checkpoint) and event.kind == "step" and event.record.step == number
     )
 
 
@@ -163,7 +163,7 @@ async def test_a4_a_run_whose_score_is_zero_goes_on_where_it_stopped(folder):
 
     script = {"rollout": rollout, "analyst_failure": analyst, "analyst_success": lambda call: edits()}
     first = await run(folder, script, until=after_step(1))
-    assert (first.states("baseline")[0]["score"], first.steps[0]["action"]) == (0.0, "reject")
+    assert (first.states("baseline")[0].score, first.steps[0]["action"]) == (0.0, "reject")
     second = await run(folder, script)
     again = [
         call
@@ -203,7 +203,7 @@ def test_a5_every_score_of_a_state_was_measured_on_exactly_its_text(folder):
     for event in told.of(Checkpoint):
         for name, score in (("skill", "score"), ("best", "best_score")):
             assert event.state[score] == measured[Document(event.state[name]).digest], event.id
-        taken += event.kind == "epoch" and event.state["skill"] != event.state["best"]
+        taken += event.kind == "epoch" and event.state.skill != event.state.best
     assert taken, "one slow update should have been taken although it is not the best skill"
 
 
@@ -448,6 +448,6 @@ async def test_a15_a_failure_pattern_is_told_in_the_words_of_the_analyst_who_saw
     told = await run(
         folder, {"analyst_failure": analyst, "analyst_success": lambda call: edits()}, train__num_epochs=1
     )
-    (entry,) = [entry for entry in told.states("step")[0]["memory"] if entry["action"] == "rejected"]
+    (entry,) = [entry for entry in told.states("step")[0].memory if entry["action"] == "rejected"]
     places = sorted(call.place for call in told.asked("analyst_failure", "e1/s1"))
     assert entry["patterns"] == [f"unit: seen at {place}" for place in places]

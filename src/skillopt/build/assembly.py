@@ -96,7 +96,7 @@ async def open_run(
         write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()
         ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
-        run.watch(lambda event: _note_seconds(run, event, elapsed))
+        run.watch(lambda event: _note_seconds(run, event, elapsed), facts_only=True)
         ledger.watch(lambda entry: _tell_spending(run, ledger))
         rollouts: Rollouts = database
         if job.config.cache.path is not None:

@@ -50,6 +50,7 @@ def trainer_of(opened: OpenRun) -> Trainer:
             allowance=allowance_of(config) if job.target.harness in agents.names() else None,
         ),
         log=opened.run,
+        skills=opened.run.skills,
         use_slow_update=config.optimizer.use_slow_update,
         use_meta_skill=config.optimizer.use_meta_skill,
         gates_slow_update=config.optimizer.slow_update_gate_with_selection,
