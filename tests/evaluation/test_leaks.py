@@ -182,6 +182,7 @@ def test_hiding_takes_every_quotation_out_and_leaves_the_rest() -> None:
     assert one.hide("nothing to hide") == "nothing to hide"
 
 
+@pytest.mark.slow
 def test_a_benchmark_of_the_public_size_is_searched_quickly() -> None:
     tasks = [
         task(
