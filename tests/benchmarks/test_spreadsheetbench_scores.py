@@ -234,6 +234,7 @@ async def scored(data: Path, code: str | None, **settings: Any) -> tuple[float, 
     return score.hard, score.soft, score.feedback
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_hard_is_all_cases_and_soft_their_share(tmp_path: Path) -> None:
     data = make_data(tmp_path, 2)
@@ -244,6 +245,7 @@ async def test_hard_is_all_cases_and_soft_their_share(tmp_path: Path) -> None:
     assert feedback == "Case 2: 1 cells are wrong.\n  Data!B3: got 'wrong', expected 42"
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_a_program_is_run_as_it_is_written(data: Path) -> None:
     """No indentation into a try, no line taken out: each of these was broken by that once."""
@@ -294,6 +296,7 @@ async def test_what_a_program_does_wrong_is_a_zero_with_words(
     assert len(feedback) <= MOST_FEEDBACK + 100
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_a_workbook_of_an_earlier_run_is_never_scored(data: Path) -> None:
     made = ready(data)
@@ -325,6 +328,7 @@ if sheet["A3"].value == 22:
     assert "Case 3: The workbook at OUTPUT_PATH cannot be read" in feedback
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_feedback_names_wrong_cells_up_to_a_limit(tmp_path: Path) -> None:
     data = make_data(tmp_path, 2, answer_position="A1:C400")
@@ -335,6 +339,7 @@ async def test_feedback_names_wrong_cells_up_to_a_limit(tmp_path: Path) -> None:
     assert len(feedback) <= MOST_FEEDBACK + 100
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 @pytest.mark.parametrize("damage", ["not a workbook", "no such sheet"])
 async def test_a_golden_file_that_cannot_be_used_is_an_error_and_never_a_zero(
@@ -397,6 +402,7 @@ async def test_a_sandbox_that_fails_is_no_score(data: Path) -> None:
     assert caught.value.kind == "sandbox"
 
 
+@pytest.mark.slow
 async def test_the_weaker_mode_scores_the_same_where_it_is_asked_for(data: Path) -> None:
     assert await scored(data, DOUBLE, sandbox="limits") == (1, 1, "")
     assert (await scored(data, "1 / 0", sandbox="limits"))[0] == 0

@@ -67,6 +67,7 @@ def test_a_source_that_does_not_exist_is_named_with_the_near_miss(person: Person
     assert ran.code == 2 and "Did you mean 'codex'?" in ran.err
 
 
+@pytest.mark.slow
 def test_a_window_is_the_same_in_tokyo(person: Person) -> None:
     told = program(person, "harvest", "--json", "--lookback-hours", "31", TZ="Asia/Tokyo")
     assert json.loads(told.stdout)["kept"] == 5
@@ -131,6 +132,7 @@ def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_night_that_was_killed_goes_on_and_sends_nothing_twice(person: Person) -> None:
     with LoopbackProvider.in_thread(scripted(RULE), latency=lambda call: 0.3) as provider:
         words = ["run", "--quiet", "--json", "--model", f"compatible:m@{provider.base_url}"]
@@ -242,6 +244,7 @@ def test_what_was_scheduled_is_what_runs(
     )
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own_log(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +280,7 @@ def test_a_project_whose_name_is_no_text_is_named(person: Person, monkeypatch: p
     assert ran.code == 2 and "no UTF-8" in ran.err
 
 
+@pytest.mark.slow
 def test_the_door_is_the_same_program(person: Person) -> None:
     ran = program(person, "status")
     assert ran.returncode == 0 and ran.stdout.startswith(f"{person.project}: 0 nights so far")

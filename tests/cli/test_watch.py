@@ -9,6 +9,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from cli._commands import SMALL, Command, program
@@ -130,6 +131,7 @@ def test_runs_itself_is_as_it_was_also_for_a_folder_named_watch(skillopt: Comman
     assert "Usage: skillopt runs watch" in skillopt("runs", "watch", "--help").out
 
 
+@pytest.mark.slow
 def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
     provider: LoopbackProvider, tmp_path: Path
 ) -> None:

@@ -37,7 +37,7 @@ def test_a_sink_that_cannot_take_a_fact_stops_the_run_with_the_fact_on_disk(tmp_
     with open_run(tmp_path, full) as run, pytest.raises(OSError, match="disk full"):
         run.emit(Notice(id="x", text="a fact"))
     with open_run(tmp_path) as run:
-        assert [event.id for event in run.history] == ["x"]
+        assert [event.id for event in run.history()] == ["x"]
 
 
 def test_a_watcher_may_stop_the_run_at_any_event(tmp_path):

@@ -260,6 +260,7 @@ async def test_a_pattern_that_backtracks_for_ever_is_stopped_and_is_no_score() -
     assert caught.value.kind == "timeout"
 
 
+@pytest.mark.slow
 async def test_many_patterns_at_once_do_not_run_into_each_others_time_limit() -> None:
     # Each takes about 0.1 s of a core; all at once on two cores, every one of them would need two seconds.
     found = await asyncio.gather(*(hard("regex", r"(a+)+$", "a" * 20 + "b", timeout=1.5) for _ in range(40)))

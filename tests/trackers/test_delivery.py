@@ -186,6 +186,7 @@ async def test_what_cannot_work_is_refused_before_anything_is_paid(
         await trained(tmp_path / "b", "tracking.use=mlflow")
 
 
+@pytest.mark.slow
 async def test_no_key_reaches_a_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     key, store = "sk-canary-000111222333444555", (tmp_path / "mlruns").as_uri()

@@ -242,7 +242,7 @@ class NightView:
         """Watch one run."""
         from skillopt.cli import _run
 
-        self._view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
+        self._view.start(list(opened.run.history()), lambda: opened.ledger.in_flight, opened.models.slowed)
         try:
             with _run.scrubbed(opened.job.scrubber), _run.on_signal(opened.stop, self._view, opened.folder):
                 yield

@@ -21,7 +21,7 @@ from skillopt.skill.diff import print_coloured
 if TYPE_CHECKING:
     from skillopt.changes.adoption import Done
     from skillopt.changes.status import ProposalsStatus
-    from skillopt.estimate import Range
+    from skillopt.estimation import Range
     from skillopt.night import Cleaned, NightContext, NightResult, Preview
     from skillopt.night.schedulers import Schedule
     from skillopt.transcripts.session import Harvest, Session

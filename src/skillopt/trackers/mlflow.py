@@ -34,6 +34,7 @@ class MLflow:
 
         self._figures = Figures()
         self._texts = opening.texts
+        self._skill = opening.skill
         self._finished = False
         self._client: Any = MlflowClient(tracking_uri=opening.own.uri)
         if opening.earlier is not None:
@@ -66,10 +67,10 @@ class MLflow:
         if metrics:
             self._client.log_batch(self.reference, metrics=metrics)
         if self._texts:
-            for text in texts(event, self._figures.step):
+            for text in texts(event, self._figures.step, self._skill):
                 self._client.log_text(self.reference, text.text, f"{text.name}/step_{text.step:04d}.md")
         if isinstance(event, Checkpoint):
-            self._finished = event.kind == "finish" and bool(event.state["finished"])
+            self._finished = event.kind == "finish" and event.state.finished
 
     def close(self) -> None:
         self._client.set_terminated(self.reference, status="FINISHED" if self._finished else "KILLED")

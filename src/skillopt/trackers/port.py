@@ -35,6 +35,8 @@ class Opening:
     """The tracker's own settings (`tracking.<name>.*`), as its `Kind.Settings`."""
     texts: bool = False
     """Whether skill texts may leave the run folder too."""
+    skill: Callable[[str], str] = str
+    """The text of a skill that an event names by its digest; may be called from any thread."""
     earlier: str | None = None
     """What the tracker called this run in an earlier session (`Tracker.reference`)."""
 

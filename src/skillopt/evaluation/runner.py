@@ -14,14 +14,15 @@ from functools import partial
 from typing import Any, Protocol
 
 from skillopt.errors import Fault, Kind
-from skillopt.evaluate.breaker import Breaker
-from skillopt.evaluate.judge import ModelJudge
+from skillopt.evaluation.breaker import Breaker
+from skillopt.evaluation.judge import ModelJudge
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
 from skillopt.executors import Executor
 from skillopt.harnesses.port import Harness, Session, Unasked, rollout_prompt
 from skillopt.ledger import TEST_STAGE
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Slots
+from skillopt.place import Place
 from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
 from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
@@ -114,7 +115,7 @@ class Evaluator:
         rows: Sequence[Row],
         *,
         stage: str,
-        place: str,
+        place: Place,
         background: bool = False,
         resumes: bool = True,
     ) -> Evaluation:
@@ -138,7 +139,7 @@ class Evaluator:
         row: Row,
         *,
         stage: str,
-        place: str | None,
+        place: Place | None,
         background: bool = False,
         after: int | None = None,
     ) -> Rollout:
@@ -149,7 +150,7 @@ class Evaluator:
         """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
-        known = (self._lost(row, key, f"{place}/{stage}") if place is not None else None) or self._scored(
+        known = (self._lost(row, key, str(place.at(stage))) if place is not None else None) or self._scored(
             row, key, done
         )
         if known is not None:
@@ -184,10 +185,10 @@ class Evaluator:
         while self._under_way:
             await asyncio.wait(list(self._under_way))
 
-    def close_invalid(self, skill: str, stage: str, rows: Iterable[tuple[Row, Rollout]]) -> None:
-        """The stage (its place and name) closes with these rows: those that are invalid stay so."""
+    def close_invalid(self, skill: str, place: Place, rows: Iterable[tuple[Row, Rollout]]) -> None:
+        """The stage there closes with these rows: those that are invalid stay so."""
         self.rollouts.close_invalid(
-            stage, [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
+            str(place), [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
         )
 
     def _scored(self, row: Row, key: str, done: tuple[int, Trajectory] | None) -> Scored | None:
@@ -225,7 +226,8 @@ class Evaluator:
         try:
             session = Session(
                 self._model,
-                key=f"{key}.{attempt}",
+                key=key,
+                attempt=attempt,
                 stage=stage,
                 draw=row.draw,
                 max_tokens=self._max_tokens,
@@ -290,7 +292,7 @@ class Evaluation:
         rows: Sequence[Row],
         *,
         stage: str,
-        place: str,
+        place: Place,
         background: bool,
         resumes: bool,
     ) -> None:
@@ -326,7 +328,7 @@ class Evaluation:
             self.cancel()
             raise
         self._evaluator.close_invalid(
-            self._skill, f"{self.place}/{self.stage}", zip(self.rows, outcomes, strict=True)
+            self._skill, self.place.at(self.stage), zip(self.rows, outcomes, strict=True)
         )
         return outcomes
 
@@ -377,8 +379,8 @@ def fact(outcome: Rollout) -> RowFact:
     )
 
 
-def stage_closed(place: str, stage: str, outcomes: Iterable[Rollout]) -> StageClosed:
+def stage_closed(place: Place, stage: str, outcomes: Iterable[Rollout]) -> StageClosed:
     """The event that a stage closed with exactly these rows."""
     return StageClosed(
-        id=f"{place}/{stage}", place=place, stage=stage, rows=[fact(outcome) for outcome in outcomes]
+        id=str(place.at(stage)), place=place, stage=stage, rows=[fact(outcome) for outcome in outcomes]
     )

@@ -21,6 +21,7 @@ from skillopt.errors import Fault, ScoringError
 from skillopt.messages import Message, Request
 from skillopt.models.port import Model
 from skillopt.models.reading import Unusable, read
+from skillopt.place import Place
 from skillopt.tasks.judge import Finding
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.scorers import extract_answer
@@ -149,7 +150,7 @@ class ModelJudge:
                 max_tokens=self._max_tokens,
                 role="judge",
                 stage=self._stage,
-                place=f"judge/{asked}/a{attempt}",
+                place=str(Place.named("judge", asked, attempt=attempt)),
                 schema=shape.model_json_schema(),
                 background=self._background,
             )
@@ -241,4 +242,4 @@ def judge_prompt(name: str = "judge") -> str:
     """What a judge is told before it is shown anything: `judge` for criteria, `judge_pair` for
     two answers.
     """
-    return files("skillopt.evaluate").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
+    return files("skillopt.evaluation").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")

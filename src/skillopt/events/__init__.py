@@ -11,20 +11,35 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
+
+from skillopt.events._base import Fact
+from skillopt.events.records import (
+    EditRecord,
+    EpochRecord,
+    LimitRecord,
+    MetaSkillRecord,
+    PairRecord,
+    RankingRecord,
+    ReopenedRecord,
+    RewriteRecord,
+    SlowUpdateRecord,
+    StepRecord,
+)
+from skillopt.events.state import MemoryEntry, State
+from skillopt.place import Place
+
+SCHEMA = 2
+"""The form of the log and of run.db. Another number is a folder that this version cannot go on with."""
 
 
-class _Event(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Event(Fact):
     id: str | None = None
     time: str = Field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
 
 
-class RowFact(BaseModel):
+class RowFact(Fact):
     """One row a stage used: a score, or the kind of its invalidity."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     task: str
     draw: int = 0
@@ -46,6 +61,7 @@ class RunStarted(_Event):
     """The first event of a run: what it is."""
 
     type: Literal["run_started"] = "run_started"
+    schema_version: int = SCHEMA
     identity: str
     """Digest of what can change a result; a log belongs to one."""
     benchmark: str
@@ -60,74 +76,73 @@ class StageClosed(_Event):
     """Exactly the rows a stage used, in planned order."""
 
     type: Literal["stage_closed"] = "stage_closed"
-    place: str
+    place: Place
     stage: str
     rows: list[RowFact]
 
 
-class PatchFact(BaseModel):
+class PatchFact(Fact):
     """One reflection: which tasks it saw, what it proposed, or why it was dropped."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["failure", "success"]
     index: int
     tasks: list[str]
-    edits: list[dict[str, Any]] = []
-    summary: list[Any] = []
-    notes: list[str] = []
+    edits: list[dict[str, Any]] = Field(default_factory=list)
+    summary: list[Any] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
     dropped: str | None = None
-    contrasted: list[str] = []
+    contrasted: list[str] = Field(default_factory=list)
     """Tasks whose tries went differently and were shown best against worst."""
 
 
 class Reflected(_Event):
     type: Literal["reflected"] = "reflected"
-    place: str
+    place: Place
     patches: list[PatchFact]
 
 
 class Aggregated(_Event):
     type: Literal["aggregated"] = "aggregated"
-    place: str
+    place: Place
     merges: int
     edits: list[dict[str, Any]]
 
 
 class Selected(_Event):
     type: Literal["selected"] = "selected"
-    place: str
+    place: Place
     limit: int | None
     """None where nothing limits a step."""
     ranked: bool
-    ranking: dict[str, Any] | None = None
+    ranking: RankingRecord | None = None
     """What the optimizer model said when it ranked, where it was asked."""
     edits: list[dict[str, Any]]
-    decision: dict[str, Any] | None = None
+    decision: LimitRecord | None = None
     """How the optimizer model chose the limit, where it did."""
 
 
 class Updated(_Event):
-    """The candidate, and the one state in which every proposed edit ended."""
+    """A candidate of a step. Candidate 0 also tells the one state in which every proposed edit ended."""
 
     type: Literal["updated"] = "updated"
-    place: str
-    candidate: str
-    """Digest of the candidate's rendered text."""
+    place: Place
+    """Of the candidate: `place.candidate` is its number among those of the step."""
+    digest: str
+    """Of the candidate's rendered text."""
     skill: str
-    """The candidate with its region markers."""
-    outcomes: list[dict[str, Any]]
-    rewrite: dict[str, Any] | None = None
+    """Digest of its whole text with the region markers; the run's database holds the text."""
+    outcomes: list[EditRecord]
+    rewrite: RewriteRecord | None = None
     """What the writer of a whole skill said of it."""
     notes: list[str] | None = None
     """The appendix after the update, where notes were added to it."""
 
 
 class Judged(_Event):
-    """A verdict of the gate."""
+    """A verdict of the gate on one candidate."""
 
     type: Literal["judged"] = "judged"
-    place: str
+    place: Place
     action: str
     metric: str
     incumbent: float | None
@@ -149,13 +164,17 @@ CheckpointKind: TypeAlias = Literal["baseline", "step", "epoch", "finish", "reop
 
 
 class Checkpoint(_Event):
-    """A point from which a run goes on; `state` is all that is needed."""
+    """A point from which a run goes on: `state`, and the memory entries of all checkpoints up to here."""
 
     type: Literal["checkpoint"] = "checkpoint"
     kind: CheckpointKind
-    state: dict[str, Any]
-    record: dict[str, Any] = {}
-    """The public step record, slow-update result or summary that was closed here."""
+    state: State
+    record: Annotated[StepRecord | EpochRecord | ReopenedRecord | None, Field(union_mode="left_to_right")] = (
+        None
+    )
+    """What was closed or opened again here."""
+    remembered: list[MemoryEntry] = Field(default_factory=list)
+    """What later analysts are told of the step that closed here."""
 
 
 class EpochEnded(_Event):
@@ -163,9 +182,9 @@ class EpochEnded(_Event):
 
     type: Literal["epoch_ended"] = "epoch_ended"
     epoch: int
-    slow_update: dict[str, Any]
-    meta_skill: dict[str, Any]
-    pairs: list[dict[str, Any]] = []
+    slow_update: SlowUpdateRecord
+    meta_skill: MetaSkillRecord
+    pairs: list[PairRecord] = Field(default_factory=list)
     """The training tasks that were compared, as they went with either skill."""
 
 
@@ -176,7 +195,7 @@ class TestMeasured(_Event):
 
     type: Literal["test_measured"] = "test_measured"
     look: int
-    kinds: dict[str, str] = {}
+    kinds: dict[str, str] = Field(default_factory=dict)
     """The type of each task, where tasks have types."""
     skills: dict[str, str]
     rows: dict[str, list[RowFact]]
@@ -192,7 +211,7 @@ class Notice(_Event):
 
 class StageOpened(_Event):
     type: Literal["stage_opened"] = "stage_opened"
-    place: str
+    place: Place
     stage: str
     total: int
 
