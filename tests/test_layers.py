@@ -17,7 +17,7 @@ LONGEST = 430
 # One line a layer, lowest first; a module may import the lines above its own, not its neighbours.
 LAYERS = [
     "errors",
-    "registry redact files process aio printable",
+    "registry redact files process aio printable services",
     "sandbox messages events skill executors",
     "account",
     "ledger records tasks",

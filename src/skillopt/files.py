@@ -9,6 +9,7 @@ import re
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,20 +92,29 @@ def lock(path: Path | str) -> Iterator[None]:
 
 
 @contextmanager
-def lock_privately(path: Path | str) -> Iterator[None]:
+def lock_privately(path: Path | str, patience: float = 0.0) -> Iterator[None]:
     """Hold such a lock in a folder that is made for its owner alone. Raises `UsageError` where that folder
     cannot be used.
+
+    `patience` is how many seconds another process that holds it is waited for.
     """
     path = Path(path)
+    last = time.monotonic() + patience
     with contextlib.ExitStack() as held:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            held.enter_context(lock(path))
-        except OSError as error:
-            raise UsageError(
-                f"{path.parent} cannot be written to: {error.strerror or error}. See that it is a folder of"
-                " yours, or name another."
-            ) from error
+        while True:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                held.enter_context(lock(path))
+                break
+            except RunConflict:
+                if time.monotonic() >= last:
+                    raise
+                time.sleep(_PAUSE)
+            except OSError as error:
+                raise UsageError(
+                    f"{path.parent} cannot be written to: {error.strerror or error}. See that it is a folder"
+                    " of yours, or name another."
+                ) from error
         yield
 
 
@@ -120,6 +130,7 @@ def holder(path: Path | str) -> str | None:
         return None
 
 
+_PAUSE = 0.05
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _tables import benchmark_table
 
 from harnesses._stub import stub
 from harnesses.test_agent import SKILL, spec
@@ -19,7 +20,6 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.errors import Fault
 from skillopt.harnesses import harnesses
-from skillopt.harnesses._support import benchmark_table
 from skillopt.harnesses.port import Session, Setup, Unasked
 from skillopt.sandbox import is_there
 from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, OffersDocuments, Reading

@@ -15,6 +15,7 @@ from skillopt.errors import ConfigError, UnknownName
 from skillopt.events import Event, Notice, comparable
 from skillopt.trackers import _delivery, otel
 from skillopt.trackers._delivery import Delivery
+from skillopt.trackers.mlflow import MLflowSettings
 from skillopt.trackers.port import Kind, Opening
 from trackers._runs import facts, trained, warnings
 from trackers.test_otel import Collector
@@ -210,7 +211,7 @@ def test_the_address_of_a_tracker_is_kept_as_a_digest(tmp_path: Path) -> None:
         identity="a",
         project="p",
         settings={},
-        uri="http://me:hush-hush@127.0.0.1:9",
+        own=MLflowSettings(uri="http://me:hush-hush@127.0.0.1:9"),
     )
     one = Delivery("mine", Kind(open=Recorder), opening, warn=lambda notice: None)
     one.start(news(1))

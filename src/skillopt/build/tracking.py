@@ -41,7 +41,7 @@ def tracked(opened: OpenRun) -> Iterator[None]:
     kinds = kinds_of(job.config.tracking)
     with ExitStack() as stack:
         for name, kind in kinds.items():
-            delivery = Delivery(name, kind, _opening(opened, name), warn=run.emit)
+            delivery = Delivery(name, kind, _opening(opened, name, kind), warn=run.emit)
             delivery.start(run.history)
             stack.callback(delivery.close)
             run.watch(delivery)
@@ -50,17 +50,15 @@ def tracked(opened: OpenRun) -> Iterator[None]:
         yield
 
 
-def _opening(opened: OpenRun, name: str) -> Opening:
+def _opening(opened: OpenRun, name: str, kind: Kind) -> Opening:
     scrubber, config = opened.job.scrubber, opened.job.config.tracking
-    uris = {"mlflow": config.mlflow_uri, "otel": config.otel_endpoint}
     return Opening(
         folder=opened.folder / FOLDER / name,
         name=opened.folder.name,
         identity=opened.run.identity,
         project=scrubber.scrub(config.project),
         settings=dict(_flat(scrubber.scrub_json(opened.job.settings))),
-        uri=uris.get(name),
-        mode=config.wandb_mode if name == "wandb" else None,
+        own=config.settings.get(name) or kind.Settings(),
         texts=config.texts,
     )
 

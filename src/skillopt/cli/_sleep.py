@@ -219,7 +219,7 @@ def environ() -> dict[str, str]:
     """The environment with the person's own `~/.skillopt-sleep/.env` below it: a scheduler knows none of a
     shell's variables.
     """
-    from skillopt.config.environment import read_dotenv
+    from skillopt.config.files import read_dotenv
 
     return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from skillopt.changes._page import plain
+from skillopt.changes.page import plain
 from skillopt.night.timer import Schedule, log_tail, schedule_id
 from skillopt.runs import words
 from skillopt.skill.diff import print_coloured
 
 if TYPE_CHECKING:
-    from skillopt.changes._status import Status as Standing
-    from skillopt.changes.adopt import Done
+    from skillopt.changes.adoption import Done
+    from skillopt.changes.status import ProposalsStatus
     from skillopt.estimate import Range
     from skillopt.night import Cleaned, NightContext, NightResult, Preview
     from skillopt.transcripts.session import Harvest, Session
@@ -218,7 +218,7 @@ def night(told: Mapping[str, Any]) -> None:
 
 
 def status_json(
-    around: NightContext, standing: Standing, schedules: Sequence[Schedule], trouble: str
+    around: NightContext, standing: ProposalsStatus, schedules: Sequence[Schedule], trouble: str
 ) -> dict[str, Any]:
     """Nights, proposals and schedules."""
     kept = around.home.project(around.project)
@@ -295,7 +295,7 @@ def done_json(result: Done) -> dict[str, Any]:
         "ok": True,
         "proposal": result.proposal,
         "action": result.action,
-        "changes": list(result.changes),
+        "changes": list(result.edits),
         "updated_paths": [str(path) for path in result.written],
         "backups": None if result.backups is None else str(result.backups),
         "left_out": list(result.left_out),
@@ -307,7 +307,7 @@ def done(result: Done) -> None:
     """What a decision did, in words."""
     _lines("recovered", result.recovered)
     verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.action]
-    typer.echo(f"{verb}: {words.count(len(result.changes), 'change')} of proposal {result.proposal}.")
+    typer.echo(f"{verb}: {words.count(len(result.edits), 'change')} of proposal {result.proposal}.")
     for path in result.written:
         typer.echo(f"  wrote {path}")
     for name in result.left_out:

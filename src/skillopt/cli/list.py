@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,19 +59,7 @@ def _listed(kind: str) -> dict[str, str]:
         "harnesses": harnesses,
         "trackers": trackers,
     }[kind]
-    return {name: _sentence(registry, name) for name in registry.names()}
-
-
-def _sentence(registry: Registry, name: str) -> str:
-    """The first line of a plug-in's docstring, read without importing it: a listing needs no SDK."""
-    try:
-        spec = importlib.util.find_spec(f"{registry.package}.{name}")
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None:
-        return "(of another package)"
-    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
-    return text.split("\n")[0]
+    return {name: registry.describe(name) for name in registry.names()}
 
 
 def _configs() -> dict[str, str]:

@@ -17,7 +17,7 @@ from skillopt.cli._options import Json, Plain, Quiet
 from skillopt.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from skillopt.changes.adopt import Desk, Done
+    from skillopt.changes.adoption import Adoption, Done
     from skillopt.night import NightContext
     from skillopt.night.timer import Schedule, Timer
 
@@ -174,7 +174,7 @@ def status(flags: Mapping[str, Any], json: Json = False) -> None:
     from skillopt.cli import _report, _sleep_show
 
     around = _sleep.surroundings(flags)
-    told = _sleep_show.status_json(around, _desk(around).status(), *_schedules(around))
+    told = _sleep_show.status_json(around, _adoption(around).status(), *_schedules(around))
     if json:
         _report.print_json(told)
     else:
@@ -185,7 +185,8 @@ def diff(flags: Mapping[str, Any], proposal: Id = None, skill: Skills = None, ed
     """Show what adopting would change."""
     from skillopt.cli import _sleep_show
 
-    _sleep_show.diff(_desk(_sleep.surroundings(flags)).diff(proposal, targets=skill or (), edits=edit or ()))
+    adoption = _adoption(_sleep.surroundings(flags))
+    _sleep_show.diff(adoption.diff(proposal, targets=skill or (), edits=edit or ()))
 
 
 def adopt(
@@ -198,7 +199,7 @@ def adopt(
     """Write the changes of a proposal to the live files: all that are open, those of a skill, or single
     edits.
     """
-    _told(_desk(_sleep.surroundings(flags)).adopt(proposal, targets=skill or (), edits=edit or ()), json)
+    _told(_adoption(_sleep.surroundings(flags)).adopt(proposal, targets=skill or (), edits=edit or ()), json)
 
 
 def discard(
@@ -209,7 +210,8 @@ def discard(
     json: Json = False,
 ) -> None:
     """Decide against the changes of a proposal; no live file is touched, and the next night is told."""
-    _told(_desk(_sleep.surroundings(flags)).discard(proposal, targets=skill or (), edits=edit or ()), json)
+    adoption = _adoption(_sleep.surroundings(flags))
+    _told(adoption.discard(proposal, targets=skill or (), edits=edit or ()), json)
 
 
 def undo(
@@ -221,7 +223,7 @@ def undo(
     json: Json = False,
 ) -> None:
     """Take the last adoption back, byte for byte."""
-    _told(_desk(_sleep.surroundings(flags)).undo(proposal, force=force), json)
+    _told(_adoption(_sleep.surroundings(flags)).undo(proposal, force=force), json)
 
 
 def schedule(
@@ -332,10 +334,10 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 }
 
 
-def _desk(around: NightContext) -> Desk:
-    from skillopt.changes.adopt import Desk
+def _adoption(around: NightContext) -> Adoption:
+    from skillopt.changes.adoption import Adoption
 
-    return Desk(
+    return Adoption(
         store=around.home.store, roots=around.roots(), now=_sleep.utc_now, project=str(around.project)
     )
 

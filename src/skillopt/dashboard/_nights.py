@@ -8,7 +8,7 @@ import os
 from datetime import datetime, timezone
 from pathlib import Path
 
-from skillopt.changes.adopt import Desk
+from skillopt.changes.adoption import Adoption
 from skillopt.dashboard._page import Surroundings
 from skillopt.night import NightContext, NightHome, find_settings, read_settings
 from skillopt.transcripts import Homes
@@ -30,9 +30,9 @@ def nights_of(around: Surroundings) -> NightContext:
     )
 
 
-def desk_of(nights: NightContext) -> Desk:
-    """Where the person decides: the same desk, with the same limits, as `skillopt sleep adopt`."""
-    return Desk(
+def adoption_of(nights: NightContext) -> Adoption:
+    """Where the person decides: with the same limits as `skillopt sleep adopt`."""
+    return Adoption(
         store=nights.home.store,
         roots=nights.roots(),
         now=lambda: datetime.now(timezone.utc),

@@ -1,5 +1,5 @@
-"""Looks at what nights need: settings, a private folder, the key, transcripts, the schedule, the models, and
-what is still open.
+"""Looks at what nights need: settings, a private folder, decisions, transcripts, the schedule, the models,
+and what is still open.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from skillopt.changes._seal import read_key
-from skillopt.changes._status import status
+from skillopt.changes.status import status
 from skillopt.config import load
-from skillopt.config.environment import read_dotenv
+from skillopt.config.files import read_dotenv
 from skillopt.config.role_schema import RoleName
 from skillopt.doctor._finding import Finding, State
 from skillopt.doctor._role import Needs, Spent, Trial
@@ -65,7 +64,7 @@ class Nights:
         homes = replace(homes, places=settings.places())
         parts = await asyncio.gather(
             asyncio.to_thread(_folder, state.folder),
-            asyncio.to_thread(_key, state),
+            asyncio.to_thread(_decisions, state),
             asyncio.to_thread(_sources, settings, homes),
             asyncio.to_thread(_schedules, self.home, state.folder, self.environ),
             asyncio.to_thread(_standing, state),
@@ -176,14 +175,15 @@ def _folder(folder: Path) -> list[Finding]:
     ]
 
 
-def _key(state: NightHome) -> list[Finding]:
+def _decisions(state: NightHome) -> list[Finding]:
+    path = state.store.decisions.path
     try:
-        key = read_key(state.store.key_file)
+        if not state.store.decisions.load() and not path.exists():
+            return [_finding("decisions", "skipped", "the file is made with the first proposal")]
     except UsageError as error:
-        return [_finding("key", "fix", "it cannot be trusted, so every proposal is refused", str(error))]
-    if key is None:
-        return [_finding("key", "skipped", "it is made with the first proposal")]
-    return [_finding("key", "fine", f"{state.store.key_file} is readable by you alone")]
+        said = "they cannot be trusted, so every proposal is refused"
+        return [_finding("decisions", "fix", said, str(error))]
+    return [_finding("decisions", "fine", f"{path} is readable by you alone")]
 
 
 def _sources(settings: NightSettings, homes: Homes) -> list[Finding]:

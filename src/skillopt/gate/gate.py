@@ -17,7 +17,7 @@ from skillopt.evaluate.runner import Evaluator, Row, stage_closed
 from skillopt.events import Judged, StageOpened
 from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of
 from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
-from skillopt.gate.policies import policy as policy_named
+from skillopt.gate.policies import POLICIES
 from skillopt.gate.strict import Strict
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
@@ -102,7 +102,7 @@ class Gate:
         self.limits = Limits(
             alpha=alpha, max_chars=max_chars, confirm_draws=confirm_draws, seed_chars=seed_chars
         )
-        self._reader = policy_named(policy) if is_on else Strict
+        self._reader = POLICIES.get(policy) if is_on else Strict
         draws = 1 + max((row.draw for row in rows), default=0)
         self._further = self.limits.further_draws(draws) if self.policy == "confirm" else 0
         again = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from skillopt.api import Result
 from skillopt.build import OpenRun
-from skillopt.changes.proposal import Evidence, Judgement, Pair
+from skillopt.changes.proposal import EditEvidence, Judgement, TaskScores
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
 from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
@@ -98,7 +98,7 @@ def _edits(history: Sequence[Event], final: State, target: NightTarget) -> Itera
             if event.kind == "epoch" and after.text != current.text:
                 edit = {"op": "slow_update", "content": longer["slow_update_content"]}
                 why = str(longer.get("reasoning") or "")[:500]
-                yield AcceptedEdit(text=after.text, evidence=Evidence(edit=edit, place=place, why=why))
+                yield AcceptedEdit(text=after.text, evidence=EditEvidence(edit=edit, place=place, why=why))
                 current = after
             elif after.text != current.text:
                 yield from _step(
@@ -120,7 +120,7 @@ def _step(
     place: str,
     update: Updated | None,
     record: Mapping[str, Any],
-    about: Evidence,
+    about: EditEvidence,
 ) -> Iterator[AcceptedEdit]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
     taken = [one for one in (update.outcomes if update is not None else ()) if one["state"] == "applied"]
@@ -139,19 +139,20 @@ def _step(
         )
 
 
-def _about(place: str, failed: Sequence[str], target: NightTarget) -> Evidence:
+def _about(place: str, failed: Sequence[str], target: NightTarget) -> EditEvidence:
     sessions = {task.id: task.sessions for task in target.tasks}
     named = tuple(dict.fromkeys(failed))[:_TASKS]
     seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
-    return Evidence(place=place, tasks=named, sessions=seen)
+    return EditEvidence(place=place, tasks=named, sessions=seen)
 
 
-def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[Pair]:
+def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[TaskScores]:
     """Each held-out task with both texts, the mean over its draws."""
     titles = {task.id: task.kind for task in target.tasks}
     before, after = _means(seed), _means(best)
     for task in sorted({*before, *after}):
-        yield Pair(task=task, title=titles.get(task, ""), before=before.get(task), after=after.get(task))
+        scores = {"before": before.get(task), "after": after.get(task)}
+        yield TaskScores(task=task, title=titles.get(task, ""), **scores)
 
 
 def _means(measured: Measured) -> dict[str, float]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.changes.proposal import Store
+from skillopt.changes.store import Store
 from skillopt.errors import UsageError
 from skillopt.files import lock_privately, write_bytes
 from skillopt.night.settings import NightSettings
@@ -90,7 +90,7 @@ class NightHome:
     @property
     def store(self) -> Store:
         """The user's proposals."""
-        return Store(state=self.folder, key_file=self.folder / "key")
+        return Store(state=self.folder)
 
     def project(self, project: Path) -> ProjectHome:
         """What is kept for one project."""

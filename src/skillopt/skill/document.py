@@ -51,8 +51,7 @@ class Document:
     @property
     def newline(self) -> str:
         """The line ending most lines use."""
-        crlf = self.text.count("\r\n")
-        return "\r\n" if crlf and crlf * 2 >= self.text.count("\n") else "\n"
+        return newline_of(self.text)
 
     @property
     def protected(self) -> tuple[tuple[int, int], ...]:
@@ -137,6 +136,12 @@ def problem_with(content: str) -> str:
     if leaves_fence_open(content):
         return "holds an odd number of code-fence lines"
     return ""
+
+
+def newline_of(text: str) -> str:
+    """The line ending most lines of a text use."""
+    crlf = text.count("\r\n")
+    return "\r\n" if crlf and crlf * 2 >= text.count("\n") else "\n"
 
 
 def to_lf(text: str) -> str:

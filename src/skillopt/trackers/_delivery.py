@@ -138,4 +138,4 @@ def _in_a_line(error: Exception) -> str:
 
 def _where(opening: Opening) -> str:
     """Which place is told, as a digest: an address may hold a password."""
-    return hashlib.sha256(f"{opening.uri or ''} {opening.project}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{opening.own!r} {opening.project}".encode()).hexdigest()[:16]

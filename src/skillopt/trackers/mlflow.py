@@ -5,16 +5,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from skillopt.events import Checkpoint, Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Kind, Opening, TrackerSettings
 
 _PARAMS_AT_ONCE = 100
 _LONGEST_PARAM = 500
 
 
+class MLflowSettings(TrackerSettings):
+    """The keys below `tracking.mlflow`."""
+
+    uri: str | None = Field(
+        default=None, description="MLflow server or store; unset leaves it to MLflow's own variables."
+    )
+
+
 class MLflow:
-    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow_uri`, else
+    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow.uri`, else
     MLflow's own variables.
     """
 
@@ -25,7 +35,7 @@ class MLflow:
         self._figures = Figures()
         self._texts = opening.texts
         self._finished = False
-        self._client: Any = MlflowClient(tracking_uri=opening.uri)
+        self._client: Any = MlflowClient(tracking_uri=opening.own.uri)
         if opening.earlier is not None:
             self.reference = opening.earlier
             self._client.update_run(self.reference, status="RUNNING")
@@ -65,4 +75,4 @@ class MLflow:
         self._client.set_terminated(self.reference, status="FINISHED" if self._finished else "KILLED")
 
 
-PLUGIN = Kind(open=MLflow, module="mlflow.tracking", extra="mlflow")
+PLUGIN = Kind(open=MLflow, Settings=MLflowSettings, module="mlflow.tracking", extra="mlflow")

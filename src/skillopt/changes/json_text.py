@@ -1,6 +1,4 @@
-"""Edits of a JSON text: decides where a member or an item goes in and comes out, and keeps every other byte
-as it was.
-"""
+"""Puts a member or an item into a JSON text and takes it out, with every other byte as it was."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skillopt.skill.document import newline_of
 from skillopt.skill.layout import BOM
 
 MISSING: Any = object()
@@ -189,7 +188,7 @@ def _open(body: str, at: int) -> _Container:
 
 
 def _insert(body: str, container: _Container, value: Any, *, key: str | None) -> str:
-    newline = "\r\n" if 0 < body.count("\n") <= 2 * body.count("\r\n") else "\n"
+    newline = newline_of(body)
     unit = _unit(body)
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
     if container.parts:

@@ -1,4 +1,4 @@
-"""Receipts: decides what is remembered of an install, so that it can be taken back byte for byte."""
+"""Receipts of installs: what each file held before, so that an install can be taken back byte for byte."""
 
 from __future__ import annotations
 
@@ -7,30 +7,46 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skillopt.changes._actions import Action
+from skillopt.changes.actions import InstallAction
+from skillopt.changes.apply import digest
 from skillopt.errors import RunConflict, UsageError
 from skillopt.files import lock, write_bytes
-from skillopt.plugins._agent import Place, Scope
 
-_FOLDER = "plugins"
+Scope = Literal["user", "project"]
 _LOCK = "install.lock"
 _PAUSE = 0.05
 
 
-class Touched(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """Which install is meant: an agent's, for all projects of the person or for the one at `root`."""
+
+    agent: str
+    scope: Scope
+    root: Path
+
+    @property
+    def file_name(self) -> str:
+        """The name of its receipt."""
+        where = "user" if self.scope == "user" else hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
+        return f"{self.agent}-{where}.json"
+
+
+class TouchedFile(BaseModel):
     """One file: what it was, what it became, and by what."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    action: Action
+    action: Annotated[InstallAction, Field(discriminator="kind")]
     before: str | None
     """Its bytes in base64; None where there was no file."""
     after: tuple[str, ...]
@@ -40,7 +56,6 @@ class Touched(BaseModel):
 
     @property
     def path(self) -> Path:
-        """The file."""
         return Path(self.action.path)
 
     @property
@@ -51,16 +66,6 @@ class Touched(BaseModel):
     def is_as_left(self, data: bytes) -> bool:
         """Whether the file is as we left it."""
         return digest(data) in self.after
-
-    @classmethod
-    def of(cls, action: Action, before: bytes | None, after: bytes, known: Touched | None) -> Touched:
-        """From bytes, and what was known of the file until now."""
-        digests = dict.fromkeys([*(known.after[-1:] if known else ()), digest(after)])
-        return cls(
-            action=action,
-            before=None if before is None else base64.b64encode(before).decode(),
-            after=tuple(digests),
-        )
 
 
 class Receipt(BaseModel):
@@ -75,20 +80,19 @@ class Receipt(BaseModel):
     version: str
     """Of SkillOpt, when it was installed."""
     installed: datetime
-    touched: tuple[Touched, ...]
+    touched: tuple[TouchedFile, ...]
     folders: tuple[str, ...] = ()
     """Folders that were made for it, outermost first."""
 
-
-def digest(data: bytes) -> str:
-    """What tells two contents apart."""
-    return hashlib.sha256(data).hexdigest()
+    @property
+    def install(self) -> Install:
+        return Install(agent=self.agent, scope=self.scope, root=Path(self.root))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipts:
-    """All receipts of the user, below the folder of SkillOpt's state. They hold earlier bytes, so nobody else
-    may read them.
+    """All receipts of the person, below the state folder. They hold earlier bytes of the person's files, so
+    nobody else may read them.
     """
 
     state: Path
@@ -97,30 +101,37 @@ class Receipts:
 
     @property
     def folder(self) -> Path:
-        """Where they lie."""
-        return self.state / _FOLDER
-
-    def path(self, agent: str, scope: Scope, root: str) -> Path:
-        """The file of one install."""
-        return self.folder / f"{agent}-{'user' if scope == 'user' else digest(root.encode())[:12]}.json"
-
-    def load(self, agent: str, place: Place) -> Receipt | None:
-        """The receipt of an install; None where there is none."""
-        path = self.path(agent, place.scope, str(place.root))
-        return _read(path) if path.is_file() else None
+        return self.state / "plugins"
 
     def all(self) -> list[Receipt]:
         """Every install there is."""
-        return [_read(path) for path in sorted(self.folder.glob("*.json"))]
+        found = map(_read, sorted(self.folder.glob("*.json")))
+        return [receipt for receipt in found if receipt is not None]
+
+    def load(self, install: Install) -> Receipt | None:
+        """The receipt of an install; None where there is none. Raises `UsageError` for one that is
+        damaged.
+        """
+        return _read(self.folder / install.file_name)
 
     def save(self, receipt: Receipt) -> None:
-        """Write it down, for the user's eyes only."""
-        path = self.path(receipt.agent, receipt.scope, receipt.root)
-        write_bytes(path, receipt.model_dump_json(indent=2).encode() + b"\n", mode=0o600)
+        """Write it down, for the person's eyes only."""
+        data = receipt.model_dump_json(indent=2).encode() + b"\n"
+        write_bytes(self.folder / receipt.install.file_name, data, mode=0o600)
 
-    def remove(self, receipt: Receipt) -> None:
+    def remove(self, install: Install) -> None:
         """Forget an install."""
-        self.path(receipt.agent, receipt.scope, receipt.root).unlink(missing_ok=True)
+        (self.folder / install.file_name).unlink(missing_ok=True)
+
+    def hand_over(self, folders: Sequence[Path]) -> None:
+        """Folders that are still used by another install are removed with the last of them."""
+        try:
+            others = self.all()
+        except UsageError:
+            return  # a damaged receipt is named by its own commands; an empty folder may stay
+        if folders and others:
+            kept = tuple(dict.fromkeys([*map(str, folders), *others[0].folders]))
+            self.save(others[0].model_copy(update={"folders": kept}))
 
     def bare(self) -> list[Path]:
         """Folders of ours, outermost first, in which there is nothing but the lock: whoever made them has
@@ -133,7 +144,7 @@ class Receipts:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Hold the lock while files change; another install is waited for. Where nothing is installed
-        afterwards, nothing of it stays.
+        afterwards, lock file and folders go too.
         """
         made = missing(self.folder)
         try:
@@ -144,37 +155,31 @@ class Receipts:
                 finally:
                     self._clear()  # while the lock is ours: later its file may be another's
         finally:
-            if (
-                sys.platform == "win32"
-            ):  # where no file is removed that is open, so ours not before now, and another's never
+            if sys.platform == "win32":  # no file is removed there while it is open
                 self._clear()
             remove_empty(made)
 
     def _clear(self) -> None:
         if not any(self.folder.glob("*.json")):
             with suppress(OSError):
-                self._lock_file.unlink()
-
-    @property
-    def _lock_file(self) -> Path:
-        return self.folder / _LOCK
+                (self.folder / _LOCK).unlink()
 
     def _lock(self, held: ExitStack) -> None:
         """Enter the lock. One that was removed while we waited for it is no lock any more: others hold the
         new file of that name.
         """
-        last = time.monotonic() + self.patience
+        path, last = self.folder / _LOCK, time.monotonic() + self.patience
         while True:
-            for folder in missing(self.folder):
-                folder.mkdir(mode=0o700, exist_ok=True)
             try:
+                for folder in missing(self.folder):
+                    folder.mkdir(mode=0o700, exist_ok=True)
                 with ExitStack() as tried:
-                    tried.enter_context(lock(self._lock_file))
-                    if self._lock_file.read_text(encoding="ascii") == str(os.getpid()):
+                    tried.enter_context(lock(path))
+                    if path.read_text(encoding="ascii") == str(os.getpid()):
                         held.push(tried.pop_all())
                         return
-            except FileNotFoundError:  # removed with its folder by the last one who went
-                pass
+            except FileNotFoundError:
+                pass  # the last one who went removed the lock, or a folder above it, at this moment
             except RunConflict:
                 if time.monotonic() > last:
                     raise
@@ -186,7 +191,7 @@ def missing(folder: Path) -> list[Path]:
     return [one for one in (*reversed(folder.parents), folder) if not one.exists()]
 
 
-def remove_empty(folders: list[Path]) -> list[Path]:
+def remove_empty(folders: Sequence[Path]) -> list[Path]:
     """Remove the folders that are empty, innermost first, and return those that stay."""
     stay = []
     for folder in reversed(folders):
@@ -199,9 +204,11 @@ def remove_empty(folders: list[Path]) -> list[Path]:
     return stay[::-1]
 
 
-def _read(path: Path) -> Receipt:
+def _read(path: Path) -> Receipt | None:
     try:
         return Receipt.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
     except (OSError, ValidationError) as error:
         raise UsageError(
             f"{path} cannot be read as the receipt of an install ({type(error).__name__}). What it says is"

@@ -1,6 +1,4 @@
-"""How a proposal is shown to a person: decides what stands on its page, and that nothing a transcript said
-can pass for the page itself.
-"""
+"""A proposal as the Markdown page a person reads; nothing a transcript said can pass for the page itself."""
 
 from __future__ import annotations
 
@@ -8,14 +6,14 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from skillopt.changes._manifest import Change, Judgement, Proposal, Target
+from skillopt.changes.proposal import Judgement, Proposal, ProposedEdit, ProposedFile
 
 _LONGEST = 300
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
 def page(proposal: Proposal) -> str:
-    """The proposal as Markdown: verdict, paired tasks, cost, and each change with its evidence and what it
+    """The proposal as Markdown: verdict, paired tasks, cost, and each edit with its evidence and what it
     does.
     """
     return "\n".join(_page(proposal)) + "\n"
@@ -51,18 +49,18 @@ def _page(proposal: Proposal) -> Iterator[str]:
     )
 
 
-def _target(target: Target) -> Iterator[str]:
+def _target(target: ProposedFile) -> Iterator[str]:
     yield f"## {_inline(target.name)}"
     yield ""
     what = "our block in the memory file" if target.kind == "memory" else "the skill"
     yield f"{'A new file' if target.before is None else f'Changes {what}'}: {_inline(target.path)}"
     yield ""
     yield from _judgement(target.judgement)
-    for change in target.changes:
+    for edit in target.edits:
         yield ""
-        yield from _change(change)
-        yield from _fenced(target.diff((change.id, *change.needs), over=change.needs))
-    if len(target.changes) > 1:
+        yield from _edit(edit)
+        yield from _fenced(target.diff((edit.id, *edit.needs), over=edit.needs))
+    if len(target.edits) > 1:
         yield ""
         yield "### All of it"
         yield ""
@@ -105,12 +103,12 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
             yield f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
 
 
-def _change(change: Change) -> Iterator[str]:
-    yield f"### Edit {change.id}"
+def _edit(edit: ProposedEdit) -> Iterator[str]:
+    yield f"### Edit {edit.id}"
     yield ""
-    if change.needs:
-        yield f"- stands inside edit {', '.join(map(str, change.needs))}, and goes only together with it"
-    for evidence in change.evidence:
+    if edit.needs:
+        yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
+    for evidence in edit.evidence:
         rationale = evidence.why or str(evidence.edit.get("rationale", "") or evidence.edit.get("reason", ""))
         seen: Sequence[str] = (
             f"from step {_inline(evidence.place)}" if evidence.place else "",

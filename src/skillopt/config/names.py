@@ -1,5 +1,5 @@
-"""Decides the public names of configuration keys: flat names, second names, environment variables, and keys
-that ask for nothing here.
+"""The public names of configuration: flat names of keys, second names of keys and values, environment
+variables, and what asks for nothing here. What belongs to one provider or program is declared by that.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skillopt.config.provider_keys import PROVIDER_KEYS, PROVIDER_VARIABLES
+from skillopt.config.services import declared
 
 FLAT: Mapping[str, str] = {
     "optimizer_model": "model.optimizer",
@@ -65,8 +65,8 @@ FLAT: Mapping[str, str] = {
     "limit": "env.limit",
     "budget": "budget",
 }
-"""Flag and legacy flat name to dotted key. The keys of a provider (`provider_keys.py`) have the flat name of
-their last part. A name that is nowhere is tried as a key of the benchmark (`env.<name>`).
+"""Flag and legacy flat name to dotted key. The keys of a provider have the flat name of their last part. A
+name that is nowhere is tried as a key of the benchmark (`env.<name>`).
 """
 
 SHORT: Mapping[str, str] = {
@@ -79,15 +79,8 @@ SHORT: Mapping[str, str] = {
 }
 """What the short flat form of a file (`python -m skillopt.run`) says differently."""
 
-ALIASES: Mapping[str, str] = {
-    "model.azure_endpoint": "model.azure_openai_endpoint",
-    "model.azure_api_version": "model.azure_openai_api_version",
-    "model.azure_api_key": "model.azure_openai_api_key",
-    **dict.fromkeys(("model.codex_path", "model.codex_cli_bin", "model.codex_bin"), "model.codex_exec_path"),
-    **dict.fromkeys(("model.sandbox", "model.codex_sandbox"), "model.codex_exec_sandbox"),
-    "env.max_completion_tokens": "model.target.max_tokens",
-}
-"""Second names of a key: the same key to every rule, so two different values in one layer are an error."""
+SECOND: Mapping[str, str] = {"env.max_completion_tokens": "model.target.max_tokens"}
+"""Second names of keys, beside those that providers and programs declare."""
 
 DEAD: Mapping[str, tuple[str, tuple[Any, ...] | None]] = {
     "train.steps_per_epoch": ("it follows from the train split and the batch size", ()),
@@ -134,21 +127,99 @@ ROLE_VARIABLES: Mapping[str, str] = {
     "TARGET_BACKEND": "model.target_backend",
     "REFLACT_MODEL_BACKEND": "model.backend",
 }
-VARIABLES: Mapping[str, str] = {**ROLE_VARIABLES, **PROVIDER_VARIABLES}
-"""Environment variable to the key it sets."""
+"""Environment variables of the roles, beside those of providers and programs."""
 
-_FLAT_REST: Mapping[str, str] = {
-    **SHORT,
-    **{
-        key.rpartition(".")[2]: key for key in (*PROVIDER_KEYS, *DEAD, *REFUSED) if not key.startswith("env.")
-    },
-    **{key.rpartition(".")[2]: key for key in ALIASES if key.startswith("model.")},
-    "meta_edit_budget": "optimizer.meta_learning_rate",
+DEAD_VARIABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "EXEC_EMPTY_RESPONSE_RETRIES": (
+        "an agent's empty answer is its own failure and scores 0; it is not asked again",
+        ("0",),
+    ),
+    "CLAUDE_PERMISSION_MODE": (
+        "nobody is asked: a chat has no tools, and a rollout those that work inside its own workspace",
+        ("dontAsk",),
+    ),
+    "CLAUDE_SETTING_SOURCES": (
+        "settings of yours are never read, so that they are no part of a measurement",
+        (),
+    ),
+    "CLAUDE_ALLOW_ATTACHMENT_READ": ("the images of a task are always shown", ("1", "true")),
+    "CODEX_WORKING_DIRECTORY": ("every rollout has a fresh workspace of its own", ()),
+    "CODEX_EXEC_FULL_AUTO": ("use the sandbox settings of the agent", ("0", "false")),
+    "OFFICEQA_SEARCH_API_URL": ("documents are searched where they lie, by no service", ()),
+    "OFFICEQA_CUSTOM_SEARCH_AUTH": ("documents are searched where they lie, by no service", ()),
+    "ALFWORLD_WORKER_START_METHOD": ("games run in worker programs of their own", ()),
 }
+"""Public variables without an effect, why, and the values that ask for what happens anyway."""
+
+MODES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "optimizer.lr_control_mode": {
+        "fixed": ("manual", "scheduler", "scheduled"),
+        "autonomous": ("auto", "optimizer"),
+        "none": ("off", "no_lr"),
+    },
+    "optimizer.skill_update_mode": {
+        "patch": (),
+        "rewrite_from_suggestions": ("rewrite", "suggestions", "rewrite_suggestions"),
+        "full_rewrite_minibatch": ("full_rewrite", "minibatch_full_rewrite", "skill_rewrite_minibatch"),
+    },
+    "optimizer.longitudinal_pair_policy": {
+        "mixed": ("default", "random", "all"),
+        "changed": ("change", "delta", "10_01", "01_10"),
+        "unchanged": ("stable", "same", "00_11"),
+    },
+}
+"""Key to its values, each with its second names; a provider declares those of its options."""
+_NOT_SENT = ("none", "off")
 
 
 def dotted(name: str) -> str:
     """The dotted key of a flag or legacy flat name."""
     if "." in name:
         return name
-    return FLAT.get(name) or _FLAT_REST.get(name) or f"env.{name}"
+    return FLAT.get(name) or _flat_rest().get(name) or f"env.{name}"
+
+
+def aliases() -> Mapping[str, str]:
+    """Second names of keys: to every rule they are the key itself."""
+    return {**declared().aliases, **SECOND}
+
+
+def variables() -> Mapping[str, str]:
+    """Environment variable to the key it sets."""
+    return {**ROLE_VARIABLES, **declared().variables}
+
+
+def _flat_rest() -> Mapping[str, str]:
+    keys = (*declared().keys, *DEAD, *REFUSED, *declared().aliases)
+    return {
+        **SHORT,
+        **{key.rpartition(".")[2]: key for key in keys if not key.startswith("env.")},
+        "meta_edit_budget": "optimizer.meta_learning_rate",
+    }
+
+
+def canonical(key: str, value: Any) -> Any:
+    """The value under its one name; a value that is no second name stays as it is and is judged by the key's
+    type.
+    """
+    if key.endswith("temperature"):
+        return None if _word(value) in _NOT_SENT else value
+    return _names(key).get(_word(value), value)
+
+
+def known_words(key: str) -> list[str]:
+    """Every spelling a key knows, for the near miss."""
+    return list(_names(key))
+
+
+def _names(key: str) -> dict[str, str]:
+    fills = declared().keys[key].fills if key in declared().keys else ".".join(key.split(".")[2:])
+    option = fills.removeprefix("options.") if fills.startswith("options.") else ""
+    modes = MODES.get(key) or declared().synonyms.get(option, {})
+    return {word: name for name, others in modes.items() for word in (name, *others)}
+
+
+def _word(value: Any) -> str:
+    if value is False:
+        return "off"  # YAML reads an unquoted `off` as false
+    return value.strip().lower().replace("-", "_") if isinstance(value, str) else ""

@@ -1,5 +1,5 @@
-"""Tells which benchmark runs inside which harness, from what the plug-ins say of themselves; for the
-documentation.
+"""Tables of the documentation, from what the plug-ins say of themselves: the agent CLIs, and which benchmark runs
+inside which harness.
 """
 
 from __future__ import annotations
@@ -8,13 +8,50 @@ from collections.abc import Mapping
 from typing import get_args
 
 from skillopt.agents import agent, agents
-from skillopt.agents._survey import support_table
+from skillopt.agents.port import Agent
 from skillopt.harnesses import harnesses
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness, OffersDocuments, ShowsImages
 
 _END = "<!-- end -->"
 SINGLE = "single"
 """The public word for a mode in which a task is worked on without an environment of ours."""
+
+
+def support_table() -> str:
+    """The agents as a Markdown table, from the drivers themselves."""
+    head = (
+        "Agent",
+        "Tried with",
+        "Install",
+        "Models of",
+        "Own login",
+        "Skill in",
+        "Forced by",
+        "Proof of loading",
+        "Images",
+        "Tokens",
+        "Network",
+    )
+    rows = [_row(agent(name)) for name in agents.names()]
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _row(one: Agent) -> tuple[str, ...]:
+    login = ", ".join(f"`{name}`" for name in one.credentials) or "none"
+    return (
+        f"`{one.name}`",
+        one.tested,
+        one.package if one.package.startswith("see") else f"`{one.package}`",
+        ", ".join(f"`{name}`" for name in sorted(one.providers)) or "its own only",
+        login,
+        f"`{one.skills}`",
+        one.forced_by,
+        one.proven_by,
+        "yes" if one.images else "no",
+        "yes" if one.reports_usage else "unknown",
+        one.network,
+    )
 
 
 def benchmark_table(plugins: Mapping[str, BenchmarkPlugin]) -> str:

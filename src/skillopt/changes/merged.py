@@ -1,10 +1,9 @@
-"""A text with the changes proposed for it, woven into one: decides which changes can be taken apart, and what
-any choice of them gives.
+"""A text merged with its proposed edits, so that each edit can be taken or left by itself.
 
-A training run leaves a chain of texts, one for each edit that was applied. The weave holds every line of the
-first and of the last of them once, each marked with the change that adds it or cuts it. So any choice of
-changes has exactly one text, no edit has to be applied anew, and lines that no edit touched are never written
-by anybody. Edits that rewrote each other's lines are one change.
+A training run leaves a chain of texts, one for each edit that was applied. The merged text holds every line
+of the first and of the last of them once, each marked with the edit that adds it or cuts it. So any choice of
+edits has exactly one text, no edit has to be applied anew, and lines that no edit touched are never written
+by anybody. Edits that rewrote each other's lines become one.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ from pydantic import BaseModel, ConfigDict
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-class Thread(BaseModel):
-    """Lines of a weave that belong together: kept by all, added by a change, or cut by one. `edit` is the
-    change's number, 0 for kept.
-    """
+class Segment(BaseModel):
+    """Lines that belong together: kept by all, added by an edit, or cut by one. `edit` is 0 for kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,56 +30,56 @@ class Thread(BaseModel):
     text: str
 
 
-class Weave(BaseModel):
-    """The woven text. All lines in it end; `open_before` and `open_after` say whether the real texts lack
+class MergedText(BaseModel):
+    """The merged text. All lines in it end; `open_before` and `open_after` say whether the real texts lack
     their last newline.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    threads: tuple[Thread, ...]
+    segments: tuple[Segment, ...]
     newline: str
     open_before: bool
     open_after: bool
 
     @property
     def edits(self) -> tuple[int, ...]:
-        """The numbers of the changes, in the order in which they stand in the text."""
-        return tuple(dict.fromkeys(thread.edit for thread in self.threads if thread.edit))
+        """The numbers of the edits, in the order in which they stand in the text."""
+        return tuple(dict.fromkeys(segment.edit for segment in self.segments if segment.edit))
 
     def text(self, chosen: Collection[int]) -> str:
-        """The text with these changes and without the others."""
+        """The text with these edits and without the others."""
         taken = frozenset(chosen)
         text = "".join(
-            thread.text
-            for thread in self.threads
-            if thread.kind == "keep" or (thread.kind == "add") == (thread.edit in taken)
+            segment.text
+            for segment in self.segments
+            if segment.kind == "keep" or (segment.kind == "add") == (segment.edit in taken)
         )
         is_open = self.open_after if taken & set(self.edits) else self.open_before
         return text.removesuffix(self.newline) if is_open else text
 
     def part(self, edit: int) -> tuple[str, str]:
-        """What one change cuts and what it adds."""
+        """What one edit cuts and what it adds."""
         cut, added = (
-            "".join(thread.text for thread in self.threads if (thread.kind, thread.edit) == (kind, edit))
+            "".join(segment.text for segment in self.segments if (segment.kind, segment.edit) == (kind, edit))
             for kind in ("cut", "add")
         )
         return cut, added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Woven:
-    """A weave, and for each change in it the places in the chain of the edits it is made of, and the changes
-    it stands inside of.
+class Merge:
+    """A merged text; for each of its edits the positions in the chain it is made of, and the edits it needs
+    because it stands inside of them.
     """
 
-    weave: Weave
+    text: MergedText
     sources: Mapping[int, tuple[int, ...]]
     needs: Mapping[int, tuple[int, ...]]
 
 
-def weave(texts: Sequence[str], *, newline: str, first: int = 1) -> Woven:
-    """Weave a chain of texts, the first of them the text as it is. Changes are numbered from `first` on, in
+def merge(texts: Sequence[str], *, newline: str, first: int = 1) -> Merge:
+    """Merge a chain of texts, the first of them the text as it is. Edits are numbered from `first` on, in
     document order.
     """
     chains = [_lines(text, newline) for text in texts]
@@ -95,21 +92,23 @@ def weave(texts: Sequence[str], *, newline: str, first: int = 1) -> Woven:
     for token, owner in owners:
         if token.kind != "keep":
             numbers.setdefault(owner, first + len(numbers))
-    threads = [
-        Thread(kind=kind, edit=numbers[owner] if owner else 0, text="".join(token.line for token, _ in group))
+    segments = [
+        Segment(
+            kind=kind, edit=numbers[owner] if owner else 0, text="".join(token.line for token, _ in group)
+        )
         for (kind, owner), group in groupby(owners, key=lambda pair: (pair[0].kind, pair[1]))
     ]
     sources = {
         number: tuple(step for step in range(1, len(texts)) if joined.root(step) == owner)
         for owner, number in numbers.items()
     }
-    made = Weave(
-        threads=tuple(threads),
+    made = MergedText(
+        segments=tuple(segments),
         newline=newline,
         open_before=_is_open(texts[0]),
         open_after=_is_open(texts[-1]),
     )
-    return Woven(weave=made, sources=sources, needs=_needs(threads, sources))
+    return Merge(text=made, sources=sources, needs=_needs(segments, sources))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class _Token:
 
 
 class _Joined:
-    """Steps that belong to one change."""
+    """Steps that belong to one edit."""
 
     def __init__(self) -> None:
         self._up: dict[int, int] = {}
@@ -167,13 +166,13 @@ def _stepped(tokens: Sequence[_Token], lines: Sequence[str], step: int, joined: 
     return result
 
 
-def _needs(threads: Iterable[Thread], sources: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
-    """A change that stands inside the text of another one needs it: of the two, the later needs
+def _needs(segments: Iterable[Segment], sources: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
+    """An edit that stands inside the text of another one needs it: of the two, the later needs
     the earlier.
     """
     needs: dict[int, set[int]] = {edit: set() for edit in sources}
-    for is_kept, run in groupby(threads, key=lambda thread: thread.kind == "keep"):
-        added = [] if is_kept else [thread.edit for thread in run if thread.kind == "add"]
+    for is_kept, run in groupby(segments, key=lambda segment: segment.kind == "keep"):
+        added = [] if is_kept else [segment.edit for segment in run if segment.kind == "add"]
         for outer in set(added):
             low, high = added.index(outer), len(added) - 1 - added[::-1].index(outer)
             for inner in set(added[low:high]) - {outer}:

@@ -1,5 +1,4 @@
-"""What an install does to one file: decides what it becomes, refuses where something of the person's is in
-the way, and takes ours out.
+"""What an install does to one file: a file of our own, an entry in a JSON file, or lines in a text file.
 
 An action is pure: it is told the text of the file (None: there is no file) and says the new text.
 """
@@ -8,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from skillopt.changes import _json_text
-from skillopt.changes import _text_block as _block
-from skillopt.changes._json_text import MISSING, NotPlainJson
+from skillopt.changes import block, json_text
+from skillopt.changes.json_text import MISSING, NotPlainJson
 from skillopt.errors import UsageError
 
 
@@ -26,7 +24,7 @@ class _Action(BaseModel):
     path: str
 
 
-class Own(_Action):
+class OwnFile(_Action):
     """A whole file of ours."""
 
     kind: Literal["file"] = "file"
@@ -50,11 +48,10 @@ class Own(_Action):
         return None
 
     def summary(self) -> str:
-        """What a person reads before it is done."""
         return f"{len(self.text.splitlines())} lines"
 
 
-class Entry(_Action):
+class JsonEntry(_Action):
     """A member of a JSON object (or an item of a list in it) that is ours, in a file that is not."""
 
     kind: Literal["entry"] = "entry"
@@ -71,13 +68,13 @@ class Entry(_Action):
             if text is not None and self.is_in(text):
                 return text
             if self.item:
-                return _json_text.with_item(text or "", self.keys, self.value)
-            if text is not None and _json_text.value_at(text, self.keys) is not MISSING:
+                return json_text.with_item(text or "", self.keys, self.value)
+            if text is not None and json_text.value_at(text, self.keys) is not MISSING:
                 raise UsageError(
                     f"{self.path} already has another {'.'.join(self.keys)}, which is left alone. Take it out"
                     f" or rename it, then install again; SkillOpt would write:\n{self.snippet()}"
                 )
-            return _json_text.with_member(text or "", self.keys, self.value)
+            return json_text.with_member(text or "", self.keys, self.value)
         except NotPlainJson as error:
             raise UsageError(
                 f"{self.path} {error}. It is left alone: put this in by hand, then install"
@@ -87,7 +84,7 @@ class Entry(_Action):
     def is_in(self, text: str) -> bool:
         """Whether our entry is there; comments and trailing commas do not matter."""
         try:
-            there = _json_text.value_at(text, self.keys)
+            there = json_text.value_at(text, self.keys)
         except NotPlainJson:
             return False
         return isinstance(there, list) and self.value in there if self.item else bool(there == self.value)
@@ -103,20 +100,20 @@ class Entry(_Action):
                 return None
             keys = self.keys
             text = (
-                _json_text.without_item(text, keys, self.value)
+                json_text.without_item(text, keys, self.value)
                 if self.item
-                else _json_text.without_member(text, keys)
+                else json_text.without_member(text, keys)
             )
             keys = keys if self.item else keys[:-1]
             while (
                 keys
-                and not _json_text.value_at(text, keys)
-                and _json_text.value_at(before or "", keys) is MISSING
+                and not json_text.value_at(text, keys)
+                and json_text.value_at(before or "", keys) is MISSING
             ):
-                text, keys = _json_text.without_member(text, keys), keys[:-1]
+                text, keys = json_text.without_member(text, keys), keys[:-1]
         except NotPlainJson:
             return None
-        return "" if before is None and not _json_text.value_at(text, ()) else text
+        return "" if before is None and not json_text.value_at(text, ()) else text
 
     def snippet(self) -> str:
         """The entry as a person would paste it."""
@@ -126,16 +123,15 @@ class Entry(_Action):
         return json.dumps(value, indent=2, ensure_ascii=False)
 
     def summary(self) -> str:
-        """What a person reads before it is done."""
         return ("adds to " if self.item else "adds ") + ".".join(self.keys)
 
 
-class Block(_Action):
+class TextLines(_Action):
     """A few lines of ours between two marker lines, in a file that is not."""
 
-    kind: Literal["block"] = "block"
+    kind: Literal["lines"] = "lines"
     content: str
-    style: _block.Style
+    style: block.Style
     unless: str | None = None
     """A pattern of what must not be there already, because it would clash with our lines."""
 
@@ -149,7 +145,7 @@ class Block(_Action):
                 raise UsageError(
                     f"already has {found[0].strip()!r}, which is left alone. Take it out or rename it"
                 )
-            return _block.with_block(text, self.content, self.style)
+            return block.with_lines(text, self.content, self.style)
         except UsageError as error:
             raise UsageError(
                 f"{self.path} {error}, then install again; or put this in by hand:\n{self.content}"
@@ -157,18 +153,17 @@ class Block(_Action):
 
     def is_in(self, text: str) -> bool:
         """Whether exactly our lines are there."""
-        return _block.has_block(text, self.content)
+        return block.has_lines(text, self.content)
 
     def take_out(self, text: str, before: str | None) -> str | None:
         """The file without our lines; None where somebody changed them or built on them."""
-        left = _block.without_block(text, self.content, self.style)
+        left = block.without_lines(text, self.content, self.style)
         if left is None or (self.unless is not None and re.search(self.unless, left)):
             return None
         return "" if before is None and not left.strip() else left
 
     def summary(self) -> str:
-        """What a person reads before it is done."""
         return f"adds a block of {len(self.content.strip().splitlines())} lines"
 
 
-Action = Annotated[Own | Entry | Block, Field(discriminator="kind")]
+InstallAction: TypeAlias = OwnFile | JsonEntry | TextLines

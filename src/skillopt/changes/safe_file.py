@@ -1,5 +1,4 @@
-"""Where adoption may write: decides that a target lies below a folder the user named, without a link on the
-way, under one name only.
+"""A file below a folder of the person's, read and replaced without following a link on the way.
 
 On POSIX every folder below the root is opened without following links and held while it is used, so a link
 that is put there meanwhile is not followed either.
@@ -26,15 +25,15 @@ _REPARSE_POINT = 0x400  # FILE_ATTRIBUTE_REPARSE_POINT: a link or a junction on 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A file as it is."""
+class FileContent:
+    """The bytes of a file and its permissions."""
 
     data: bytes
     mode: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SafeFile:
     """A file below a root; `parts` are its folders and its name."""
 
     root: Path
@@ -43,12 +42,10 @@ class Place:
 
     @property
     def path(self) -> Path:
-        """The whole path."""
         return self.root.joinpath(*self.parts)
 
     @property
     def name(self) -> str:
-        """The file's own name."""
         return self.parts[-1]
 
     @property
@@ -56,18 +53,23 @@ class Place:
         """Equal for two places that one file system or another takes for the same."""
         return _fold(str(self.path))
 
-    def look(self) -> Found | None:
-        """The file; None when it is not there. Raises `UsageError` for a link, another name for it, or what
-        is no plain file.
+    def read(self) -> FileContent | None:
+        """What the file holds; None when it is not there. Raises `UsageError` for a link, another name for
+        it, or what is no plain file.
         """
         try:
             with self.folder() as folder:
-                return None if folder is None else folder.look(self.name)
+                return None if folder is None else folder.read(self.name)
         except OSError as error:
             raise UsageError(
                 f"{self.path} cannot be read: {error.strerror or error}. Check its permissions and those of"
                 " its folder."
             ) from error
+
+    def content(self) -> bytes | None:
+        """The bytes alone; None when it is not there."""
+        found = self.read()
+        return None if found is None else found.data
 
     def missing(self) -> int:
         """How many of its folders are not there yet."""
@@ -99,7 +101,7 @@ class Place:
                 held.close()
 
     def remove_folders(self, count: int) -> None:
-        """Take the innermost `count` folders away again, as far as they are empty."""
+        """Remove the innermost `count` folders, as far as they are empty."""
         for up in range(1, count + 1):
             with self.folder(up=up) as folder:
                 if folder is None or not folder.remove_empty(self.parts[len(self.parts) - 1 - up]):
@@ -116,7 +118,6 @@ class Folder:
             self._descriptor = os.open(path, os.O_RDONLY | _DIRECTORY)
 
     def close(self) -> None:
-        """Let go of it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -127,7 +128,7 @@ class Folder:
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._at(name), dir_fd=self._descriptor)
-                self.sync()
+                self._sync()
         try:
             if self._descriptor is None:
                 self._refuse_link(name, os.lstat(self._at(name)))
@@ -146,7 +147,7 @@ class Folder:
                 " your skills live."
             ) from error
 
-    def look(self, name: str) -> Found | None:
+    def read(self, name: str) -> FileContent | None:
         """A file in this folder; None when it is not there."""
         self._refuse_other_case(name)
         try:
@@ -163,36 +164,48 @@ class Folder:
             )
         descriptor = os.open(self._at(name), os.O_RDONLY | _NOFOLLOW | _BINARY, dir_fd=self._descriptor)
         with os.fdopen(descriptor, "rb") as file:
-            return Found(data=file.read(), mode=stat.S_IMODE(found.st_mode))
+            return FileContent(data=file.read(), mode=stat.S_IMODE(found.st_mode))
 
-    def write_new(self, name: str, data: bytes, mode: int | None) -> None:
-        """Write a file that is not there yet, and wait until the disk has it. Without a mode it gets the
-        usual one.
-        """
+    def write(self, name: str, data: bytes, mode: int | None, *, durable: bool) -> None:
+        """Put a file in place, whole or not at all. Without a mode it gets the usual one."""
+        # The name is always the same, so that what a killed process left behind is found by the next one.
+        temporary = self.temporary(name)
+        self.remove(temporary)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
-        descriptor = os.open(self._at(name), flags, 0o666 if mode is None else 0o600, dir_fd=self._descriptor)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
+        try:
+            descriptor = os.open(
+                self._at(temporary), flags, 0o666 if mode is None else 0o600, dir_fd=self._descriptor
+            )
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                if mode is not None and hasattr(os, "fchmod"):
+                    os.fchmod(file.fileno(), mode)
+                if durable:
+                    os.fsync(file.fileno())
+            os.replace(
+                self._at(temporary), self._at(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor
+            )
+        except BaseException:
+            # Also on Ctrl-C: a folder of the person's is not to collect our half-written files.
+            self.remove(temporary)
+            raise
+        if durable:
+            self._sync()
 
-    def replace(self, temporary: str, name: str) -> None:
-        """Put one file in another's place at once."""
-        os.replace(
-            self._at(temporary), self._at(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor
-        )
-        self.sync()
+    @staticmethod
+    def temporary(name: str) -> str:
+        """What a file is called until it is whole."""
+        return f".{name[:100]}.skillopt.tmp"
 
     def remove(self, name: str) -> None:
-        """Take a file away; one that is not there is no error."""
+        """Remove a file; one that is not there is no error."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._at(name), dir_fd=self._descriptor)
-            self.sync()
+            self._sync()
 
     def remove_empty(self, name: str) -> bool:
-        """Take an empty folder away; False when something is in it."""
+        """Remove an empty folder; False when something is in it."""
         try:
             os.rmdir(self._at(name), dir_fd=self._descriptor)
         except FileNotFoundError:
@@ -201,15 +214,7 @@ class Folder:
             return False
         return True
 
-    def holds(self, name: str) -> bool:
-        """Whether something of this name is here."""
-        try:
-            os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def sync(self) -> None:
+    def _sync(self) -> None:
         """Wait until the disk has the folder's names; Windows has no way to ask for it."""
         if self._descriptor is not None:
             os.fsync(self._descriptor)
@@ -240,8 +245,8 @@ class Folder:
             )
 
 
-def confined(path: Path, roots: Sequence[Path]) -> Place:
-    """The place of a target below one of the roots the user named. Raises `UsageError` for any other."""
+def confined(path: Path, roots: Sequence[Path]) -> SafeFile:
+    """A file below one of the roots that the person named. Raises `UsageError` for any other."""
     if (
         not path.is_absolute()
         or ".." in path.parts
@@ -254,12 +259,19 @@ def confined(path: Path, roots: Sequence[Path]) -> Place:
         resolved = Path(os.path.realpath(root))
         for base in (root, resolved):
             if path != base and base in path.parents:
-                return Place(root=resolved, parts=path.relative_to(base).parts)
+                return SafeFile(root=resolved, parts=path.relative_to(base).parts)
     named = ", ".join(str(root) for root in roots) or "none"
     raise UsageError(
         f"{path} is not below a folder that you named for adoption (named: {named}). Name the folder it is"
         " in, or discard it."
     )
+
+
+def followed(path: Path) -> SafeFile:
+    """A file at the end of whatever links lead to it: for settings in the person's own folders."""
+    path = Path(os.path.realpath(path))
+    root = next(folder for folder in path.parents if folder.is_dir())
+    return SafeFile(root=root, parts=path.relative_to(root).parts)
 
 
 def _fold(name: str) -> str:

@@ -1,5 +1,5 @@
-"""Decides what is said about the public defaults: which value each public key ships with, and why ours
-differs where it does.
+"""The public defaults for the settings page: which value each public key ships with, and why ours differs
+where it does.
 """
 
 from __future__ import annotations
