@@ -12,7 +12,7 @@ import pytest
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
-from skillopt.estimate import estimate
+from skillopt.estimation import estimate
 from skillopt.testing import Answer, Call, LoopbackProvider
 from train._world import SMALL, train
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skillopt.api import Result, aoptimize, optimize
     from skillopt.errors import SkillOptError, Stopped, UsageError
-    from skillopt.evaluate.compare import Comparison
+    from skillopt.evaluation.compare import Comparison
     from skillopt.skill.document import Document
     from skillopt.skill.folder import load_skill
     from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory
@@ -23,7 +23,7 @@ except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 _HOMES = {
-    "Comparison": "skillopt.evaluate.compare",
+    "Comparison": "skillopt.evaluation.compare",
     "Document": "skillopt.skill.document",
     "Invalid": "skillopt.tasks.rollout",
     "Result": "skillopt.api",

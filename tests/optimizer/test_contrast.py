@@ -14,7 +14,7 @@ from optimizer.test_prompts import Markdown, shown
 from optimizer.test_stages import SKILL, Lesson, Quiz, analysis, at, optimizer
 from promises._runs import assert_same_run, committed, facts, in_world, make_job, quick_folder, run
 from skillopt.errors import Interrupted
-from skillopt.evaluate.runner import Evaluation, Evaluator, rows_of
+from skillopt.evaluation.runner import Evaluation, Evaluator, rows_of
 from skillopt.events import Reflected, StageClosed
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage

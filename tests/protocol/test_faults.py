@@ -32,7 +32,7 @@ from skillopt import api
 from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
 from skillopt.build import open_run
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluate.compare import compare
+from skillopt.evaluation.compare import compare
 from skillopt.events import Checkpoint, Judged, StageClosed, StageOpened
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.runs.database import Database

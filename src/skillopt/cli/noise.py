@@ -14,7 +14,7 @@ from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
     from skillopt.build import Job
-    from skillopt.evaluate.noise import Noise
+    from skillopt.evaluation.noise import Noise
     from skillopt.events import RowFact
 
 PANEL, PLACE = "Train and measure", 4
@@ -69,7 +69,7 @@ def noise(
     from skillopt.build import prepare
     from skillopt.cli import _report, _run
     from skillopt.cli import eval as measuring
-    from skillopt.evaluate.noise import noise as noise_of
+    from skillopt.evaluation.noise import noise as noise_of
 
     named = _options.with_models(flags, target=target)
     resolved = _run.configure(_options.config_name(config_argument, config), named, cfg_options)

@@ -9,7 +9,7 @@ from typing import Any
 
 from skillopt.account import Account
 from skillopt.errors import UsageError
-from skillopt.evaluate.compare import by_task, compare_rows
+from skillopt.evaluation.compare import by_task, compare_rows
 from skillopt.events import Event, RowFact, TestMeasured
 from skillopt.events.state import Metric, State
 from skillopt.gate.gate import SMALLEST_VERIFIED

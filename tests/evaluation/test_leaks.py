@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillopt.evaluate.leaks import LeakGuard, why
+from skillopt.evaluation.leaks import LeakGuard, why
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.splits import Splits

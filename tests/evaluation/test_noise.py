@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from skillopt.evaluate.noise import noise
+from skillopt.evaluation.noise import noise
 
 
 def drawn(chances: list[float], draws: int, seed: int) -> dict[str, list[float]]:
