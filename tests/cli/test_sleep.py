@@ -17,7 +17,7 @@ import pytest
 
 from cli._commands import SRC, Ran, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
-from skillopt.night._task_scheduler import split
+from night._windows import split
 from skillopt.testing import LoopbackProvider
 
 
@@ -246,19 +246,13 @@ def test_what_was_scheduled_is_what_runs(
 
 @pytest.mark.slow
 def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own_log(
-    person: Person, tmp_path: Path, crontab: Path, monkeypatch: pytest.MonkeyPatch
+    person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Task Scheduler of Windows, simulated by a script that keeps one task in a file."""
-    task, script = tmp_path / "task.xml", crontab.with_name("bin") / "schtasks"
-    script.write_text(
-        f'#!/bin/sh\ncase "$1$2" in\n/create*) echo "$3" > {task}.name; cp "$5" {task};;\n/query/fo) [ ! -f'
-        f' {task} ] || printf "\\"%s\\"\\n" "$(cat {task}.name)";;\n/query/tn) cat {task};;\nesac\n'
-    )
-    script.chmod(0o755)
     monkeypatch.setenv("CODEX_HOME", "/data/codex")
     ran = sleep("schedule", "--scheduler", "task_scheduler", "--model", "handoff")
-    assert ran.code == 0, ran.err
-    words = split(ET.fromstring(task.read_bytes()).findtext(".//{*}Arguments") or "")
+    assert ran.code == 0 and "Register-ScheduledTask" in ran.out, ran.err
+    definition = ET.fromstring(ran.out[ran.out.index("<Task") : ran.out.index("</Task>") + len("</Task>")])
+    words = split(definition.findtext(".//{*}Arguments") or "")
     log = next(word.removeprefix("--log=") for word in words if word.startswith("--log="))
     assert log in ran.out and log.endswith("night.log")
     ran = program(person, "run", "--log", log)
