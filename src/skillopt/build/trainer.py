@@ -11,19 +11,21 @@ from skillopt.build.job import Job
 from skillopt.build.money import price_for
 from skillopt.build.targets import allowance_of
 from skillopt.config.schema import OptimizerConfig
-from skillopt.evaluate.leaks import LeakGuard
-from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.evaluation.leaks import LeakGuard
+from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Sink
 from skillopt.gate.constraints import Constraints
 from skillopt.gate.gate import Gate
 from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, SkillAware
+from skillopt.skill.store import SkillStore
 from skillopt.tasks.protected import protected_by
 from skillopt.train.exam import Exam
+from skillopt.train.log import Log
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import SCHEDULES
-from skillopt.train.trainer import Log, Trainer
+from skillopt.train.trainer import Trainer
 
 
 def trainer_of(opened: OpenRun) -> Trainer:
@@ -35,11 +37,19 @@ def trainer_of(opened: OpenRun) -> Trainer:
         rewriter=_rewriter(opened),
         ledger=opened.ledger,
         log=opened.run,
+        skills=opened.run.skills,
     )
 
 
 def trainer_from(
-    job: Job, *, evaluator: Evaluator, optimizer: Model, rewriter: Model | None, ledger: Ledger, log: Log
+    job: Job,
+    *,
+    evaluator: Evaluator,
+    optimizer: Model,
+    rewriter: Model | None,
+    ledger: Ledger,
+    log: Log,
+    skills: SkillStore,
 ) -> Trainer:
     """The trainer of a job on these parts, of a run folder or of a rehearsal in memory."""
     config = job.config
@@ -60,6 +70,7 @@ def trainer_from(
             allowance=allowance_of(config) if job.target.harness in agents.names() else None,
         ),
         log=log,
+        skills=skills,
         use_slow_update=config.optimizer.use_slow_update,
         use_meta_skill=config.optimizer.use_meta_skill,
         gates_slow_update=config.optimizer.slow_update_gate_with_selection,
