@@ -16,7 +16,7 @@ from skillopt.cli._progress import LiveView, PlainLines, Silent
 from skillopt.config import load
 from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
 from skillopt.runs.log import read_events
-from skillopt.runs.status import Status
+from skillopt.runs.status import RunStatus
 from skillopt.testing import LoopbackProvider, world_answers
 
 
@@ -33,8 +33,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def status(clock: Clock) -> Status:
-    status = Status(epochs=2, clock=clock)
+def status(clock: Clock) -> RunStatus:
+    status = RunStatus(epochs=2, clock=clock)
     counts = {"train": 20, "val": 10, "test": 30}
     status(
         RunStarted(
@@ -75,12 +75,12 @@ def console(**options: Any) -> Console:
     return Console(file=io.StringIO(), width=200, highlight=False, **options)
 
 
-def arrive(status: Status, number: int, stage: str) -> None:
+def arrive(status: RunStatus, number: int, stage: str) -> None:
     for _ in range(number):
         status(Arrived(stage=stage, hard=1.0, invalid=None, resumed=False))
 
 
-def test_the_stage_counts_its_rows_and_not_those_of_the_seeds_early_test(status: Status) -> None:
+def test_the_stage_counts_its_rows_and_not_those_of_the_seeds_early_test(status: RunStatus) -> None:
     status(checkpoint("baseline", 0))
     status(StageOpened(place="e1/s1", stage="rollout", total=10))
     arrive(status, 4, "rollout")
@@ -92,14 +92,14 @@ def test_the_stage_counts_its_rows_and_not_those_of_the_seeds_early_test(status:
     assert status.position().endswith("aggregate")
 
 
-def test_two_arms_side_by_side_are_one_stage(status: Status) -> None:
+def test_two_arms_side_by_side_are_one_stage(status: RunStatus) -> None:
     for name in ("seed", "best"):
         status(StageOpened(place=f"test/{name}", stage="test", total=30))
     arrive(status, 45, "test")
     assert (status.position(), status.rows()) == ("sealed test", "45/60 rows")
 
 
-def test_an_unknown_cost_is_unknown_and_a_known_one_is_not(status: Status) -> None:
+def test_an_unknown_cost_is_unknown_and_a_known_one_is_not(status: RunStatus) -> None:
     out = console()
     view = PlainLines(status, out, clock=lambda: 0.0)
     view(Spending(calls=3, tokens=1200, usd=None, in_flight=2))
@@ -137,7 +137,7 @@ async def test_tokens_shown_are_those_spent_and_not_those_reserved(tmp_path: Pat
 
 
 def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(
-    status: Status, clock: Clock
+    status: RunStatus, clock: Clock
 ) -> None:
     assert status.seconds_left() is None
     status(StageOpened(place="e1/s1", stage="rollout", total=10))
@@ -150,7 +150,7 @@ def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(
 
 
 def test_a_step_that_was_half_paid_before_a_stop_is_no_measure_for_the_others(
-    status: Status, clock: Clock
+    status: RunStatus, clock: Clock
 ) -> None:
     status.replay([step(1)])
     status(StageOpened(place="e1/s2", stage="rollout", total=10))
@@ -162,14 +162,14 @@ def test_a_step_that_was_half_paid_before_a_stop_is_no_measure_for_the_others(
     assert status.seconds_left() == 60.0
 
 
-def test_steps_that_are_open_again_are_not_counted(status: Status) -> None:
+def test_steps_that_are_open_again_are_not_counted(status: RunStatus) -> None:
     for number, action in ((1, "accept_new_best"), (2, "inconclusive"), (3, "inconclusive")):
         status(step(number, action))
     status(checkpoint("reopened", 1, from_step=2))
     assert status.verdicts() == "1 accepted"
 
 
-def test_plain_lines_speak_now_and_then_while_rows_come_in(status: Status, clock: Clock) -> None:
+def test_plain_lines_speak_now_and_then_while_rows_come_in(status: RunStatus, clock: Clock) -> None:
     out = console()
     view = PlainLines(status, out, clock=clock)
     for second in range(100):
@@ -180,7 +180,7 @@ def test_plain_lines_speak_now_and_then_while_rows_come_in(status: Status, clock
 
 def test_a_resumed_run_is_shown_from_where_it_stands(finished: Path, clock: Clock) -> None:
     events: list[Event] = read_events(finished / "events.jsonl")
-    status = Status(epochs=3, clock=clock)
+    status = RunStatus(epochs=3, clock=clock)
     out = console()
     PlainLines(status, out, clock=clock).start(events[:30])
     assert "Going on after step" in shown(None, out)
@@ -199,7 +199,7 @@ def test_a_silent_view_still_warns() -> None:
 
 def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock) -> None:
     out = console(force_terminal=True)
-    view = LiveView(Status(epochs=2, clock=clock), out)
+    view = LiveView(RunStatus(epochs=2, clock=clock), out)
     view.start([])
     view(
         RunStarted(

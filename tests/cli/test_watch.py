@@ -16,14 +16,14 @@ from skillopt.cli._progress import panel
 from skillopt.events import parse_event
 from skillopt.files import lock
 from skillopt.runs.database import Database
-from skillopt.runs.live import Watcher
 from skillopt.runs.log import read_events
+from skillopt.runs.reader import RunReader
 from skillopt.testing import LoopbackProvider
 
 PATIENCE = 60
 
 
-def drawn(watcher: Watcher, width: int = 80) -> str:
+def drawn(watcher: RunReader, width: int = 80) -> str:
     out = Console(file=io.StringIO(), width=width, highlight=False)
     out.print(panel(watcher.status))
     return str(out.file.getvalue())  # type: ignore[attr-defined]
@@ -67,7 +67,7 @@ def test_a_strip_of_stages_fits_a_narrow_terminal(finished: Path, tmp_path: Path
     (tmp_path / "run.db").write_bytes((finished / "run.db").read_bytes())
     upto = next(number for number, line in enumerate(lines) if '"type":"reflected"' in line)
     (tmp_path / "events.jsonl").write_text("".join(lines[: upto + 1]))
-    watcher = Watcher(tmp_path)
+    watcher = RunReader(tmp_path)
     with lock(tmp_path / ".lock"):
         watcher.read()
     said = drawn(watcher)
@@ -76,7 +76,7 @@ def test_a_strip_of_stages_fits_a_narrow_terminal(finished: Path, tmp_path: Path
 
 
 def test_a_terminal_of_half_the_width_loses_no_figure(finished: Path) -> None:
-    watcher = Watcher(finished)
+    watcher = RunReader(finished)
     watcher.read()
     assert drawn(watcher, 48).split() == drawn(watcher).split()
 

@@ -174,7 +174,7 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, S
 
 def _load(name: str) -> Skill:
     """A skill with the files of its own folder; the best one of a run with those that its seed had."""
-    from skillopt.runs.folder import is_run
+    from skillopt.runs.reader import is_run
     from skillopt.skill.document import Document
     from skillopt.skill.folder import Skill, load_skill
 
@@ -200,10 +200,10 @@ def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
     """The training runs that this may look into: those that are named, and those in whose folder a skill
     lies.
     """
-    from skillopt.runs.folder import is_run, open_run
+    from skillopt.runs.reader import is_run, read_run
 
     for run in named:
-        if open_run(run).started is None:
+        if read_run(run).fold.started is None:
             raise UsageError(
                 f"--run {run} is no training run that has begun; it has no test split to look at."
             )
