@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 from rich.console import Console
 
 from cli._commands import SMALL
+from runs._log import record, state
 from skillopt.api import train
 from skillopt.build import open_run, prepare
 from skillopt.cli._progress import LiveView, PlainLines, Silent
 from skillopt.config import load
 from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
+from skillopt.events.records import ReopenedRecord
 from skillopt.runs.log import read_events
 from skillopt.runs.status import RunStatus
 from skillopt.testing import LoopbackProvider, world_answers
@@ -51,20 +54,14 @@ def status(clock: Clock) -> RunStatus:
     return status
 
 
-def checkpoint(kind: Any, step: int, /, **record: Any) -> Checkpoint:
-    state = {"step": step, "score": 0.5, "best_score": 0.6, "best_step": 1, "baseline_score": 0.2, "epoch": 0}
-    return Checkpoint(id=f"{kind}/{step}", kind=kind, state=state, record=record)
+def checkpoint(kind: Any, step: int, record: Any = None, at: float = 0.0) -> Checkpoint:
+    time = datetime.fromtimestamp(at, timezone.utc).isoformat()
+    return Checkpoint(id=f"{kind}/{step}", time=time, kind=kind, state=state(step=step), record=record)
 
 
-def step(number: int, action: str = "reject") -> Checkpoint:
-    record = {
-        "step": number,
-        "epoch": 1,
-        "action": action,
-        "why": "because",
-        "edit_apply_summary": {"applied": 2},
-    }
-    return checkpoint("step", number, **record)
+def step(number: int, action: str = "reject", *, took: float = 60.0, at: float = 0.0) -> Checkpoint:
+    told = record(number, action=action, why="because", wall_time_s=took)
+    return checkpoint("step", number, told, at)
 
 
 def shown(view: Any, console: Console) -> str:
@@ -143,7 +140,7 @@ def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(
     status(StageOpened(place="e1/s1", stage="rollout", total=10))
     clock.now = 60.0
     assert status.seconds_left() is None
-    status(step(1))
+    status(step(1, at=60.0))
     assert status.seconds_left() == 180.0
     clock.now = 90.0
     assert status.seconds_left() == 150.0
@@ -155,17 +152,16 @@ def test_a_step_that_was_half_paid_before_a_stop_is_no_measure_for_the_others(
     status.replay([step(1)])
     status(StageOpened(place="e1/s2", stage="rollout", total=10))
     clock.now = 1.0
-    status(step(2))
-    assert status.seconds_left() is None
+    status(step(2, took=1.0, at=1.0))
     clock.now = 61.0
-    status(step(3))
+    status(step(3, at=61.0))
     assert status.seconds_left() == 60.0
 
 
 def test_steps_that_are_open_again_are_not_counted(status: RunStatus) -> None:
     for number, action in ((1, "accept_new_best"), (2, "inconclusive"), (3, "inconclusive")):
         status(step(number, action))
-    status(checkpoint("reopened", 1, from_step=2))
+    status(checkpoint("reopened", 1, ReopenedRecord(from_step=2)))
     assert status.verdicts() == "1 accepted"
 
 
@@ -179,13 +175,13 @@ def test_plain_lines_speak_now_and_then_while_rows_come_in(status: RunStatus, cl
 
 
 def test_a_resumed_run_is_shown_from_where_it_stands(finished: Path, clock: Clock) -> None:
-    events: list[Event] = read_events(finished / "events.jsonl")
+    events = list(read_events(finished / "events.jsonl"))
     status = RunStatus(epochs=3, clock=clock)
     out = console()
     PlainLines(status, out, clock=clock).start(events[:30])
     assert "Going on after step" in shown(None, out)
-    assert status.simulated
-    assert status.seconds_left() is None
+    assert status.is_simulated
+    assert status.seconds_left() is not None, "what earlier sessions took is known"
 
 
 def test_a_silent_view_still_warns() -> None:
@@ -223,7 +219,7 @@ def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock
         "accepted",
         "cost unknown",
         "in flight",
-        "time left known after the first step",
+        "about",
     ):
         assert words in said, words
     assert said.count("\x1b[?25l") == said.count("\x1b[?25h")  # the cursor is back

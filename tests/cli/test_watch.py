@@ -9,6 +9,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from cli._commands import SMALL, Command, program
@@ -105,7 +106,7 @@ def test_a_run_that_has_not_begun_shows_no_figures(skillopt: Command, tmp_path: 
 def test_every_event_can_be_had_as_json(skillopt: Command, finished: Path) -> None:
     ran = skillopt("runs", "watch", str(finished), "--json-lines")
     told = [parse_event(line) for line in ran.out.splitlines()]
-    assert [event for event in told if event.id is not None] == read_events(finished / "events.jsonl")
+    assert [event for event in told if event.id is not None] == list(read_events(finished / "events.jsonl"))
 
 
 def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) -> None:
@@ -130,6 +131,7 @@ def test_runs_itself_is_as_it_was_also_for_a_folder_named_watch(skillopt: Comman
     assert "Usage: skillopt runs watch" in skillopt("runs", "watch", "--help").out
 
 
+@pytest.mark.slow
 def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
     provider: LoopbackProvider, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def hostile() -> Facts:
     return facts
 
 
+@pytest.mark.slow
 def test_a_page_is_well_formed_and_holds_every_part(real: Page, trained: Trained) -> None:
     parts = (
         "Scores",

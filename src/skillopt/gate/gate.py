@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluate.breaker import MOST_LOST, Breaker
-from skillopt.evaluate.runner import Evaluator, Row, stage_closed
+from skillopt.evaluation.breaker import MOST_LOST, Breaker
+from skillopt.evaluation.runner import Evaluator, Row, stage_closed
 from skillopt.events import Judged, StageOpened
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from skillopt.evaluate.runner import Evaluation
+from skillopt.evaluation.runner import Evaluation
 from skillopt.events import Sink
 from skillopt.events.state import MemoryEntry
 from skillopt.models.port import Model

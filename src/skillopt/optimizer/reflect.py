@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skillopt.aio import together
-from skillopt.evaluate.runner import Evaluation, stage_closed
+from skillopt.evaluation.runner import Evaluation, stage_closed
 from skillopt.events import PatchFact, Reflected, Sink
 from skillopt.events.state import MemoryEntry
 from skillopt.optimizer._ask import Asker

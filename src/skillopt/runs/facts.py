@@ -11,7 +11,7 @@ from typing import Any
 
 from skillopt.account import Account
 from skillopt.errors import UsageError
-from skillopt.evaluate.compare import by_task, compare_rows
+from skillopt.evaluation.compare import by_task, compare_rows
 from skillopt.events import RowFact
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.redact import looks_secret, without_password

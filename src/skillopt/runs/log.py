@@ -208,6 +208,10 @@ class Run:
         theirs = self.database.noted("identity")
         if theirs is None:
             self.database.note("identity", mine)
+        elif theirs != mine and not self.database.holds_answers():
+            # A first command with wrong settings got no answer: nothing here is worth keeping from another.
+            (self.folder / EVENTS).unlink(missing_ok=True)
+            self.database.note("identity", mine)
         elif theirs != mine:
             changed = "\n".join(difference(json.loads(theirs), json.loads(mine)))
             raise RunConflict(

@@ -215,12 +215,11 @@ def read_run(folder: Path) -> RunReader:
 
 def read_facts(folder: Path) -> Facts:
     """All that the files of a run tell; raises where it has not begun, or where one of them is damaged."""
-    reader = read_run(folder)
-    for name in ("config.json", "summary.json"):
-        _json_object(folder / name)
-    facts = reader.facts()
+    facts = read_run(folder).facts()
     if facts is None:
         raise UsageError(f"{folder} holds no training run that has begun; there is nothing to report.")
+    for name in ("config.json", "summary.json"):
+        _json_object(folder / name)
     return facts
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillopt.account import Account, Total
-from skillopt.evaluate.compare import Comparison
+from skillopt.evaluation.compare import Comparison
 from skillopt.events.records import CandidateRecord
 from skillopt.messages import Role
 

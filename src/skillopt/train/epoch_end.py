@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from skillopt.aio import together
-from skillopt.evaluate.runner import Evaluator, rows_of, stage_closed
+from skillopt.evaluation.runner import Evaluator, rows_of, stage_closed
 from skillopt.events import EpochEnded, Sink
 from skillopt.events.records import MetaSkillRecord, SlowUpdateRecord
 from skillopt.events.state import State

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from skillopt.account import Amount
 from skillopt.aio import together
-from skillopt.evaluate.breaker import MOST_LOST
-from skillopt.evaluate.compare import Comparison, compare
-from skillopt.evaluate.runner import Evaluation, Evaluator, Row, fact
+from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.compare import Comparison, compare
+from skillopt.evaluation.runner import Evaluation, Evaluator, Row, fact
 from skillopt.events import Notice, TestMeasured
 from skillopt.events.state import Metric, TestShare
 from skillopt.gate.decision import value

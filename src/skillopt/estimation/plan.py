@@ -12,8 +12,8 @@ from typing import Any
 
 from skillopt.agents import agents
 from skillopt.build.job import Job
-from skillopt.estimate.figures import NOTHING, Line, Range, Role
-from skillopt.evaluate.judge import ATTEMPTS, judge_prompt
+from skillopt.estimation.figures import NOTHING, Line, Range, Role
+from skillopt.evaluation.judge import ATTEMPTS, judge_prompt
 from skillopt.harnesses._rollout_budget import FIRST_TOKENS
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost

@@ -10,7 +10,7 @@ from gate._tables import Memory
 from optimizer.test_stages import Lesson, Quiz, at, optimizer
 from skillopt.aio import together
 from skillopt.errors import ModelError, ProviderDown
-from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.tasks.task import Task

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from skillopt.errors import Fault, Kind
-from skillopt.evaluate.breaker import Breaker
-from skillopt.evaluate.judge import ModelJudge
+from skillopt.evaluation.breaker import Breaker
+from skillopt.evaluation.judge import ModelJudge
 from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
 from skillopt.executors import Executor
 from skillopt.harnesses.port import Harness, Session, Unasked, rollout_prompt

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
-from skillopt.estimate.advice import advised
-from skillopt.estimate.figures import NOTHING, Estimate, Line, Range, Role
-from skillopt.estimate.plan import REPLY_TOKENS, SIMULATED_REPLY_TOKENS, Plan
+from skillopt.estimation.advice import advised
+from skillopt.estimation.figures import NOTHING, Estimate, Line, Range, Role
+from skillopt.estimation.plan import REPLY_TOKENS, SIMULATED_REPLY_TOKENS, Plan
 from skillopt.models.prices import Price
 
 __all__ = ["NOTHING", "Estimate", "Line", "Range", "estimate"]

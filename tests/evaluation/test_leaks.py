@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillopt.evaluate.leaks import LeakGuard, why
+from skillopt.evaluation.leaks import LeakGuard, why
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.scorers import get_scorer
 from skillopt.tasks.splits import Splits
@@ -182,6 +182,7 @@ def test_hiding_takes_every_quotation_out_and_leaves_the_rest() -> None:
     assert one.hide("nothing to hide") == "nothing to hide"
 
 
+@pytest.mark.slow
 def test_a_benchmark_of_the_public_size_is_searched_quickly() -> None:
     tasks = [
         task(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skillopt.errors import ModelError, ScoringError, TaskError
-from skillopt.evaluate.judge import ModelJudge, shown_work
+from skillopt.evaluation.judge import ModelJudge, shown_work
 from skillopt.messages import Image, Message, Reply, Request, ToolCall
 from skillopt.models.stack.recorded import Recorded
 from skillopt.tasks.rollout import Score, Trajectory

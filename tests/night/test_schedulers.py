@@ -8,27 +8,26 @@ import plistlib
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from night._windows import split
 from skillopt.errors import ConfigError, Fault, UnknownName, UsageError
-from skillopt.night import _cron, _launchd, _systemd, _task_scheduler
-from skillopt.night.timer import (
-    KINDS,
-    Schedule,
-    Timer,
-    available,
-    log_tail,
-    schedule_id,
-    timer_for,
-    unschedule,
-)
+from skillopt.night import project_id
+from skillopt.night.schedulers import PRINTED, Schedule, available, scheduler_for, unschedule
+from skillopt.night.schedulers import cron as _cron
+from skillopt.night.schedulers import launchd as _launchd
+from skillopt.night.schedulers import systemd as _systemd
+from skillopt.night.schedulers import task_scheduler as _task_scheduler
+from skillopt.night.state import ProjectHome
 from skillopt.process import Finished
 
 NASTY = (
@@ -42,7 +41,7 @@ NASTY = (
     '"',
     "\\",
 )
-ID = schedule_id("/home/me/project")
+ID = project_id("/home/me/project")
 PLAIN = Schedule(
     id=ID,
     hour=3,
@@ -105,6 +104,9 @@ class Recorder:
         return next((answer for word, answer in self.answers.items() if word in argv), said())
 
 
+OTHERS = b"# mine\nMAILTO=me\n0 1 * * * backup 100\\% \xff\n\n@daily x"
+
+
 # --- what is written is what is read
 
 
@@ -121,19 +123,27 @@ def test_every_scheduler_gives_back_what_it_was_given(
         environment=(("PATH", value),),
         log=Path("/home/me/l.log"),
     )
-    assert _systemd.parse(ID, *_systemd.render(schedule)) == schedule
-    assert _launchd.parse(_launchd.render(schedule)) == schedule
-    bare = replace(schedule, environment=(), log=None)
-    assert _task_scheduler.parse(ID, _task_scheduler.render(bare)) == bare
+    assert Schedule.of_comment(schedule.comment()) == schedule
+    assert agent(schedule)["ProgramArguments"] == list(command)
+    assert agent(schedule)["EnvironmentVariables"] == {"PATH": value}
+    assert windows_command(replace(schedule, environment=(), log=None)) == command
     if "\\%" not in " ".join((*command, value)):
-        assert _cron.parse(_cron.render(schedule)) == {ID: schedule}
+        crontab = Crontab(OTHERS)
+        _cron.Cron(crontab).install(replace(schedule, log=None))
+        assert _cron.Cron(crontab).entries() == (replace(schedule, log=None),)
 
 
-@pytest.mark.parametrize("schedule", [PLAIN, FULL])
-def test_all_flags_of_a_long_command_are_kept(schedule: Schedule) -> None:
-    assert _cron.parse(_cron.render(schedule)) == {ID: schedule}
-    assert _systemd.parse(ID, *_systemd.render(schedule)) == schedule
-    assert _launchd.parse(_launchd.render(schedule)) == schedule
+def agent(schedule: Schedule) -> dict[str, Any]:
+    """What launchd reads."""
+    read: dict[str, Any] = plistlib.loads(_launchd.render(schedule))
+    return read
+
+
+def windows_command(schedule: Schedule) -> tuple[str, ...]:
+    """What the Task Scheduler starts, as a program there reads it."""
+    task = ET.fromstring(_task_scheduler.render(schedule))
+    program, words = (task.findtext(f".//{{*}}{name}") or "" for name in ("Command", "Arguments"))
+    return program, *split(words)
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
@@ -150,7 +160,7 @@ def test_the_line_that_cron_hands_to_a_shell_runs_exactly_the_command(tmp_path: 
         log=log,
         environment=(("NIGHT", "50% $x"),),
     )
-    line = _cron.render(schedule).split("\n")[1]
+    line = _cron.render(schedule).split("\n")[2]
     command = as_cron_reads(line.split(" ", 5)[5])
     subprocess.run([shell, "-c", command], env={"PATH": "/usr/bin:/bin"}, check=True, timeout=20)
     assert json.loads(log.read_text()) == [str(folder), "50% $x", list(NASTY)]
@@ -199,23 +209,20 @@ def test_systemd_itself_finds_no_fault_with_the_units(tmp_path: Path) -> None:
 
 
 def test_windows_arguments_are_read_as_windows_programs_read_them() -> None:
-    # The examples of the Microsoft C runtime's own page on parsing command-line arguments.
-    assert _task_scheduler.split(r'"a b c" d e') == ["a b c", "d", "e"]
-    assert _task_scheduler.split(r'"ab\"c" "\\" d') == ['ab"c', "\\", "d"]
-    assert _task_scheduler.split(r'a\\\b d"e f"g h') == [r"a\\\b", "de fg", "h"]
-    assert _task_scheduler.split(r"a\\\"b c d") == [r"a\"b", "c", "d"]
+    # The examples of the Microsoft C runtime's own page: how the tests read them is how Windows does.
+    assert split(r'"a b c" d e') == ["a b c", "d", "e"]
+    assert split(r'"ab\"c" "\\" d') == ['ab"c', "\\", "d"]
+    assert split(r'a\\\b d"e f"g h') == [r"a\\\b", "de fg", "h"]
+    assert split(r"a\\\"b c d") == [r"a\"b", "c", "d"]
 
 
 # --- cron
 
 
-OTHERS = b"# mine\nMAILTO=me\n0 1 * * * backup 100\\% \xff\n\n@daily x"
-
-
 def test_an_entry_is_added_to_a_crontab_and_every_other_line_stays(tmp_path: Path) -> None:
     crontab = Crontab(OTHERS)
     schedule = replace(PLAIN, log=tmp_path / "logs" / "night.log")
-    timer_for("cron", crontab, home=tmp_path, state=tmp_path).install(schedule)
+    scheduler_for("cron", crontab, tmp_path).install(schedule)
     assert crontab.content is not None and crontab.content.startswith(OTHERS + b"\n# >>> skillopt-sleep")
     assert _cron.Cron(crontab).entries() == (schedule,)
     assert schedule.log is not None and schedule.log.parent.is_dir()
@@ -226,7 +233,7 @@ def test_an_entry_is_added_to_a_crontab_and_every_other_line_stays(tmp_path: Pat
 def test_scheduling_again_replaces_the_entry_where_it_stands_and_other_projects_stay() -> None:
     crontab = Crontab(b"a\n")
     timer = _cron.Cron(crontab)
-    other = replace(PLAIN, id=schedule_id("/other"))
+    other = replace(PLAIN, id=project_id("/other"))
     timer.install(PLAIN)
     timer.install(other)
     timer.install(replace(PLAIN, hour=5))
@@ -271,12 +278,12 @@ def test_a_crontab_of_which_only_a_part_was_read_is_never_overwritten() -> None:
 
 @pytest.mark.parametrize("damage", ["start", "end", "line", "twice"])
 def test_damaged_marks_are_never_guessed_at(damage: str) -> None:
-    start, line, end, _ = _cron.render(PLAIN).split("\n")
+    start, comment, line, end, _ = _cron.render(PLAIN).split("\n")
     lines = {
-        "start": [line, end],
-        "end": [start, line],
-        "line": [start, "0 1 * * * mine", end],
-        "twice": [start, line, end] * 2,
+        "start": [comment, line, end],
+        "end": [start, comment, line],
+        "line": [start, comment, "0 1 * * * mine", end],
+        "twice": [start, comment, line, end] * 2,
     }[damage]
     crontab = Crontab("".join(f"{one}\n" for one in ("x", *lines)).encode())
     with pytest.raises(UsageError, match="crontab -e"):
@@ -292,7 +299,6 @@ def test_damaged_marks_are_never_guessed_at(damage: str) -> None:
     [
         (("/bin/x", "y" * 1000), "may cut it at 1,000"),
         (("/bin/x", "a\\%b"), "backslash before a percent sign"),
-        (("/bin/x", ">>", "f", "2>&1"), "would not come back"),
     ],
 )
 def test_a_command_that_cron_would_not_keep_is_refused_before_anything_is_written(
@@ -309,7 +315,7 @@ def test_a_command_that_cron_would_not_keep_is_refused_before_anything_is_writte
 
 def test_a_systemd_timer_is_written_started_stopped_and_removed(tmp_path: Path) -> None:
     run = Recorder()
-    timer = timer_for("systemd", run, home=tmp_path, state=tmp_path)
+    timer = scheduler_for("systemd", run, tmp_path)
     units = tmp_path / ".config" / "systemd" / "user"
     schedule = replace(FULL, log=tmp_path / "night.log")
     timer.install(schedule)
@@ -360,81 +366,55 @@ def test_what_systemd_would_read_differently_is_refused(tmp_path: Path, change: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_launchd_agent_is_written_loaded_unloaded_and_removed(tmp_path: Path) -> None:
-    run = Recorder(bootout=said(3, err=b"No such process"))
-    timer = timer_for("launchd", run, home=tmp_path, state=tmp_path, uid=501)
-    path = tmp_path / "Library" / "LaunchAgents" / f"skillopt.night.{ID}.plist"
-    schedule = replace(FULL, log=tmp_path / "night.log")
-    timer.install(schedule)
-    assert timer.entries() == (schedule,)
-    assert plistlib.loads(path.read_bytes())["StartCalendarInterval"] == {"Hour": 3, "Minute": 17}
-    timer.install(replace(schedule, hour=4))
-    assert timer.uninstall(ID) and not timer.uninstall(ID)
-    boot, out = (
-        ["launchctl", "bootstrap", "gui/501", str(path)],
-        ["launchctl", "bootout", f"gui/501/skillopt.night.{ID}"],
-    )
-    assert run.asked == [boot, out, boot, out]
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("kind", ["systemd", "launchd"])
-def test_a_scheduler_that_is_not_there_leaves_nothing_behind_that_looks_like_a_schedule(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_systemd_that_is_not_there_leaves_nothing_behind_that_looks_like_a_schedule(tmp_path: Path) -> None:
     def gone(argv: Sequence[str], data: bytes | None) -> Finished:
         raise Fault("spawn", f"{argv[0]} could not be started")
 
-    timer = timer_for(kind, gone, home=tmp_path, state=tmp_path)
+    scheduler = scheduler_for("systemd", gone, tmp_path)
     with pytest.raises(UsageError, match="could not be started"):
-        timer.install(replace(PLAIN, log=tmp_path / "night.log"))
-    assert timer.entries() == () and not [path for path in tmp_path.rglob("*") if path.is_file()]
+        scheduler.install(replace(PLAIN, log=tmp_path / "night.log"))
+    assert scheduler.entries() == () and not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_an_agent_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / f"skillopt.night.{ID}.plist"
-    for content in (
-        b"not a plist",
-        plistlib.dumps({"Label": "other"}),
-        _launchd.render(replace(PLAIN, id="0" * 12)),
-    ):
-        path.write_bytes(content)
+@pytest.mark.parametrize("change", ["oneshot", "OnCalendar", "# {"])
+def test_a_unit_that_somebody_changed_is_left_alone(tmp_path: Path, change: str) -> None:
+    scheduler = _systemd.Systemd(Recorder(), tmp_path)
+    scheduler.install(PLAIN)
+    for path in tmp_path.iterdir():
+        path.write_text(path.read_text().replace(change, "x"))
+    for act in (lambda: scheduler.install(PLAIN), lambda: scheduler.uninstall(ID), scheduler.entries):
         with pytest.raises(UsageError, match="left alone"):
-            _launchd.Launchd(Recorder(), tmp_path, 501).install(PLAIN)
-        assert path.read_bytes() == content
+            act()
 
 
-class Schtasks:
-    """A simulated `schtasks` program."""
-
-    def __init__(self) -> None:
-        self.tasks: dict[str, bytes] = {"Mine": "<Task/>".encode("utf-16")}
-
-    def __call__(self, argv: Sequence[str], data: bytes | None) -> Finished:
-        words = list(argv)
-        name = words[words.index("/tn") + 1] if "/tn" in words else ""
-        if words[1] == "/create":
-            self.tasks[name] = Path(words[words.index("/xml") + 1]).read_bytes()
-        elif words[1] == "/delete":
-            del self.tasks[name]
-        elif name:
-            return said(out=self.tasks[name])
-        return said(out="".join(f'"\\{one}","N/A","Ready"\r\n' for one in self.tasks).encode())
+def test_a_launchd_agent_is_printed_with_the_commands_that_load_and_remove_it(tmp_path: Path) -> None:
+    read = agent(FULL)
+    assert read["StartCalendarInterval"] == {"Hour": 3, "Minute": 17}
+    assert (read["ProgramArguments"], read["WorkingDirectory"]) == (list(FULL.command), str(FULL.folder))
+    assert read["EnvironmentVariables"] == dict(FULL.environment)
+    assert read["StandardOutPath"] == read["StandardErrorPath"] == str(FULL.log)
+    path = tmp_path / "Library" / "LaunchAgents" / f"skillopt.night.{ID}.plist"
+    told = PRINTED["launchd"].how_to_install(FULL, tmp_path)
+    assert _launchd.render(FULL).decode() in told and f"launchctl bootstrap gui/$(id -u) {path}" in told
+    assert PRINTED["launchd"].how_to_remove(ID, tmp_path) == (
+        f"launchctl bootout gui/$(id -u)/skillopt.night.{ID}; rm {path}"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_windows_task_is_made_read_back_and_removed_without_a_script_or_a_shell(tmp_path: Path) -> None:
-    run = Schtasks()
-    timer = timer_for("task_scheduler", run, home=tmp_path, state=tmp_path)
+def test_a_windows_task_is_printed_without_a_script_or_a_shell(tmp_path: Path) -> None:
     schedule = replace(FULL, log=None, environment=())
-    timer.install(schedule)
-    assert timer.entries() == (schedule,)
-    definition = run.tasks[f"SkillOpt-Sleep-{ID}"].decode("utf-16")
+    assert windows_command(schedule) == FULL.command
+    definition = _task_scheduler.render(schedule)
     assert "<StartWhenAvailable>true" in definition and "LeastPrivilege" in definition
-    assert "powershell" not in definition.lower() and list(tmp_path.iterdir()) == []
-    assert timer.uninstall(ID) and not timer.uninstall(ID)
-    assert list(run.tasks) == ["Mine"]
+    told = PRINTED["task_scheduler"].how_to_install(schedule, tmp_path)
+    assert definition in told and f"Register-ScheduledTask -TaskName SkillOpt-Sleep-{ID} " in told
+    assert (
+        PRINTED["task_scheduler"].how_to_remove(ID, tmp_path)
+        == f"schtasks /delete /tn SkillOpt-Sleep-{ID} /f"
+    )
     with pytest.raises(UsageError, match="log option of its own"):
-        timer.install(FULL)
+        _task_scheduler.render(FULL)
 
 
 # --- common
@@ -472,20 +452,17 @@ def test_the_schedulers_that_work_here_are_found_the_one_that_catches_up_first()
     assert (available(nothing, "darwin"), available(nothing, "win32")) == (("launchd",), ("task_scheduler",))
 
 
-def test_every_kind_has_a_timer_and_another_name_is_an_error(tmp_path: Path) -> None:
-    timers: list[Timer] = [timer_for(kind, Recorder(), home=tmp_path, state=tmp_path) for kind in KINDS]
-    assert [timer.name for timer in timers] == list(KINDS)
+def test_another_name_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'cron'"):
-        timer_for("crom", Recorder(), home=tmp_path, state=tmp_path)
+        scheduler_for("crom", Recorder(), tmp_path)
 
 
 def test_the_end_of_the_log_is_readable(tmp_path: Path) -> None:
-    schedule = replace(PLAIN, log=tmp_path / "night.log")
-    assert log_tail(schedule) is None and log_tail(PLAIN) is None
-    assert schedule.log is not None
-    schedule.log.write_bytes(b"old\n" * 50_000 + b"\x1b[31mnight 3: accepted\xff\n\nlast\n")
-    os.utime(schedule.log, (1_700_000_000, 1_700_000_000))
-    tail = log_tail(schedule, 2)
+    home = ProjectHome(folder=tmp_path, project=tmp_path)
+    assert home.log_tail() is None
+    home.log.write_bytes(b"old\n" * 50_000 + b"\x1b[31mnight 3: accepted\xff\n\nlast\n")
+    os.utime(home.log, (1_700_000_000, 1_700_000_000))
+    tail = home.log_tail(2)
     assert tail is not None
     assert tail.lines == (" [31mnight 3: accepted\ufffd", "last")
     assert tail.written == datetime(2023, 11, 14, 22, 13, 20, tzinfo=timezone.utc)

@@ -242,4 +242,4 @@ def judge_prompt(name: str = "judge") -> str:
     """What a judge is told before it is shown anything: `judge` for criteria, `judge_pair` for
     two answers.
     """
-    return files("skillopt.evaluate").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
+    return files("skillopt.evaluation").joinpath("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")

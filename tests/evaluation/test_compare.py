@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from skillopt.evaluate.compare import compare, interval_of, paired_p
+from skillopt.evaluation.compare import compare, interval_of, paired_p
 
 
 def enumerated(differences: list[float]) -> float:

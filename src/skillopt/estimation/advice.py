@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from skillopt.estimate.figures import Estimate
-from skillopt.estimate.plan import JUDGED_OUTSIDE
+from skillopt.estimation.figures import Estimate
+from skillopt.estimation.plan import JUDGED_OUTSIDE
 from skillopt.ledger import Budget
 
 

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from skillopt.evaluate.noise import noise
+from skillopt.evaluation.noise import noise
 
 
 def drawn(chances: list[float], draws: int, seed: int) -> dict[str, list[float]]:
@@ -24,6 +24,7 @@ def test_a_target_that_never_varies_has_no_noise() -> None:
     assert found.mean == 0.5 and found.repeats_for(0.05) == 1
 
 
+@pytest.mark.slow
 def test_the_standard_deviation_is_that_of_passes_over_the_same_tasks() -> None:
     chances = [0.2, 0.5, 0.9, 1.0, 0.0] * 20
     true = math.sqrt(sum(p * (1 - p) for p in chances)) / len(chances)
@@ -31,6 +32,7 @@ def test_the_standard_deviation_is_that_of_passes_over_the_same_tasks() -> None:
     assert statistics.mean(estimates) == pytest.approx(true, rel=0.08)
 
 
+@pytest.mark.slow
 def test_luck_is_how_often_one_pass_beats_another() -> None:
     chances = [0.5] * 30
     chance = random.Random(7)

@@ -1,19 +1,14 @@
-"""Nights started by a systemd user timer: decides what stands in its two units, and that no unit of somebody
-else's is touched.
-"""
+"""Nights started by a systemd user timer: two units of ours, and no unit of somebody else's is touched."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from skillopt.errors import UsageError
 from skillopt.files import write_text
-from skillopt.night._schedule import Run, Schedule, asked, make_log_folder
+from skillopt.night.schedulers.port import RunProgram, Schedule, asked, make_log_folder
 
-_HEAD = "# Written by skillopt sleep schedule; unschedule takes it away.\n"
-_TIME = re.compile(r"^OnCalendar=\*-\*-\* (\d\d):(\d\d):00$", re.MULTILINE)
-_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_HEAD = "# Written by skillopt sleep schedule; unschedule takes it away."
 
 
 def unit(id: str) -> str:
@@ -22,56 +17,29 @@ def unit(id: str) -> str:
 
 
 def render(schedule: Schedule) -> tuple[str, str]:
-    """The service and the timer. Every word is quoted, and `%`, `$` and `\\` lose their meaning
-    to systemd.
+    """The service and the timer. Every word is quoted, and `%`, `$` and `\\` lose their meaning to
+    systemd.
     """
-    environment = "".join(
-        f"Environment={_word(f'{name}={value}', dollars=False)}\n" for name, value in schedule.environment
-    )
+    environment = "".join(f"Environment={_word(f'{name}={value}')}\n" for name, value in schedule.environment)
     # These two take the rest of their line as it is: only `%` has a meaning there.
-    log = (
-        ""
-        if schedule.log is None
-        else "".join(
-            f"Standard{side}=append:{_percents(str(schedule.log))}\n" for side in ("Output", "Error")
-        )
+    log = "".join(
+        f"Standard{side}=append:{_percents(str(schedule.log))}\n"
+        for side in ("Output", "Error")
+        if schedule.log is not None
     )
+    head = f"{_HEAD}\n{schedule.comment()}\n[Unit]\nDescription=SkillOpt night shift"
     service = (
-        f"{_HEAD}[Unit]\nDescription=SkillOpt night shift\n\n[Service]\nType=oneshot\n"
+        f"{head}\n\n[Service]\nType=oneshot\n"
         f"WorkingDirectory={_percents(str(schedule.folder))}\n{environment}{log}"
-        f"ExecStart={' '.join(_word(word) for word in schedule.command)}\n"
+        # Environment= expands no variables, a command line does.
+        f"ExecStart={' '.join(_word(word).replace('$', '$$') for word in schedule.command)}\n"
     )
     timer = (
-        f"{_HEAD}[Unit]\nDescription=SkillOpt night shift at {schedule.time}\n\n[Timer]\nOnCalendar=*-*-*"
-        f" {schedule.time}:00\n"
+        f"{head} at {schedule.time}\n\n[Timer]\nOnCalendar=*-*-* {schedule.time}:00\n"
         # A night that was slept through by the machine itself is caught up with.
         "Persistent=true\n\n[Install]\nWantedBy=timers.target\n"
     )
     return service, timer
-
-
-def parse(id: str, service: str, timer: str) -> Schedule:
-    """The entry that two units of ours hold. Raises `UsageError` for what we did not write."""
-    time = _TIME.search(timer)
-    if not service.startswith(_HEAD) or not timer.startswith(_HEAD) or time is None:
-        raise UsageError(
-            f"The units {unit(id)} were not written by us, or were changed since. They are left alone."
-        )
-    lines = [line.partition("=") for line in service.split("\n")]
-    values = {key: value for key, _, value in lines}
-    environment = [
-        _words(value, dollars=False)[0].partition("=") for key, _, value in lines if key == "Environment"
-    ]
-    log = values.get("StandardOutput")
-    return Schedule(
-        id=id,
-        hour=int(time[1]),
-        minute=int(time[2]),
-        command=tuple(_words(values.get("ExecStart", ""))),
-        folder=Path(values.get("WorkingDirectory", "").replace("%%", "%")),
-        log=None if log is None else Path(log.removeprefix("append:").replace("%%", "%")),
-        environment=tuple((name, value) for name, _, value in environment),
-    )
 
 
 class Systemd:
@@ -79,14 +47,14 @@ class Systemd:
 
     name = "systemd"
 
-    def __init__(self, run: Run, units: Path) -> None:
+    def __init__(self, run: RunProgram, units: Path) -> None:
         self._run = run
         self._units = units
 
     def entries(self) -> tuple[Schedule, ...]:
         """Our entries."""
-        timers = sorted(self._units.glob("skillopt-sleep-*.timer")) if self._units.is_dir() else []
-        return tuple(self._read(path.stem.removeprefix("skillopt-sleep-")) for path in timers)
+        timers = sorted(self._units.glob(f"{unit('*')}.timer")) if self._units.is_dir() else []
+        return tuple(self._read(path.stem.removeprefix(unit(""))) for path in timers)
 
     def install(self, schedule: Schedule) -> None:
         """Write both units and start the timer; a unit of somebody else's is not overwritten."""
@@ -98,10 +66,8 @@ class Systemd:
                 f"systemd needs the whole path of a program, not {schedule.command[0]!r}. Nothing was"
                 " scheduled."
             )
-        for path in (schedule.folder, schedule.log):
-            if path is not None and (
-                str(path) != str(path).strip() or str(path).endswith("\\") or not path.is_absolute()
-            ):
+        for path in filter(None, (schedule.folder, schedule.log)):
+            if str(path) != str(path).strip() or str(path).endswith("\\") or not path.is_absolute():
                 raise UsageError(
                     f"systemd cannot keep {str(path)!r}: it wants a whole path that ends in no space or"
                     " backslash."
@@ -133,13 +99,19 @@ class Systemd:
         return self._units / f"{unit(id)}.service", self._units / f"{unit(id)}.timer"
 
     def _read(self, id: str) -> Schedule:
+        """The entry of two units. Raises `UsageError` for what we did not write."""
         try:
-            service, timer = (path.read_bytes().decode("utf-8") for path in self._paths(id))
+            texts = tuple(path.read_bytes().decode("utf-8") for path in self._paths(id))
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(
                 f"The units {unit(id)} in {self._units} cannot be read ({error}). They are left alone."
             ) from error
-        return parse(id, service, timer)
+        schedule = Schedule.of_comment("".join(texts[0].split("\n")[1:2]))
+        if schedule is None or schedule.id != id or render(schedule) != texts:
+            raise UsageError(
+                f"The units {unit(id)} were not written by us, or were changed since. They are left alone."
+            )
+        return schedule
 
     def _remove(self, id: str) -> None:
         for path in self._paths(id):
@@ -150,11 +122,6 @@ def _percents(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _word(text: str, *, dollars: bool = True) -> str:
+def _word(text: str) -> str:
     escaped = _percents(text).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped.replace("$", "$$") if dollars else escaped}"'
-
-
-def _words(line: str, *, dollars: bool = True) -> list[str]:
-    words = [re.sub(r"\\(.)", r"\1", word).replace("%%", "%") for word in _WORD.findall(line)]
-    return [word.replace("$$", "$") for word in words] if dollars else words
+    return f'"{escaped}"'

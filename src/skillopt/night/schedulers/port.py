@@ -4,17 +4,17 @@ log.
 
 from __future__ import annotations
 
-import hashlib
+import json
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from skillopt.errors import ConfigError, Fault, UsageError
 from skillopt.process import Finished
 
-Run: TypeAlias = Callable[[Sequence[str], "bytes | None"], Finished]
+RunProgram: TypeAlias = Callable[[Sequence[str], "bytes | None"], Finished]
 """Runs a program to its end with this input and returns what it printed; raises `Fault` when it cannot be
 started.
 """
@@ -22,10 +22,12 @@ started.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """One entry. What is parsed from a scheduler equals what was rendered for it."""
+    """One entry. A scheduler keeps it as a comment beside what it renders, and reads that comment back: a
+    definition that is no longer what the comment renders to was changed by somebody.
+    """
 
     id: str
-    """Tells our entries apart: `schedule_id` of the project."""
+    """Tells our entries apart: `project_id` of the project."""
     hour: int
     minute: int
     command: tuple[str, ...]
@@ -35,7 +37,7 @@ class Schedule:
     folder: Path
     log: Path | None = None
     """Where output is added; None leaves it to the command itself."""
-    environment: tuple[tuple[str, str], ...] = field(default=())
+    environment: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if not (0 <= self.hour <= 23 and 0 <= self.minute <= 59):
@@ -46,12 +48,9 @@ class Schedule:
             raise ConfigError(f"{self.id!r} is no id of a schedule.")
         if not self.command or not self.command[0]:
             raise ConfigError("There is no command to schedule.")
-        names = [name for name, _ in self.environment]
-        if any(
-            not (name.replace("_", "a").isalnum() and name.isascii() and not name[0].isdigit())
-            for name in names
-        ):
-            raise ConfigError(f"One of {', '.join(map(repr, names))} is no name of an environment variable.")
+        for name, _ in self.environment:
+            if not (name.isascii() and name.isidentifier()):
+                raise ConfigError(f"{name!r} is no name of an environment variable.")
         paths = [str(path) for path in (self.folder, self.log) if path is not None]
         for text in (*self.command, *paths, *(value for _, value in self.environment)):
             if any(unicodedata.category(char) in ("Cc", "Cs") or char in "\ufffe\uffff" for char in text):
@@ -65,15 +64,38 @@ class Schedule:
         """The time of day as people write it."""
         return f"{self.hour:02d}:{self.minute:02d}"
 
+    def comment(self) -> str:
+        """The entry in one line that crontabs and units take for a comment."""
+        return f"# {json.dumps(asdict(self), default=str)}"
 
-class Timer(Protocol):
-    """A scheduler of the system. It runs in the user's name, and only our own entries are ever touched."""
+    @classmethod
+    def of_comment(cls, line: str) -> Schedule | None:
+        """The entry of such a line; None for any other."""
+        try:
+            read = json.loads(line.removeprefix("# "))
+            return cls(
+                id=read["id"],
+                hour=read["hour"],
+                minute=read["minute"],
+                command=tuple(read["command"]),
+                folder=Path(read["folder"]),
+                log=None if read["log"] is None else Path(read["log"]),
+                environment=tuple((name, value) for name, value in read["environment"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, UsageError):
+            return None
+
+
+class Scheduler(Protocol):
+    """A scheduler of the system that installs. It runs in the user's name, and only our own entries are ever
+    touched.
+    """
 
     @property
     def name(self) -> str: ...
 
     def entries(self) -> tuple[Schedule, ...]:
-        """Our entries as they are now. Raises `UsageError` when what is there cannot be read."""
+        """Our entries. Raises `UsageError` when what is there cannot be read or is not what we wrote."""
         ...
 
     def install(self, schedule: Schedule) -> None:
@@ -85,18 +107,13 @@ class Timer(Protocol):
         ...
 
 
-def schedule_id(project: Path | str) -> str:
-    """The same for the same project, and different for any other."""
-    return hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
 def make_log_folder(schedule: Schedule) -> None:
     """See that the log can be written: no scheduler makes folders."""
     if schedule.log is not None:
         schedule.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-def asked(run: Run, argv: Sequence[str], data: bytes | None = None) -> Finished:
+def asked(run: RunProgram, argv: Sequence[str], data: bytes | None = None) -> Finished:
     """Run a program that has to succeed. Raises `UsageError` with what it said, or that it is not there."""
     try:
         done = run(argv, data)
