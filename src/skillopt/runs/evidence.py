@@ -19,7 +19,7 @@ from skillopt.gate.decision import Case, Limits, Reader, RowId
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
 from skillopt.place import Place
-from skillopt.runs.fold import Fold, Section
+from skillopt.runs.fold import Fold, LogSection
 from skillopt.runs.log import EVENTS, read_events
 from skillopt.runs.reader import RunReader
 from skillopt.runs.steps import worth_of
@@ -102,7 +102,7 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
     A step that tried several candidates has several: its number means the one that its record rests on, which
     is that of the accepted candidate or else of the first; `N/c0`, `N/c1` and so on name each.
     """
-    fold: Fold[Section] = Fold(lambda section: section)
+    fold: Fold[LogSection] = Fold(lambda section: section)
     for event in read_events(run.folder / EVENTS):
         fold.take(event)
     sections = [*fold.kept, fold.open_section]
@@ -212,7 +212,7 @@ def _recomputed(
     )
 
 
-def _find(sections: Sequence[Section], step: str, run: RunReader) -> tuple[int, Judged]:
+def _find(sections: Sequence[LogSection], step: str, run: RunReader) -> tuple[int, Judged]:
     """The verdict of that name, and the section it stands in."""
     named = re.fullmatch(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)", step)
     if named is None:
@@ -247,11 +247,11 @@ def _name(place: Place, *, with_candidate: bool) -> str:
     return f"step {place.step}" + (f"/c{place.candidate}" if with_candidate else "")
 
 
-def _stages(section: Section) -> list[StageClosed]:
+def _stages(section: LogSection) -> list[StageClosed]:
     return [one for one in section.of(StageClosed) if one.stage == STAGE]
 
 
-def _edits(section: Section, place: Place) -> Sequence[EditRecord]:
+def _edits(section: LogSection, place: Place) -> Sequence[EditRecord]:
     """The edits a verdict is about and how they ended; those of a later candidate are told with the first,
     and the step's record says which.
     """
@@ -263,7 +263,7 @@ def _edits(section: Section, place: Place) -> Sequence[EditRecord]:
     return [outcome for outcome in outcomes if outcome.id in ids]
 
 
-def _measured_in_full(sections: Sequence[Section], skills: Skills) -> dict[str, Sequence[RowFact]]:
+def _measured_in_full(sections: Sequence[LogSection], skills: Skills) -> dict[str, Sequence[RowFact]]:
     """The rows of every skill that was measured in full, by the digest of its rendered text."""
     known: dict[str, Sequence[RowFact]] = {}
     seed: set[RowId] = set()
@@ -292,7 +292,9 @@ def _effort(rows: Sequence[RowFact]) -> dict[RowId, Effort]:
     }
 
 
-def _candidate(section: Section, before: State, updated: Updated | None, skills: Skills) -> Document | None:
+def _candidate(
+    section: LogSection, before: State, updated: Updated | None, skills: Skills
+) -> Document | None:
     """The text that was judged: a step's candidate, or the skill with an epoch's guidance; None while the
     epoch is open.
     """
@@ -305,7 +307,11 @@ def _candidate(section: Section, before: State, updated: Updated | None, skills:
 
 
 def _without_rows(
-    section: Section, about: Mapping[str, Any], updated: Updated | None, incumbent: Document, skills: Skills
+    section: LogSection,
+    about: Mapping[str, Any],
+    updated: Updated | None,
+    incumbent: Document,
+    skills: Skills,
 ) -> VerdictEvidence:
     """Verdicts that needed no measurement: nothing changed, the guard refused, or the step's reflections were
     lost.

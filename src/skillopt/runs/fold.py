@@ -18,7 +18,7 @@ E = TypeVar("E")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class LogSection:
     """What was decided between two checkpoints. `closed_by` is None for what is still open."""
 
     events: Sequence[Event]
@@ -40,7 +40,7 @@ class Fold(Generic[T]):
     that the rows of a long run need not stay in memory.
     """
 
-    def __init__(self, keep: Callable[[Section], T]) -> None:
+    def __init__(self, keep: Callable[[LogSection], T]) -> None:
         self.started: RunStarted | None = None
         self.state: State | None = None
         """The state at the last checkpoint."""
@@ -68,9 +68,9 @@ class Fold(Generic[T]):
         return next((str(event.place) for event in self.open if isinstance(event, StageClosed)), "")
 
     @property
-    def open_section(self) -> Section:
+    def open_section(self) -> LogSection:
         """What was decided since the last checkpoint."""
-        return Section(events=list(self.open), before=self.state, closed_by=None)
+        return LogSection(events=list(self.open), before=self.state, closed_by=None)
 
     def take(self, event: Event) -> None:
         """Read the next event; live ones decide nothing and are passed over."""
@@ -90,7 +90,7 @@ class Fold(Generic[T]):
             self._kept = [(one, kept) for one, kept in self._kept if _position(one) < first]
             self.taken_back += before - len(self.records)
         else:
-            section = Section(events=self.open, before=self.state, closed_by=checkpoint)
+            section = LogSection(events=self.open, before=self.state, closed_by=checkpoint)
             self._kept.append((checkpoint, self._keep(section)))
         self.state, self.open = checkpoint.state, []
 

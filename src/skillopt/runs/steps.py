@@ -16,7 +16,7 @@ from skillopt.events.records import EditRecord, EpochRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.decision import value
 from skillopt.gate.gate import STAGE
-from skillopt.runs.fold import Section
+from skillopt.runs.fold import LogSection
 from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
 from skillopt.skill.diff import unified
 from skillopt.skill.store import Skills
@@ -42,7 +42,7 @@ class Teller:
         self.skills = skills
         self.weight = weight
 
-    def __call__(self, section: Section) -> Told:
+    def __call__(self, section: LogSection) -> Told:
         checkpoint, after = section.closed_by, section.after
         assert checkpoint is not None and after is not None, "an open section is told when it closes"
         if checkpoint.kind == "baseline":
@@ -77,7 +77,7 @@ class Teller:
         return self.skills.get(digest).rendered
 
     def _step(
-        self, section: Section, before: State, after: State, record: StepRecord, judged: Judged | None
+        self, section: LogSection, before: State, after: State, record: StepRecord, judged: Judged | None
     ) -> SkillChange:
         rows = [row for one in section.of(StageClosed) if one.stage == "rollout" for row in one.rows]
         scored = [worth for row in rows if (worth := worth_of(row, after.metric, self.weight)) is not None]
@@ -107,7 +107,7 @@ class Teller:
         )
 
     def _slow_update(
-        self, section: Section, before: State, after: State, judged: Judged | None
+        self, section: LogSection, before: State, after: State, judged: Judged | None
     ) -> SkillChange | None:
         """The slow update of an epoch, where one was proposed."""
         ended = next(iter(section.of(EpochEnded)), None)
@@ -126,7 +126,7 @@ class Teller:
         )
 
     def _verdict(
-        self, section: Section, before: State, after: State, judged: Judged | None
+        self, section: LogSection, before: State, after: State, judged: Judged | None
     ) -> dict[str, Any]:
         lost = [
             (f"{row.task} ({one.stage})", row.invalid, cut(row.detail))
@@ -145,7 +145,7 @@ class Teller:
             else "",
         }
 
-    def _candidate(self, section: Section, before: State, judged: Judged, guidance: str) -> str:
+    def _candidate(self, section: LogSection, before: State, judged: Judged, guidance: str) -> str:
         """The rendered text that the verdict was about; empty where the log does not hold it."""
         for updated in section.of(Updated):
             if updated.place == judged.place:
@@ -156,7 +156,7 @@ class Teller:
 
     def _version(
         self,
-        section: Section,
+        section: LogSection,
         judged: Judged | None,
         short: str,
         name: str,
