@@ -20,11 +20,12 @@ from skillopt.changes.actions import OwnFile, TextLines
 from skillopt.changes.receipts import Scope
 from skillopt.cli import _plugin, app
 from skillopt.mcp import Toolbox
-from skillopt.plugins import Kit
+from skillopt.plugins.kit import Kit
 from skillopt.skill.spec import violations
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT / "src" / "skillopt" / "plugins" / "texts"
+CODEX = ROOT / "src" / "skillopt" / "agents" / "codex" / "texts"
 PAGES = [*sorted(TEXTS.rglob("*.md")), ROOT / "docs" / "plugins.md"]
 SKILL = TEXTS / "skill" / "SKILL.md"
 
@@ -149,9 +150,9 @@ def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_
     tmp_path: Path, there: str
 ) -> None:
     checkout = tmp_path / "a checkout"
-    texts = checkout / "src" / "skillopt" / "plugins" / "texts" / "codex"
+    texts = checkout / "src" / "skillopt" / "agents" / "codex" / "texts"
     texts.mkdir(parents=True)
-    shutil.copy(TEXTS / "codex" / "install.sh", texts)
+    shutil.copy(CODEX / "install.sh", texts)
     if there != "no checkout":
         (checkout / "pyproject.toml").touch()
     programs = tmp_path / "bin of mine"
@@ -183,7 +184,7 @@ def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_
 
 
 def test_both_install_scripts_do_the_same() -> None:
-    scripts = [(TEXTS / "codex" / f"install.{kind}").read_text(encoding="utf-8") for kind in ("sh", "ps1")]
+    scripts = [(CODEX / f"install.{kind}").read_text(encoding="utf-8") for kind in ("sh", "ps1")]
     for line in (
         'uv tool install "${checkout}[mcp]"',
         'pipx install "${checkout}[mcp]"',

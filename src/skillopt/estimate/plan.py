@@ -10,7 +10,7 @@ from fractions import Fraction
 from statistics import fmean
 from typing import Any
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.estimate.figures import NOTHING, Line, Range, Role
 from skillopt.evaluate.judge import ATTEMPTS, judge_prompt
@@ -59,7 +59,7 @@ class Plan:
         self.turns = (
             1 if job.target.harness == "chat" and job.benchmark.open(job.splits.train[0]) is None else TURNS
         )
-        self.in_agent = job.target.harness in agents.names()
+        self.in_agent = job.target.harness in driven()
         self.skill = len(job.skill.rendered) + GROWTH_PER_STEP * min(self.steps, 12) * 0.6
         self.task = _mean_chars([*job.splits.train, *job.splits.val])
         self.answer = replies["target"] * CHARS_A_TOKEN

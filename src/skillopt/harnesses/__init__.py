@@ -1,7 +1,26 @@
-"""How a target works on a task, one file each. The folder is the registry."""
+"""How a target works on a task: one file each, and one for every agent that can be driven."""
 
 from __future__ import annotations
 
-from skillopt.registry import Registry
+from functools import partial
+from typing import Any
 
-harnesses = Registry("harness", "skillopt.harnesses")
+from skillopt.agents import agents
+from skillopt.registry import Offer, Registry
+
+
+def _agents() -> dict[str, Offer]:
+    return {
+        one.name: Offer(load=partial(_agent, one.name), says=f"{one.runs}.")
+        for one in agents()
+        if one.driver is not None
+    }
+
+
+def _agent(name: str) -> Any:
+    from skillopt.harnesses._agent import AgentHarness
+
+    return partial(AgentHarness, name)
+
+
+harnesses = Registry("harness", "skillopt.harnesses", offers=_agents)
