@@ -37,7 +37,7 @@ def kit() -> Kit:
 
 
 def test_the_shipped_skill_keeps_every_rule_of_agent_skills(kit: Kit) -> None:
-    assert violations(kit.text("skill/SKILL.md"), "skillopt") == []
+    assert violations(kit.text(TEXTS / "skill/SKILL.md"), "skillopt") == []
 
 
 def test_the_skill_names_each_of_its_references_and_no_other() -> None:
@@ -107,7 +107,7 @@ def test_every_file_is_filled_in_and_of_this_version(
 
 
 def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) -> None:
-    commands = kit.text("skill/references/commands.md")
+    commands = kit.text(TEXTS / "skill/references/commands.md")
     names = re.findall(r"^## skillopt (.+)$", commands, re.MULTILINE)
     tree = {name: get_command(app(name)).commands[name] for name in get_command(app()).commands}  # type: ignore[attr-defined]
     inner = [
@@ -119,7 +119,7 @@ def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) 
     assert sorted(names) == sorted([*tree, *inner])
     assert "- `--edit`: Only the edit of this number; may be repeated." in commands
     assert "session-end" not in commands
-    told = kit.text("skill/references/tools.md")
+    told = kit.text(TEXTS / "skill/references/tools.md")
     assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [spec[0] for spec in Toolbox(app).specs()]
 
 

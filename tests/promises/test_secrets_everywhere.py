@@ -18,6 +18,8 @@ from cli._commands import run as command
 from promises._providers import QUIET, SIZES
 from promises._runs import QUICK
 from skillopt import api
+from skillopt.agents import agent
+from skillopt.agents import driver as driver_of
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ModelError

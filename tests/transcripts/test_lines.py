@@ -33,7 +33,7 @@ from night._transcripts import (
 from skillopt.agents import source
 from skillopt.transcripts import Homes
 from skillopt.transcripts.port import HarvestTally
-from skillopt.transcripts.records import Limited
+from skillopt.transcripts.records import LimitedStream
 from skillopt.transcripts.session import Session
 
 TALK = Talk()
@@ -196,7 +196,7 @@ def test_a_broken_archive_is_counted_and_the_others_are_read(tmp_path: Path) -> 
 
 def test_an_archive_that_grows_beyond_all_measure_is_not_read_to_its_end() -> None:
     packed = zstandard.compress(b"\n" * 50_000_000)
-    stream = Limited(zstandard.ZstdDecompressor().stream_reader(packed), 1_000_000)
+    stream = LimitedStream(zstandard.ZstdDecompressor().stream_reader(packed), 1_000_000)
     with pytest.raises(OSError, match="unpacks to more"):
         while stream.read(1 << 16):
             pass

@@ -11,13 +11,13 @@ from skillopt.registry import Offer, Registry
 
 def _agents() -> dict[str, Offer]:
     return {
-        one.name: Offer(load=partial(_agent, one.name), says=f"{one.runs}.")
+        one.name: Offer(load=partial(_harness_of, one.name), says=f"{one.runs}.")
         for one in agents()
         if one.driver is not None
     }
 
 
-def _agent(name: str) -> Any:
+def _harness_of(name: str) -> Any:
     from skillopt.harnesses._agent import AgentHarness
 
     return partial(AgentHarness, name)
