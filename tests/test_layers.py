@@ -17,7 +17,7 @@ LONGEST = 430
 # One line a layer, lowest first; a module may import the lines above its own, not its neighbours.
 LAYERS = [
     "errors",
-    "registry redact files process aio printable services",
+    "registry redact files process aio printable place services",
     "sandbox messages events skill executors",
     "account",
     "ledger records tasks",
@@ -27,14 +27,16 @@ LAYERS = [
     "models",
     "benchmarks trackers",
     "harnesses",
-    "evaluate",
+    "evaluation",
     "gate optimizer",
     "train",
     "runs",
     "config",
     "build",
+    "registries",
     "api",
-    "estimate report export",
+    "estimation report export",
+    "library",
     "night",
     "doctor",
     "testing",
@@ -46,10 +48,10 @@ LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.
 SHARED = {
     name
     for line in (
-        "Agent Amount Answer Case Change ClaudeCode Codex Contains Cursor Desk Document Draft Entry Episode",
-        "Evidence Figures Finding Found Journal Judged Limited Limits Line Listed Loader LogTail Matrix",
-        "OpenCode Outcome Pair Place Plan Point Proposal Read Reader Refusal Report Row Seen Session Source",
-        "Spending Status Suggestion Tally Target Tool Trial Turn Watcher Wish Work",
+        "Agent Amount Case ClaudeCode Codex Contains Cursor Desk Entry",
+        "Finding Judged Limited Limits Loader",
+        "OpenCode Place Plan Proposal Reader Refusal Report Row Session Source",
+        "Tally Tool Trial Work",
     )
     for name in line.split()
 }

@@ -61,9 +61,33 @@ def write_json(path: Path | str, obj: Any, *, durable: bool = True) -> None:
     """Write JSON for people and their tools: indented, keys in the order given, non-ASCII as it is. NaN and
     infinity are refused.
     """
+    write_text(path, _dumped(obj) + "\n", durable=durable)
+
+
+def append_json(path: Path | str, obj: Any) -> bool:
+    """Add one item to a list that `write_json` wrote, at the cost of that item alone; False where the file
+    does not end like such a list.
+
+    One write at the end of the file: whoever is killed leaves the old list or the new one.
+    """
+    item = "  " + _dumped(obj).replace("\n", "\n  ")
+    try:
+        with Path(path).open("r+b") as file:
+            bracket = max(0, file.seek(0, os.SEEK_END) - 3)
+            file.seek(bracket)
+            if file.read() != b"\n]\n":
+                return False
+            file.seek(bracket)
+            file.write(f",\n{item}\n]\n".encode())
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _dumped(obj: Any) -> str:
     text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False)
     # A model's reply may hold half of a surrogate pair; UTF-8 cannot, a JSON escape can.
-    write_text(path, _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) + "\n", durable=durable)
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 @contextmanager

@@ -68,7 +68,7 @@ class Shelf:
 
 async def rollout(program: Path, prompt: str, documents: Sequence[Path], *more: Path) -> Trajectory:
     made = harnesses.get("claude_code")(Setup(model=spec(), agent={"path": str(program)}))
-    session = Session(Unasked(spec()), key="k.0", stage="rollout", draw=0, max_tokens=9)
+    session = Session(Unasked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
     done: Trajectory = await made.run(
         Task(id="t", prompt=prompt, files=(*documents, *more)), Shelf(documents), SKILL, PROMPTS, session
     )

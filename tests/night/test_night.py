@@ -245,7 +245,7 @@ async def test_a_harmful_edit_is_proposed_measured_and_rejected_while_its_neighb
         for edit in event.outcomes
     ]
     verdicts = [(event.place, event.action) for event in ear.heard if isinstance(event, Judged)]
-    assert HARM in proposed and verdicts == [("e1/s1", "reject"), ("e1/s1/half-1", "accept")]
+    assert HARM in proposed and verdicts == [("e1/s1", "reject"), ("e1/s1/c1", "accept")]
     assert ended.proposal is not None and ended.proposal.targets[0].text(range(9)) == LEARNT
 
 

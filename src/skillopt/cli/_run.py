@@ -48,13 +48,13 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     from rich.console import Console
 
     from skillopt.cli._progress import LiveView, PlainLines, Silent
-    from skillopt.runs.status import Status
+    from skillopt.runs.status import RunStatus
 
     console = Console(stderr=True, highlight=False)
     if quiet:
         return Silent(console)
     subject = f"{job.benchmark.name} · target {target or job.config.model.target.name}"
-    status = Status(epochs=job.config.train.num_epochs, subject=subject, simulated=job.simulated)
+    status = RunStatus(epochs=job.config.train.num_epochs, subject=subject, simulated=job.simulated)
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
 
 
@@ -67,7 +67,7 @@ def train(job: Job, folder: Path, view: View) -> Result:
         from skillopt.events import Spending
 
         async with open_run(job, folder, sinks=[view]) as opened:
-            view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
+            view.start(list(opened.run.history()), lambda: opened.ledger.in_flight, opened.models.slowed)
             paid = opened.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
             with on_signal(opened.stop, view, folder):

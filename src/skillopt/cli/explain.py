@@ -10,7 +10,7 @@ import typer
 from skillopt.cli._options import Json
 
 if TYPE_CHECKING:
-    from skillopt.runs.evidence import Evidence
+    from skillopt.runs.evidence import VerdictEvidence
 
 PANEL, PLACE = "Look at runs", 1
 
@@ -26,8 +26,8 @@ def explain(
         str,
         typer.Argument(
             help=(
-                "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/bundle', 'N/half-1' where a"
-                " bundle was halved."
+                "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/c0', 'N/c1' where a"
+                " step tried several candidates."
             )
         ),
     ],
@@ -38,9 +38,9 @@ def explain(
     """
     from skillopt.cli import _report
     from skillopt.runs.evidence import gather
-    from skillopt.runs.folder import open_run
+    from skillopt.runs.reader import read_run
 
-    evidence = gather(open_run(run), step)
+    evidence = gather(read_run(run), step)
     if json:
         _report.print_json(evidence.as_json())
     else:
@@ -49,7 +49,7 @@ def explain(
         raise typer.Exit(1)
 
 
-def _show(evidence: Evidence) -> None:
+def _show(evidence: VerdictEvidence) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -96,10 +96,10 @@ def _show(evidence: Evidence) -> None:
     if evidence.edits:
         console.print(Text("Edits and how they ended:"))
         for edit in evidence.edits:
-            why = f" ({edit['reason']})" if edit.get("reason") else ""
-            style = "green" if edit["state"] == "applied" else "dim"
+            why = f" ({edit.reason})" if edit.reason else ""
+            style = "green" if edit.state == "applied" else "dim"
             console.print(
-                Text(f"  {edit['state']:<11}{words.edit(edit['edit'])}{why}", style=style), soft_wrap=True
+                Text(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style=style), soft_wrap=True
             )
     same = (
         "The recomputed verdict equals the recorded one."

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from skillopt.agents import agents
+from skillopt.harnesses.port import Harness, HarnessPlugin, Session, Setup
 from skillopt.registry import Offer, Registry
+
+__all__ = ["Harness", "HarnessPlugin", "Session", "Setup", "harnesses"]
 
 
 def _agents() -> dict[str, Offer]:
@@ -17,7 +19,7 @@ def _agents() -> dict[str, Offer]:
     }
 
 
-def _harness_of(name: str) -> Any:
+def _harness_of(name: str) -> HarnessPlugin:
     from skillopt.harnesses._agent import AgentHarness
 
     return partial(AgentHarness, name)

@@ -29,7 +29,7 @@ from skillopt.skill.document import Document
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
-from skillopt.train.hindsight import LookBack
+from skillopt.train.epoch_end import LookBack
 
 BATCH = 10
 WORKERS = 6

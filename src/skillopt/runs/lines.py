@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skillopt.events import Checkpoint, EpochEnded, Event, Notice, StageClosed, TestMeasured
+from skillopt.events.records import ReopenedRecord, StepRecord
 from skillopt.runs.words import outcome, score
 
 Tone = Literal["plain", "good", "warn", "bad"]
@@ -18,7 +19,7 @@ _TONES: dict[str, Tone] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LogLine:
     """One line of a run's log for people: `head`, then a `word` that carries the tone, then `rest`."""
 
     time: str
@@ -33,48 +34,48 @@ class Line:
         return f"{self.head}{self.word}{self.rest}"
 
 
-def line_of(event: Event, steps: int) -> Line | None:
+def line_of(event: Event, steps: int) -> LogLine | None:
     """The line for a decision; None for what is no news. `steps` is how many are planned."""
     time = event.time
     if isinstance(event, Notice):
         is_warning = event.level == "warning"
-        return Line(
+        return LogLine(
             time=time,
             head=f"{'warning' if is_warning else 'note'}: {event.text}",
             tone="warn" if is_warning else "plain",
         )
     if isinstance(event, Checkpoint) and event.kind == "baseline":
-        return Line(time=time, head=f"seed skill: {score(event.state['baseline_score'])} on val")
-    if isinstance(event, Checkpoint) and event.kind == "step":
+        return LogLine(time=time, head=f"seed skill: {score(event.state.baseline_score)} on val")
+    if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
         record = event.record
-        word = outcome(record["action"])
-        edits = record["edit_apply_summary"]["applied"]
-        rest = f", {record['why']} ({edits} {'edit' if edits == 1 else 'edits'})"
-        return Line(
+        word = outcome(record.action)
+        edits = record.edit_apply_summary.applied
+        rest = f", {record.why} ({edits} {'edit' if edits == 1 else 'edits'})"
+        return LogLine(
             time=time,
-            head=f"step {record['step']}/{steps}: ",
+            head=f"step {record.step}/{steps}: ",
             word=word,
             rest=rest,
             tone=_TONES.get(word, "plain"),
         )
-    if isinstance(event, Checkpoint) and event.kind == "reopened":
-        return Line(time=time, head=f"step {event.record['from_step']} and what followed it are open again")
-    if isinstance(event, EpochEnded) and "why" in event.slow_update:
-        word = outcome(event.slow_update["action"])
+    if isinstance(event, Checkpoint) and isinstance(event.record, ReopenedRecord):
+        return LogLine(time=time, head=f"step {event.record.from_step} and what followed it are open again")
+    if isinstance(event, EpochEnded) and event.slow_update.why is not None:
+        word = outcome(event.slow_update.action)
         head = f"end of epoch {event.epoch}: slow update "
-        return Line(
+        return LogLine(
             time=time,
             head=head,
             word=word,
-            rest=f", {event.slow_update['why']}",
+            rest=f", {event.slow_update.why}",
             tone=_TONES.get(word, "plain"),
         )
     if isinstance(event, TestMeasured):
-        return Line(time=time, head=f"sealed test opened (look {event.look})")
+        return LogLine(time=time, head=f"sealed test opened (look {event.look})")
     return _lost(event) if isinstance(event, StageClosed) else None
 
 
-def _lost(event: StageClosed) -> Line | None:
+def _lost(event: StageClosed) -> LogLine | None:
     lost = [row for row in event.rows if row.invalid]
     if not lost:
         return None
@@ -82,4 +83,4 @@ def _lost(event: StageClosed) -> Line | None:
     head = (
         f"{event.place} {event.stage}: {len(lost)} of {len(event.rows)} rows could not be measured ({kinds})"
     )
-    return Line(time=event.time, head=head, tone="warn")
+    return LogLine(time=event.time, head=head, tone="warn")

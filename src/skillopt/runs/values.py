@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillopt.account import Account, Total
-from skillopt.evaluate.compare import Comparison
+from skillopt.evaluation.compare import Comparison
+from skillopt.events.records import CandidateRecord
 from skillopt.messages import Role
 
 Mark = Literal["pass", "partial", "fail", "invalid"]
@@ -42,7 +43,7 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SkillChange:
     """One attempt to change the skill: a step, or the slow update of an epoch."""
 
     name: str
@@ -74,8 +75,8 @@ class Change:
     studies: Sequence[Study] = ()
     invalid: Sequence[tuple[str, str, str]] = ()
     """Rows that could not be measured: task, kind, detail."""
-    halves: Sequence[tuple[str, str, int]] = ()
-    """What became of the halves of a rejected candidate: verdict, reason, and the rows it cost."""
+    candidates: Sequence[CandidateRecord] = ()
+    """What the step tried, the bundle first."""
     text: str = ""
     """The guidance a slow update proposed."""
     notes: Sequence[str] = ()
@@ -143,9 +144,11 @@ class Facts:
     """What a reader must know before he believes the figures."""
     metric: str = "hard"
     baseline: float | None = None
+    current: float | None = None
+    """The val score of the skill that the next change begins from."""
     best: float | None = None
     best_origin: str = ""
-    changes: Sequence[Change] = ()
+    changes: Sequence[SkillChange] = ()
     versions: Sequence[Version] = ()
     tasks: Sequence[str] = ()
     """The val tasks in planned order."""
@@ -164,6 +167,6 @@ class Facts:
     config: Sequence[tuple[str, str]] = ()
 
     @property
-    def steps(self) -> list[Change]:
+    def steps(self) -> list[SkillChange]:
         """The steps alone, without slow updates."""
         return [change for change in self.changes if change.at == change.step]

@@ -84,6 +84,11 @@ class Document:
         """SHA-256 of the rendered text: two documents the target cannot tell apart have the same."""
         return hashlib.sha256(self.rendered.encode()).hexdigest()
 
+    @property
+    def text_digest(self) -> str:
+        """SHA-256 of the whole text, markers included: the name under which a run keeps it."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
     def region(self, name: RegionName) -> str | None:
         """What stands between the markers, with LF line ends and without blank lines around it; None when
         there is no such region.

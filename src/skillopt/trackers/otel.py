@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from skillopt.events import Called, Checkpoint, Event, Judged
-from skillopt.trackers.port import Kind, Opening, TrackerSettings
+from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _AT_ONCE = 256
 _TIMEOUT_SECONDS = 10
@@ -119,11 +119,11 @@ class OpenTelemetry:
 
     def _close_step(self, event: Checkpoint, now: int) -> None:
         span = self._open_step(now)
-        number = event.state.get("step", 0)
+        number = event.state.step
         span.update_name(event.kind if event.kind != "step" else f"step {number}")
         for name in ("action", "rollout_hard", "candidate_gate_score", "best_score"):
-            if event.record.get(name) is not None:
-                span.set_attribute(f"skillopt.{name}", event.record[name])
+            if (value := getattr(event.record, name, None)) is not None:
+                span.set_attribute(f"skillopt.{name}", value)
         self._end(span, now)
         self._step = None
 
@@ -149,7 +149,7 @@ def _nanoseconds(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp() * 1e9)
 
 
-PLUGIN = Kind(
+PLUGIN = TrackerPlugin(
     open=OpenTelemetry,
     Settings=OpenTelemetrySettings,
     module="opentelemetry.exporter.otlp.proto.http.trace_exporter",

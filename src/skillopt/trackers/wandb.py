@@ -8,7 +8,7 @@ from pydantic import Field
 
 from skillopt.events import Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers.port import Kind, Opening, TrackerSettings
+from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _QUIET: dict[str, Any] = {
     "console": "off",
@@ -39,6 +39,7 @@ class WandB:
 
         self._figures = Figures()
         self._texts = opening.texts
+        self._skill = opening.skill
         self.reference = opening.earlier or opening.identity[:16]
         opening.folder.mkdir(parents=True, exist_ok=True)
         if (
@@ -63,11 +64,11 @@ class WandB:
         if points:
             self._run.log({"step": points[0].step, **{point.name: point.value for point in points}})
         if self._texts:
-            for text in texts(event, self._figures.step):
+            for text in texts(event, self._figures.step, self._skill):
                 self._run.log({"step": text.step, f"text/{text.name}": text.text})
 
     def close(self) -> None:
         self._run.finish()
 
 
-PLUGIN = Kind(open=WandB, Settings=WandBSettings, module="wandb", extra="wandb")
+PLUGIN = TrackerPlugin(open=WandB, Settings=WandBSettings, module="wandb", extra="wandb")

@@ -13,8 +13,7 @@ PLUGIN = Agent(
     rules=("instructions/*.instructions.md",),
     driver=lazily("copilot.driver", "DRIVER"),
     runs=(
-        "GitHub Copilot CLI: the skill in `.claude/skills`, asked for in words and proven by its `skill`"
-        " tool"
+        "GitHub Copilot CLI: the skill in `.claude/skills`, asked for in words and proven by its `skill` tool"
     ),
     login="copilot_cli",
     account=Service(
