@@ -16,4 +16,4 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
             f"compatible:{spec.name} needs an address. Write compatible:{spec.name}@http://host/v1 or set the"
             " base URL."
         )
-    return ChatModel(spec, Wire(spec, sdk="openai", base_url=spec.base_url), cap_field="max_tokens")
+    return ChatModel(spec, Wire(spec, base_url=spec.base_url), cap_field="max_tokens")

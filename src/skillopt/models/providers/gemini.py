@@ -33,5 +33,5 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     """
     require_known_options(spec)
     require_key(spec, "GEMINI_API_KEY")
-    wire = Wire(spec, sdk="openai", base_url=(spec.base_url or BASE_URL).rstrip("/"))
+    wire = Wire(spec, base_url=(spec.base_url or BASE_URL).rstrip("/"))
     return GeminiModel(spec, wire, cap_field="max_tokens")

@@ -82,7 +82,7 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     forms: tuple[Form, ...] = ("off",) if spec.structured_output == "auto" else ("schema", "json", "off")
     return MiniMaxModel(
         spec,
-        Wire(spec, sdk="openai", base_url=spec.base_url or REGIONS[region]),
+        Wire(spec, base_url=spec.base_url or REGIONS[region]),
         cap_field="max_completion_tokens",
         structure=Structure(spec, forms),
         extra=extra,

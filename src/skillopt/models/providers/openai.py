@@ -22,7 +22,7 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     api = spec.options.get("api") or "auto"
     if api not in get_args(Api):
         raise ConfigError(f"openai:{spec.name}: there is no API {api!r}. {suggest(str(api), get_args(Api))}")
-    wire = Wire(spec, sdk="openai", base_url=spec.base_url or BASE_URL)
+    wire = Wire(spec, base_url=spec.base_url or BASE_URL)
     structure = Structure(spec)
     chosen = [] if api == "auto" else ["api"]
     return OpenAIModel(
