@@ -8,17 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from _public_defaults import PUBLIC, WHY, differs, public_default
+from _tables import with_tables
+
 from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
 from skillopt.config import describe, describe_providers, flags
-from skillopt.config.backends import DEFAULT_MODELS, EITHER, backend_names, find_backend
-from skillopt.config.environment import DEAD_VARIABLES
-from skillopt.config.keys import ALIASES, DEAD, REFUSED, ROLE_VARIABLES, SHORT
-from skillopt.config.provider_keys import PROVIDER_KEYS, SECOND_VARIABLES
-from skillopt.config.public import PUBLIC, WHY, differs, public_default
+from skillopt.config.names import DEAD, DEAD_VARIABLES, MODES, REFUSED, ROLE_VARIABLES, SHORT, aliases
+from skillopt.config.services import declared
 from skillopt.config.show import Described
-from skillopt.config.values import MODES
-from skillopt.harnesses._support import with_tables
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 
@@ -79,7 +77,7 @@ def page() -> str:
     shared = [
         row
         for row in describe_providers()
-        if PROVIDER_KEYS[row.key].role is None or row.key.startswith("model.copilot_chat")
+        if declared().keys[row.key].role is None or row.key.startswith("model.copilot_chat")
     ]
     parts += [
         PROVIDERS,
@@ -124,16 +122,19 @@ def further_variables() -> str:
     """Variables whose name does not follow from their key."""
     return lines(
         ("variable", "key"),
-        ((f"`{name}`", f"`{key}`") for name, key in {**ROLE_VARIABLES, **SECOND_VARIABLES}.items()),
+        (
+            (f"`{name}`", f"`{key}`")
+            for name, key in {**ROLE_VARIABLES, **declared().second_variables}.items()
+        ),
     )
 
 
 def second_names() -> str:
     """Keys and values that have more than one public name."""
-    keys = [(f"`{name}`", f"`{key}`") for name, key in ALIASES.items()]
+    keys = [(f"`{name}`", f"`{key}`") for name, key in aliases().items()]
     values = [
         (f"`{key}: {word}`", f"`{key}: {name}`")
-        for key, names in MODES.items()
+        for key, names in {**MODES, **declared().synonyms}.items()
         for name, words in names.items()
         for word in words
     ]
@@ -146,14 +147,17 @@ def second_names() -> str:
 def backends() -> str:
     """What each public backend name means."""
     cells = []
-    for name in backend_names():
-        found = find_backend(name, "backend", (), ())
-        provider = "openai or azure" if found.provider == EITHER else found.provider
+    for name, found in sorted(declared().backends.items()):
+        service = declared().service(found.provider)
+        standing_in = [
+            other for other, each in declared().services.items() if each.stands_in_for == found.provider
+        ]
+        provider = " or ".join([found.provider, *standing_in]) if found.open else found.provider
         target = provider if found.harness == "chat" else f"{found.harness}/{provider}"
         optimizer = "" if not found.optimizer else provider
-        default = DEFAULT_MODELS.get(found.provider)
-        model = "`gpt-5.5`" if default is None else f"`{default}`" if default else "the program's own"
-        model = "none: name one" if found.provider == "compatible" else model
+        default = service.default_model or ("" if service.default_model == "" else found.provider)
+        model = f"`{default}`" if default else "the program's own"
+        model = "none: name one" if service.default_model is None and service.needs_name else model
         cells.append((f"`{name}`", target, optimizer, "yes" if found.fills_optimizer else "", model))
     return lines(
         (

@@ -12,7 +12,7 @@ from typing import Any
 
 from _graph import Graph
 from skillopt.build import OpenRun, trainer_of
-from skillopt.evaluate.runner import Row, rows_of
+from skillopt.evaluation.runner import Row, rows_of
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, TestMeasured, Updated
 from skillopt.gate.decision import reading_order
 from skillopt.skill.document import Document
@@ -110,13 +110,13 @@ class Reader:
                 )
             elif point.kind == "epoch":
                 ended = self._facts[f"{place}/ended"]
-                told = ended.slow_update.get("slow_update_content") if isinstance(ended, EpochEnded) else None
+                told = ended.slow_update.slow_update_content if isinstance(ended, EpochEnded) else None
                 arms = [*self._rows(f"{place}/older/rollout"), *self._rows(f"{place}/newer/rollout")]
                 gate = self._window(place, skill.with_region("slow_update", told), skill) if told else None
                 parts.append(EpochEnd(place=place, keys=tuple(row.rollout or "" for row in arms), gate=gate))
             elif point.kind == "finish":
-                finish = self._window("finish", skill, Document(point.state["best"]))
-            skill = Document(point.state["skill"])
+                finish = self._window("finish", skill, Document(point.state.best))
+            skill = Document(point.state.skill)
         test = [fact for fact in self._facts.values() if isinstance(fact, TestMeasured)]
         measured = [row.rollout or "" for fact in test for rows in fact.rows.values() for row in rows]
         return Script(
@@ -163,7 +163,7 @@ class Reader:
         for point in self._checkpoints:
             if str(point.id).startswith(f"{place}/"):
                 break
-            best = str(point.state["best"])
+            best = str(point.state.best)
         return best
 
 

@@ -108,7 +108,7 @@ def _row(seed: int, use_gate: bool, summary: Any, end: str, events: Sequence[Eve
     proposals = list(_proposals(events))
     candidates = {event.candidate: event.skill for event in events if isinstance(event, Updated)}
     candidates |= {
-        event.id or "": str(event.slow_update.get("slow_update_content"))
+        event.id or "": str(event.slow_update.slow_update_content)
         for event in events
         if isinstance(event, EpochEnded)
     }
@@ -117,9 +117,9 @@ def _row(seed: int, use_gate: bool, summary: Any, end: str, events: Sequence[Eve
     }
     fresh = {event.candidate for event in events if isinstance(event, Updated) and event.place in judged}
     fresh |= {
-        str(event.slow_update["candidate_hash"])
+        str(event.slow_update.candidate_hash)
         for event in events
-        if isinstance(event, EpochEnded) and "why" in event.slow_update
+        if isinstance(event, EpochEnded) and event.slow_update.why is not None
     }
     rows = max((event.rows_total for event in judged.values()), default=0)
     test_end = summary["test_hard"] if use_gate else summary["final_test_hard"]
@@ -150,8 +150,8 @@ def _proposals(events: Iterable[Event]) -> Iterable[str]:
                         [edit.get("content", "") for edit in patch.edits if edit.get("op") != "delete"],
                         ensure_ascii=False,
                     )
-        elif isinstance(event, EpochEnded) and event.slow_update.get("slow_update_content"):
-            yield str(event.slow_update["slow_update_content"])
+        elif isinstance(event, EpochEnded) and event.slow_update.slow_update_content:
+            yield str(event.slow_update.slow_update_content)
 
 
 def _harmful(text: str) -> set[str]:

@@ -78,7 +78,7 @@ def test_all_that_nights_need_is_looked_at_with_one_call_and_nothing_is_written_
         assert len(provider.log) == 1, "one model for both roles is asked once"
     assert {path: path.stat().st_mtime_ns for path in person.home.rglob("*")} == before
     assert one(found, "settings")[0] == one(found, "folder")[0] == one(found, "target: call")[0] == "fine"
-    assert one(found, "key")[0] == one(found, "schedule")[0] == "skipped"
+    assert one(found, "decisions")[0] == one(found, "schedule")[0] == "skipped"
     assert one(found, "transcripts") == ("fine", "sessions of the last 72 hours: jsonl 20 ")
     assert one(found, "proposals") == ("fine", "none ")
     assert found[""][0]["spent"]["calls"] == 1
@@ -122,19 +122,19 @@ def test_what_is_wrong_with_the_settings_is_named_and_hides_nothing_else(
     found = doctor("--no-calls")
     told = [(check["state"], f"{check['text']} {check.get('remedy', '')}") for check in found[name]]
     assert any(one_state == state and words in said for one_state, said in told), told
-    assert {"settings", "folder", "key", "transcripts", "schedule", "proposals"} <= set(found)
+    assert {"settings", "folder", "decisions", "transcripts", "schedule", "proposals"} <= set(found)
 
 
 def test_a_folder_or_a_key_that_others_can_read_is_to_be_fixed(person: Person) -> None:
     folder = person.home / ".skillopt-sleep"
     (folder / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n")
-    (folder / "key").write_bytes(b"0" * 64)
-    (folder / "key").chmod(0o644)
+    (folder / "decisions.json").write_bytes(b"{}")
+    (folder / "decisions.json").chmod(0o644)
     folder.chmod(0o755)
     (folder / ".env").chmod(0o644)
     settings(person, "model: openai:gpt-5.4-mini\n")
     found = doctor("--no-calls")
-    assert one(found, "folder")[0] == one(found, "key")[0] == "fix"
+    assert one(found, "folder")[0] == one(found, "decisions")[0] == "fix"
     assert f"chmod 700 {folder}" in one(found, "folder")[1] and KEY not in found[""][0]["text"]
     assert one(found, "target: configured")[0] == "fine", "its key is in the person's own .env"
 
@@ -150,7 +150,7 @@ def test_an_open_night_and_a_proposal_that_waits_are_told(person: Person) -> Non
         one(found, "nights")[0] == "note"
         and f"night 1 of {person.project} is open" in one(found, "nights")[1]
     )
-    assert one(found, "key")[0] == "fine"
+    assert one(found, "decisions")[0] == "fine"
     (person.home / ".skillopt-sleep").chmod(0o755)
     assert one(doctor("--no-calls"), "folder")[0] == "fine", "what a night keeps is closed of itself"
     state.parent.chmod(0o755)

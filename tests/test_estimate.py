@@ -12,7 +12,7 @@ import pytest
 from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
-from skillopt.estimate import estimate
+from skillopt.estimation import estimate
 from skillopt.testing import Answer, Call, LoopbackProvider
 from train._world import SMALL, train
 
@@ -40,6 +40,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     RUNS,
@@ -166,6 +167,7 @@ def letters(call: Call) -> Answer:
     )
 
 
+@pytest.mark.slow
 async def test_the_judge_is_counted_within_a_quarter_of_what_a_simulated_run_takes(tmp_path):
     rubric = ["Greets the customer before anything else is said", "Names the customer"]
     rows = [

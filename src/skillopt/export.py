@@ -13,11 +13,13 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 
 from skillopt.errors import SkillError, UnknownName, UsageError
 from skillopt.events import Checkpoint, RunStarted
+from skillopt.events.state import State
 from skillopt.files import read_text, write_bytes
+from skillopt.runs.database import stored_text
 from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
@@ -91,7 +93,7 @@ def read_best(run: Path) -> Best:
             f"{run / _BEST} is not UTF-8: {error.reason} at byte {error.start}. Run the training command"
             " again."
         ) from error
-    events = read_events(run / EVENTS)
+    events = list(read_events(run / EVENTS))
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     state = next((event.state for event in reversed(events) if isinstance(event, Checkpoint)), None)
     # A seed folder that was renamed between two sessions leaves two; the later one belongs to the text.
@@ -313,15 +315,18 @@ def _seed_name(run: Path, started: RunStarted | None) -> str:
     return run.resolve().name if started is None else started.benchmark
 
 
-def _remarks(
-    run: Path, text: str, started: RunStarted | None, state: Mapping[str, Any] | None
-) -> Sequence[str]:
+def _measured_text(run: Path, digest: str) -> str:
+    text = stored_text(run / DATABASE, digest)
+    return "" if text is None else Document(text).rendered
+
+
+def _remarks(run: Path, text: str, started: RunStarted | None, state: State | None) -> Sequence[str]:
     said = []
     if started is not None and started.simulated:
         said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")
-    if state is not None and Document(state["best"]).rendered != text:
+    if state is not None and _measured_text(run, state.best) != text:
         said.append(f"{_BEST} is not the text that the run measured: it was changed since.")
-    elif state is not None and state["best"] == state["seed"]:
+    elif state is not None and state.best == state.seed:
         said.append("The best skill of this run is its seed: training found no better one.")
     if not (run / "summary.json").is_file():
         said.append(

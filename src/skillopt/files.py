@@ -9,6 +9,7 @@ import re
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,9 +61,33 @@ def write_json(path: Path | str, obj: Any, *, durable: bool = True) -> None:
     """Write JSON for people and their tools: indented, keys in the order given, non-ASCII as it is. NaN and
     infinity are refused.
     """
+    write_text(path, _dumped(obj) + "\n", durable=durable)
+
+
+def append_json(path: Path | str, obj: Any) -> bool:
+    """Add one item to a list that `write_json` wrote, at the cost of that item alone; False where the file
+    does not end like such a list.
+
+    One write at the end of the file: whoever is killed leaves the old list or the new one.
+    """
+    item = "  " + _dumped(obj).replace("\n", "\n  ")
+    try:
+        with Path(path).open("r+b") as file:
+            bracket = max(0, file.seek(0, os.SEEK_END) - 3)
+            file.seek(bracket)
+            if file.read() != b"\n]\n":
+                return False
+            file.seek(bracket)
+            file.write(f",\n{item}\n]\n".encode())
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _dumped(obj: Any) -> str:
     text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False)
     # A model's reply may hold half of a surrogate pair; UTF-8 cannot, a JSON escape can.
-    write_text(path, _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text) + "\n", durable=durable)
+    return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 @contextmanager
@@ -91,20 +116,29 @@ def lock(path: Path | str) -> Iterator[None]:
 
 
 @contextmanager
-def lock_privately(path: Path | str) -> Iterator[None]:
+def lock_privately(path: Path | str, patience: float = 0.0) -> Iterator[None]:
     """Hold such a lock in a folder that is made for its owner alone. Raises `UsageError` where that folder
     cannot be used.
+
+    `patience` is how many seconds another process that holds it is waited for.
     """
     path = Path(path)
+    last = time.monotonic() + patience
     with contextlib.ExitStack() as held:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            held.enter_context(lock(path))
-        except OSError as error:
-            raise UsageError(
-                f"{path.parent} cannot be written to: {error.strerror or error}. See that it is a folder of"
-                " yours, or name another."
-            ) from error
+        while True:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                held.enter_context(lock(path))
+                break
+            except RunConflict:
+                if time.monotonic() >= last:
+                    raise
+                time.sleep(_PAUSE)
+            except OSError as error:
+                raise UsageError(
+                    f"{path.parent} cannot be written to: {error.strerror or error}. See that it is a folder"
+                    " of yours, or name another."
+                ) from error
         yield
 
 
@@ -120,6 +154,7 @@ def holder(path: Path | str) -> str | None:
         return None
 
 
+_PAUSE = 0.05
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

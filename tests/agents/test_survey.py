@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from _tables import benchmark_table, support_table, with_tables
 
 from harnesses._stub import stub
-from skillopt.agents._survey import support_table, survey
+from skillopt.agents._survey import survey
 from skillopt.benchmarks import benchmarks
-from skillopt.harnesses._support import benchmark_table, with_tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 

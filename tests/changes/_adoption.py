@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from skillopt.changes.adopt import Desk
-from skillopt.changes.proposal import Cost, Draft, Evidence, Judgement, Pair, Proposal, Step, Store
+from skillopt.changes.adoption import Adoption
+from skillopt.changes.proposal import (
+    Cost,
+    DraftStep,
+    EditEvidence,
+    Judgement,
+    Proposal,
+    TargetDraft,
+    TaskScores,
+)
+from skillopt.changes.store import Store
 
 SKILL = (
     "---\nname: notes\ndescription: Writes release notes. Use it for releases.\n---\n# Notes\n\n- Be"
@@ -52,7 +61,7 @@ class World:
         self.project = self.home / "project"
         self.skill = self.skills / "notes" / "SKILL.md"
         self.memory = self.project / "CLAUDE.md"
-        self.store = Store(state=self.home / "state", key_file=self.home / "config" / "key")
+        self.store = Store(state=self.home / "state")
 
     def write(self) -> World:
         """Put the person's files down."""
@@ -66,24 +75,24 @@ class World:
     def roots(self) -> tuple[Path, ...]:
         return (self.skills, self.project)
 
-    def desk(
+    def adoption(
         self,
         *,
         hook: Callable[[str], None] = lambda step: None,
         patience: float = 0.0,
         roots: Sequence[Path] | None = None,
-    ) -> Desk:
-        return Desk(
+    ) -> Adoption:
+        return Adoption(
             store=self.store, roots=tuple(roots or self.roots), now=self.clock, patience=patience, hook=hook
         )
 
     def skill_draft(
         self, *texts: str, name: str = "notes", path: Path | None = None, before: str | None = SKILL
-    ) -> Draft:
+    ) -> TargetDraft:
         steps = [
-            Step(
+            DraftStep(
                 text=text,
-                evidence=Evidence(
+                evidence=EditEvidence(
                     edit={"op": "replace", "rationale": f"reason {number}"},
                     place=f"e1/s{number}",
                     tasks=("t1",),
@@ -92,26 +101,26 @@ class World:
             for number, text in enumerate(texts or (FIRST, SECOND, THIRD), 1)
         ]
         pairs = (
-            Pair(task="t7", title="Notes for 1.2", before=0.0, after=1.0),
-            Pair(task="t8", before=1.0, after=1.0),
+            TaskScores(task="t7", title="Notes for 1.2", before=0.0, after=1.0),
+            TaskScores(task="t8", before=1.0, after=1.0),
         )
         judged = JUDGED.model_copy(update={"pairs": pairs})
-        return Draft(
+        return TargetDraft(
             name=name, kind="skill", path=path or self.skill, before=before, steps=steps, judgement=judged
         )
 
     def memory_draft(
         self, *inner: str, name: str = "CLAUDE.md", path: Path | None = None, before: str | None = MEMORY
-    ) -> Draft:
+    ) -> TargetDraft:
         steps = [
-            Step(text=text, evidence=Evidence(why=f"asked {number} times"))
+            DraftStep(text=text, evidence=EditEvidence(why=f"asked {number} times"))
             for number, text in enumerate(inner or ("- Run make.",), 1)
         ]
-        return Draft(
+        return TargetDraft(
             name=name, kind="memory", path=path or self.memory, before=before, steps=steps, judgement=JUDGED
         )
 
-    def stage(self, *drafts: Draft, roots: Sequence[Path] | None = None) -> Proposal:
+    def stage(self, *drafts: TargetDraft, roots: Sequence[Path] | None = None) -> Proposal:
         return self.store.stage(
             drafts or (self.skill_draft(), self.memory_draft()),
             roots=roots or self.roots,

@@ -17,9 +17,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from changes._adoption import MEMORY, SKILL, THIRD, World
-from skillopt.changes._memory_block import with_block
+from skillopt.changes.block import with_learned
 
-NEW = {"notes": THIRD.encode(), "CLAUDE.md": with_block(MEMORY, "- Run make.").encode()}
+NEW = {"notes": THIRD.encode(), "CLAUDE.md": with_learned(MEMORY, "- Run make.").encode()}
 OLD = {"notes": SKILL.encode(), "CLAUDE.md": MEMORY.encode()}
 TOUCHING = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "os.truncate")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -43,11 +43,11 @@ def act(world: World, action: str, number: int, how: str) -> None:
         if seen == number:
             die()
 
-    desk = world.desk(hook=(lambda step: count()) if how == "hook" else (lambda step: None))
+    adoption = world.adoption(hook=(lambda step: count()) if how == "hook" else (lambda step: None))
     if how == "call":
         os.fsync = lambda descriptor: count()
         sys.addaudithook(lambda event, arguments: count() if touches(event, arguments) else None)
-    desk.adopt() if action == "adopt" else desk.undo()
+    adoption.adopt() if action == "adopt" else adoption.undo()
 
 
 def look(world: World) -> dict[str, str]:
@@ -70,7 +70,7 @@ def main(folder: Path, how: str) -> None:
             world = World(home=folder / f"{action}-{number}").write()
             world.stage()
             if action == "undo":
-                world.desk().adopt()
+                world.adoption().adopt()
             child = os.fork()
             if child == 0:
                 act(world, action, number, how)
@@ -79,15 +79,15 @@ def main(folder: Path, how: str) -> None:
             if ended == 0:
                 break
             row: dict[str, Any] = {"action": action, "number": number, "signal": -ended, "disk": look(world)}
-            (shown,) = world.desk().status().proposals
+            (shown,) = world.adoption().status().proposals
             row["status"] = {target.name: target.disk for target in shown.targets}
             row["state"] = shown.state
-            row["recovered"] = list(world.desk().recover())
+            row["recovered"] = list(world.adoption().recover())
             row["after"] = look(world)
-            (shown,) = world.desk().status().proposals
+            (shown,) = world.adoption().status().proposals
             row["state_after"] = shown.state
             row["left"] = [name for name in world.files() if name.endswith(".tmp")]
-            again = world.desk().adopt if shown.state == "pending" else world.desk().undo
+            again = world.adoption().adopt if shown.state == "pending" else world.adoption().undo
             again()
             row["again"] = look(world)
             print(json.dumps(row))

@@ -10,14 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from plugins._home import EVERYWHERE, KIT, actions, installer, noon, place, snapshot, states
-from skillopt.changes._actions import Block, Entry, Own
+from plugins._home import EVERYWHERE, KIT, actions, noon, place, put_in, snapshot, states, take_out
+from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
+from skillopt.changes.apply import FileChange, put
+from skillopt.changes.install import Installer
+from skillopt.changes.receipts import Receipts, Scope
 from skillopt.errors import RunConflict, UsageError
-from skillopt.files import lock, write_bytes
-from skillopt.plugins import Installer, Receipts, Scope, agent, agent_names
+from skillopt.files import lock
+from skillopt.plugins import actions_of, agent, agent_names, install_of
 
 JSON_STYLES = (
     '{\n  "theirs": {"deep": [1, 2.50]},\n  "mcpServers": {"other": {"command": "x"}}\n}\n',
@@ -44,13 +48,13 @@ def home(tmp_path: Path) -> Path:
 def test_an_install_is_repeatable_and_leaves_nothing_behind(home: Path, name: str, scope: Scope) -> None:
     where = place(home, scope)
     before = snapshot(home)
-    done = installer(home).install(name, where, KIT)
+    done = put_in(home, name, where, KIT)
     assert states(done) == {"create"}
-    assert all(change.path.is_relative_to(where.root) for change in done.changes)
+    assert all(file.path.is_relative_to(where.root) for file in done.files)
     installed = snapshot(home)
-    assert installer(home).install(name, where, KIT).is_done
+    assert put_in(home, name, where, KIT).is_done
     assert snapshot(home) == installed
-    assert states(installer(home).uninstall(name, where)) == {"remove"}
+    assert states(take_out(home, name, where)) == {"remove"}
     assert snapshot(home) == before
 
 
@@ -65,16 +69,16 @@ def test_over_files_of_the_person_everything_of_theirs_stays_and_comes_back_byte
         path = Path(action.path)
         path.parent.mkdir(parents=True, exist_ok=True)
         (path.parent / "theirs.md").write_text("mine")
-        if isinstance(action, Entry):
+        if isinstance(action, JsonEntry):
             theirs[path] = JSON_STYLES[style].encode()
-        elif isinstance(action, Block):
+        elif isinstance(action, TextLines):
             theirs[path] = ("[a]\nb = 1\n" if path.suffix == ".toml" else TEXT_STYLES[style]).encode()
     for path, data in theirs.items():
         path.write_bytes(data)
         path.chmod(0o600)
     before = snapshot(home)
     for _ in range(2):
-        installer(home).install(name, where, KIT)
+        put_in(home, name, where, KIT)
     for path, data in theirs.items():
         after = path.read_bytes()
         if path.suffix == ".json":
@@ -85,7 +89,7 @@ def test_over_files_of_the_person_everything_of_theirs_stays_and_comes_back_byte
             assert after.startswith(data)
             assert after != data
         assert path.stat().st_mode & 0o777 == 0o600
-    installer(home).uninstall(name, where)
+    take_out(home, name, where)
     assert snapshot(home) == before
 
 
@@ -94,12 +98,12 @@ def test_a_file_of_theirs_at_a_path_of_ours_is_named_and_nothing_is_written(
     home: Path, name: str, scope: Scope
 ) -> None:
     where = place(home, scope)
-    own = [Path(action.path) for action in actions(name, where) if isinstance(action, Own)]
+    own = [Path(action.path) for action in actions(name, where) if isinstance(action, OwnFile)]
     own[-1].parent.mkdir(parents=True, exist_ok=True)
     own[-1].write_text("theirs")
     before = snapshot(home)
     with pytest.raises(UsageError, match="is left alone") as error:
-        installer(home).install(name, where, KIT)
+        put_in(home, name, where, KIT)
     assert str(own[-1]) in str(error.value)
     assert snapshot(home) == before
 
@@ -109,25 +113,25 @@ def test_what_was_changed_since_keeps_the_change_and_loses_only_our_part(
     home: Path, name: str, scope: Scope
 ) -> None:
     where = place(home, scope)
-    installer(home).install(name, where, KIT)
+    put_in(home, name, where, KIT)
     for action in actions(name, where):
         path = Path(action.path)
         text = path.read_bytes().decode()
-        if isinstance(action, Entry):
+        if isinstance(action, JsonEntry):
             path.write_text(json.dumps({"added": "later", **json.loads(text)}), newline="")
         else:
             path.write_text(text + "\n[added-later]\n", newline="")
-    done = installer(home).uninstall(name, where)
+    done = take_out(home, name, where)
     assert "restore" not in states(done)
     for action in actions(name, where):
         text = Path(action.path).read_text()
         assert "later" in text
-        if isinstance(action, Entry):
+        if isinstance(action, JsonEntry):
             assert json.loads(text) == {"added": "later"}
-        elif isinstance(action, Block):
+        elif isinstance(action, TextLines):
             assert action.content.splitlines()[0] not in text
-    left = {change.path for change in done.changes if change.state == "left"}
-    assert left == {Path(action.path) for action in actions(name, where) if isinstance(action, Own)}
+    left = {file.path for file in done.files if file.state == "left"}
+    assert left == {Path(action.path) for action in actions(name, where) if isinstance(action, OwnFile)}
 
 
 @pytest.mark.parametrize(("name", "scope"), EVERYWHERE)
@@ -136,18 +140,18 @@ def test_an_update_replaces_what_is_ours_and_an_uninstall_still_gives_the_first_
 ) -> None:
     where = place(home, scope)
     for action in actions(name, where):
-        if isinstance(action, Block):
+        if isinstance(action, TextLines):
             Path(action.path).parent.mkdir(parents=True, exist_ok=True)
             Path(action.path).write_text("theirs\n")
     before = snapshot(home)
-    installer(home).install(name, where, KIT)
+    put_in(home, name, where, KIT)
     newer = replace(KIT, version="10.0.0", program=replace(KIT.program, argv=("/new/skillopt",)))
-    installer(home).install(name, where, newer)
+    put_in(home, name, where, newer)
     texts = "".join(Path(action.path).read_text() for action in actions(name, where, newer))
     assert "/new/skillopt" in texts or "10.0.0" in texts
     assert "/opt/my tools" not in texts
     assert "9.8.7" not in texts
-    installer(home).uninstall(name, where)
+    take_out(home, name, where)
     assert snapshot(home) == before
 
 
@@ -157,42 +161,43 @@ def test_when_a_file_cannot_be_written_everything_is_put_back(home: Path, name: 
     last = Path(actions(name, where)[-1].path)
     before = snapshot(home)
 
-    def write(path: Path, data: bytes, durable: bool) -> None:
-        write_bytes(path, data, durable=durable)
-        if path == last:
+    def failing(change: FileChange) -> bool:
+        put(change)
+        if change.file.path == last:
             raise PermissionError(13, "Permission denied")
+        return True
 
     with pytest.raises(UsageError, match="cannot be written"):
-        replace(installer(home), write=write).install(name, where, KIT)
+        put_in(home, name, where, KIT, put=failing)
     assert snapshot(home) == before
 
 
 def test_an_update_that_fails_leaves_the_install_of_before(home: Path) -> None:
-    installer(home).install("codex", place(home), KIT)
+    put_in(home, "codex", place(home), KIT)
     before = snapshot(home)
 
-    def write(path: Path, data: bytes, durable: bool) -> None:
-        if path.name == "SKILL.md" and b"10.0.0" in data:
+    def failing(change: FileChange) -> bool:
+        if change.file.name == "SKILL.md" and b"10.0.0" in (change.after or b""):
             raise OSError(28, "No space left on device")
-        write_bytes(path, data, durable=durable)
+        return put(change)
 
     with pytest.raises(UsageError, match="No space left"):
-        replace(installer(home), write=write).install("codex", place(home), replace(KIT, version="10.0.0"))
+        put_in(home, "codex", place(home), replace(KIT, version="10.0.0"), put=failing)
     assert snapshot(home) == before
 
 
 def test_an_update_that_was_killed_half_way_can_still_be_taken_back(home: Path) -> None:
     before = snapshot(home)
-    installer(home).install("codex", place(home), KIT)
+    put_in(home, "codex", place(home), KIT)
     first = {
         path: path.read_bytes()
         for path in home.rglob("*")
         if path.is_file() and ".skillopt-sleep" not in path.parts
     }
-    installer(home).install("codex", place(home), replace(KIT, version="10.0.0"))
+    put_in(home, "codex", place(home), replace(KIT, version="10.0.0"))
     for path in list(first)[::2]:  # as if these had not been reached
         path.write_bytes(first[path])
-    installer(home).uninstall("codex", place(home))
+    take_out(home, "codex", place(home))
     assert snapshot(home) == before
 
 
@@ -217,7 +222,7 @@ def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left() -> None:
         (home / ".agents").chmod(0o500)
         before = snapshot(home)
         with pytest.raises(UsageError, match=r"\.agents.* cannot be written: Permission denied"):
-            installer(home).install("codex", place(home), KIT)
+            put_in(home, "codex", place(home), KIT)
         assert snapshot(home) == before
 
 
@@ -225,7 +230,7 @@ def test_something_that_is_no_folder_is_named(home: Path) -> None:
     (home / ".agents").write_text("theirs")
     before = snapshot(home)
     with pytest.raises(UsageError, match=r"\.agents is in the way"):
-        installer(home).install("codex", place(home), KIT)
+        put_in(home, "codex", place(home), KIT)
     assert snapshot(home) == before
 
 
@@ -236,10 +241,10 @@ def test_a_linked_file_of_theirs_is_written_through_its_link_and_comes_back(home
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").symlink_to(real)
     before = snapshot(home)
-    installer(home).install("codex", place(home), KIT)
+    put_in(home, "codex", place(home), KIT)
     assert (home / ".codex" / "config.toml").is_symlink()
     assert "mcp_servers.skillopt" in real.read_text()
-    installer(home).uninstall("codex", place(home))
+    take_out(home, "codex", place(home))
     assert snapshot(home) == before
 
 
@@ -253,7 +258,7 @@ def test_a_link_at_a_path_of_ours_is_left_alone(home: Path, dangling: bool) -> N
     skill.symlink_to(target)
     before = snapshot(home)
     with pytest.raises(UsageError, match="is a link"):
-        installer(home).install("codex", place(home), KIT)
+        put_in(home, "codex", place(home), KIT)
     assert snapshot(home) == before
 
 
@@ -263,13 +268,13 @@ def test_a_link_in_a_project_does_not_lead_out_of_it(home: Path) -> None:
     secret.write_text("theirs\n")
     (where.root / "AGENTS.md").symlink_to(secret)
     with pytest.raises(UsageError, match="leads out of the project"):
-        installer(home).install("generic", where, KIT)
+        put_in(home, "generic", where, KIT)
     (where.root / "AGENTS.md").unlink()
     outside = home / "outside"
     outside.mkdir()
     (where.root / ".github").symlink_to(outside)
     with pytest.raises(UsageError, match="leads out of the project"):
-        installer(home).install("copilot", where, KIT)
+        put_in(home, "copilot", where, KIT)
     assert secret.read_text() == "theirs\n"
     assert not list(outside.iterdir())
 
@@ -280,14 +285,14 @@ def test_settings_with_comments_are_left_alone_until_the_entry_was_pasted(home: 
     settings.write_text('{\n  // mine\n  "mcpServers": {},\n}\n')
     before = snapshot(home)
     with pytest.raises(UsageError, match="put this in by hand") as error:
-        installer(home).install("cursor", place(home), KIT)
+        put_in(home, "cursor", place(home), KIT)
     assert snapshot(home) == before
     pasted = json.loads(str(error.value).partition("install again:\n")[2])
     settings.write_text(f'{{\n  // mine\n  "mcpServers": {json.dumps(pasted["mcpServers"])},\n}}\n')
     theirs = settings.read_bytes()
-    installer(home).install("cursor", place(home), KIT)
+    put_in(home, "cursor", place(home), KIT)
     assert settings.read_bytes() == theirs
-    installer(home).uninstall("cursor", place(home))
+    take_out(home, "cursor", place(home))
     assert settings.read_bytes() == theirs
 
 
@@ -295,7 +300,7 @@ def test_opencode_settings_in_a_jsonc_file_are_the_ones_that_count(home: Path) -
     settings = home / ".config" / "opencode" / "opencode.jsonc"
     settings.parent.mkdir(parents=True)
     settings.write_text('{"theme": "x"}')
-    installer(home).install("opencode", place(home), KIT)
+    put_in(home, "opencode", place(home), KIT)
     assert json.loads(settings.read_text())["mcp"]["skillopt"]["command"] == [*KIT.program.argv, "mcp"]
     assert not settings.with_suffix(".json").exists()
 
@@ -315,17 +320,17 @@ def test_a_server_of_our_name_in_codex_settings_is_left_alone(home: Path, text: 
     settings.parent.mkdir()
     settings.write_text(text)
     with pytest.raises(UsageError, match="already has"):
-        installer(home).install("codex", place(home), KIT)
+        put_in(home, "codex", place(home), KIT)
     assert settings.read_text() == text
 
 
 def test_a_table_that_builds_on_our_server_keeps_it(home: Path) -> None:
-    installer(home).install("codex", place(home), KIT)
+    put_in(home, "codex", place(home), KIT)
     settings = home / ".codex" / "config.toml"
     settings.write_text(settings.read_text() + '\n[mcp_servers.skillopt.env]\nA = "b"\n')
     before = settings.read_text()
-    done = installer(home).uninstall("codex", place(home))
-    assert [change.state for change in done.changes if change.path == settings] == ["left"]
+    done = take_out(home, "codex", place(home))
+    assert [file.state for file in done.files if file.path == settings] == ["left"]
     assert settings.read_text() == before
 
 
@@ -334,7 +339,7 @@ def test_another_entry_of_our_name_is_left_alone(home: Path) -> None:
     settings.parent.mkdir()
     settings.write_text('{"mcpServers": {"skillopt": {"command": "mine"}}}')
     with pytest.raises(UsageError, match=r"another mcpServers\.skillopt"):
-        installer(home).install("cursor", place(home), KIT)
+        put_in(home, "cursor", place(home), KIT)
 
 
 def test_all_that_is_in_the_way_is_named_at_once(home: Path) -> None:
@@ -344,7 +349,7 @@ def test_all_that_is_in_the_way_is_named_at_once(home: Path) -> None:
     skill.parent.mkdir(parents=True)
     skill.write_text("theirs")
     with pytest.raises(UsageError) as error:
-        installer(home).install("cursor", place(home), KIT)
+        put_in(home, "cursor", place(home), KIT)
     assert "mcp.json" in str(error.value)
     assert "SKILL.md" in str(error.value)
 
@@ -353,40 +358,40 @@ def test_a_file_that_is_not_utf8_is_left_alone(home: Path) -> None:
     where = place(home, "project")
     (where.root / "AGENTS.md").write_bytes(b"caf\xe9\n")
     with pytest.raises(UsageError, match="not UTF-8"):
-        installer(home).install("generic", where, KIT)
+        put_in(home, "generic", where, KIT)
 
 
 def test_a_changed_file_of_ours_stops_an_update_and_is_named(home: Path) -> None:
-    installer(home).install("openclaw", place(home), KIT)
+    put_in(home, "openclaw", place(home), KIT)
     skill = home / ".openclaw" / "skills" / "skillopt" / "SKILL.md"
     skill.write_text(skill.read_text() + "mine\n")
     with pytest.raises(UsageError, match=r"SKILL\.md is there"):
-        installer(home).install("openclaw", place(home), replace(KIT, version="10.0.0"))
+        put_in(home, "openclaw", place(home), replace(KIT, version="10.0.0"))
     assert skill.read_text().endswith("mine\n")
 
 
 def test_a_file_that_was_removed_meanwhile_comes_again_and_goes_without_complaint(home: Path) -> None:
     where = place(home)
     before = snapshot(home)
-    installer(home).install("openclaw", where, KIT)
+    put_in(home, "openclaw", where, KIT)
     skill = home / ".openclaw" / "skills" / "skillopt" / "SKILL.md"
     skill.unlink()
-    assert states(installer(home).install("openclaw", where, KIT)) == {"create", "unchanged"}
+    assert states(put_in(home, "openclaw", where, KIT)) == {"create", "unchanged"}
     skill.unlink()
-    installer(home).uninstall("openclaw", where)
+    take_out(home, "openclaw", where)
     assert snapshot(home) == before
 
 
 def test_an_entry_that_was_there_before_us_stays_whatever_happens_since(home: Path) -> None:
     where = place(home)
-    [entry] = [action for action in actions("cursor", where) if isinstance(action, Entry)]
+    [entry] = [action for action in actions("cursor", where) if isinstance(action, JsonEntry)]
     settings = Path(entry.path)
     settings.parent.mkdir()
     settings.write_text(entry.snippet())
-    installer(home).install("cursor", where, KIT)
+    put_in(home, "cursor", where, KIT)
     later = json.dumps({**json.loads(entry.snippet()), "later": 1})
     settings.write_text(later)
-    installer(home).uninstall("cursor", where)
+    take_out(home, "cursor", where)
     assert settings.read_text() == later
 
 
@@ -395,9 +400,9 @@ def test_all_agents_together_leave_nothing_behind_in_any_order(home: Path) -> No
     places = {name: place(home, agent(name).scopes[0]) for name in names}
     before = snapshot(home)
     for name in names:
-        installer(home).install(name, places[name], KIT)
+        put_in(home, name, places[name], KIT)
     for name in names[1::2] + names[::2]:
-        installer(home).uninstall(name, places[name])
+        take_out(home, name, places[name])
     assert snapshot(home) == before
 
 
@@ -417,7 +422,7 @@ def test_receipts_are_for_the_persons_eyes_only(home: Path) -> None:
     settings = home / ".cursor" / "mcp.json"
     settings.parent.mkdir()
     settings.write_text('{"token": "secret"}')
-    installer(home).install("cursor", place(home), KIT)
+    put_in(home, "cursor", place(home), KIT)
     state = home / ".skillopt-sleep"
     [receipt] = (state / "plugins").glob("*.json")
     assert receipt.stat().st_mode & 0o777 == 0o600
@@ -428,7 +433,7 @@ def test_receipts_are_for_the_persons_eyes_only(home: Path) -> None:
 def test_an_install_beside_one_that_does_not_end_is_refused(home: Path) -> None:
     impatient = Installer(receipts=Receipts(state=home / ".skillopt-sleep", patience=0.0), now=noon)
     with lock(home / ".skillopt-sleep" / "plugins" / "install.lock"), pytest.raises(RunConflict):
-        impatient.install("codex", place(home), KIT)
+        impatient.install(install_of("codex", place(home)), actions_of("codex", place(home), KIT), "1")
     assert not (home / ".agents").exists()
 
 
@@ -437,24 +442,44 @@ def test_installs_at_the_same_moment_wait_for_each_other_and_leave_nothing_behin
 
     def in_and_out(name: str) -> None:
         for _ in range(3):
-            installer(home).install(name, place(home), KIT)
-            installer(home).uninstall(name, place(home))
+            put_in(home, name, place(home), KIT)
+            take_out(home, name, place(home))
 
     with ThreadPoolExecutor() as several:
         list(several.map(in_and_out, ("codex", "openclaw", "cursor")))
     assert snapshot(home) == before
 
 
+def test_a_folder_that_the_last_uninstall_removes_at_this_moment_is_made_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two at the same moment: one goes and removes the state folder while the other makes what is below it."""
+    state, made, others = home / ".skillopt-sleep", Path.mkdir, [True]
+
+    def mkdir(path: Path, *args: Any, **kwargs: Any) -> None:
+        if path == state / "plugins" and others:
+            others.pop()
+            state.rmdir()
+        made(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    before = snapshot(home)
+    put_in(home, "codex", place(home), KIT)
+    assert not others
+    take_out(home, "codex", place(home))
+    assert snapshot(home) == before
+
+
 def test_a_receipt_that_cannot_be_read_is_never_taken_for_none(home: Path) -> None:
-    installer(home).install("codex", place(home), KIT)
+    put_in(home, "codex", place(home), KIT)
     [receipt] = (home / ".skillopt-sleep" / "plugins").glob("*.json")
     receipt.write_text("{}")
     with pytest.raises(UsageError, match="cannot be read as the receipt"):
-        installer(home).uninstall("codex", place(home))
+        take_out(home, "codex", place(home))
     with pytest.raises(UsageError, match="cannot be read as the receipt"):
-        installer(home).install("codex", place(home), KIT)
-    installer(home).install("openclaw", place(home), KIT)  # the others go on
-    installer(home).uninstall("openclaw", place(home))
+        put_in(home, "codex", place(home), KIT)
+    put_in(home, "openclaw", place(home), KIT)  # the others go on
+    take_out(home, "openclaw", place(home))
     assert not (home / ".openclaw").exists()
 
 

@@ -38,6 +38,7 @@ def test_every_verdict_of_a_run_is_found_again(skillopt: Command, finished: Path
     assert {"accept", "reject"} <= actions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -91,6 +92,7 @@ def name_of(place: str) -> str:
     return f"epoch-{epoch[1:]}" if where == "end" else f"{where[1:]}/{part}"
 
 
+@pytest.mark.slow
 def test_a_confirmation_is_explained_reading_by_reading(skillopt: Command, tmp_path: Path) -> None:
     options = ("gate.policy=confirm", "model.target=world:noise=0.15")
     assert (
@@ -189,6 +191,7 @@ def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) 
     assert "holds no run" in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 def test_proposals_of_a_rewriting_mode_are_named_in_words(skillopt: Command, mode: str) -> None:
     ran = skillopt(

@@ -9,6 +9,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from cli._commands import SMALL, Command, program
@@ -112,6 +113,7 @@ def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) 
     for words in (
         ("runs", "watch"),
         ("runs", "watch", str(tmp_path)),
+        ("runs", "watch", str(tmp_path / "nowhere")),
         ("runs", "watch", str(tmp_path / "nowhere"), "--once"),
     ):
         ran = skillopt(*words)
@@ -129,11 +131,12 @@ def test_runs_itself_is_as_it_was_also_for_a_folder_named_watch(skillopt: Comman
     assert "Usage: skillopt runs watch" in skillopt("runs", "watch", "--help").out
 
 
+@pytest.mark.slow
 def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
     provider: LoopbackProvider, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    watching = program("runs", "watch", str(folder), "--plain", cwd=tmp_path)
+    watching = program("runs", "watch", str(folder), "--plain", "--wait", cwd=tmp_path)
     model = f"compatible:m@{provider.base_url}"
     options = [
         "env.name=world",
@@ -157,7 +160,7 @@ def test_two_programs_one_works_and_the_other_watches_from_before_it_began(
 
 
 def test_ctrl_c_ends_the_watching_and_not_the_run(tmp_path: Path) -> None:
-    watching = program("runs", "watch", str(tmp_path / "later"), cwd=tmp_path)
+    watching = program("runs", "watch", str(tmp_path / "later"), "--wait", cwd=tmp_path)
     try:
         assert watching.stderr is not None and watching.stderr.readline().startswith("Waiting for a run")
         time.sleep(0.5)

@@ -14,7 +14,7 @@ MODELS = {
     "minimax": "minimax:m",
     "local": "local:m",
     "handoff": "handoff",
-    "claude": "claude_cli:m",
+    "claude_code": "claude_cli:m",
     "codex": "codex_cli:m",
     "copilot": "copilot_cli:m",
     "claude_cli": "claude_cli:m",
@@ -38,11 +38,11 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "folder": ("handoff", "questions"),
 }
 AGENT: dict[str, tuple[str, Any]] = {
-    "path": ("claude", "/opt/claude"),
-    "profile": ("claude", "p"),
+    "path": ("claude_code", "/opt/claude"),
+    "profile": ("claude_code", "p"),
     "use_sdk": ("codex", "cli"),
-    "effort": ("claude", "high"),
-    "max_thinking_tokens": ("claude", 100),
+    "effort": ("claude_code", "high"),
+    "max_thinking_tokens": ("claude_code", 100),
     "reasoning_effort": ("codex", "low"),
     "sandbox": ("codex", "read-only"),
     "network_access": ("codex", True),
@@ -50,7 +50,7 @@ AGENT: dict[str, tuple[str, Any]] = {
     "approval_policy": ("codex", "on-request"),
     "home": ("copilot", "copilot-home"),
     "allow_all_tools": ("copilot", True),
-    "activation": ("claude", "natural"),
+    "activation": ("claude_code", "natural"),
 }
 SPEC_KEYS = {
     f"model.{role}.{section}.{name}": (owner, value)

@@ -15,22 +15,6 @@ from skillopt.errors import ConfigError, UnknownName
 from skillopt.registry import Registry
 
 Load = Callable[..., Resolved]
-CLIS = ["claude_cli", "codex_cli", "copilot_cli"]
-PROVIDERS = [
-    "anthropic",
-    "azure",
-    "compatible",
-    "gemini",
-    "handoff",
-    "local",
-    "minimax",
-    "openai",
-    "qwen",
-    "world",
-    *CLIS,
-]
-HARNESSES = ["chat", "claude_code", "codex", "copilot", "cursor", "opencode"]
-"""What counts as installed in these tests, whatever is."""
 
 
 class ToySettings(BaseModel):
@@ -99,8 +83,6 @@ def run(cwd: Path) -> Load:
         options: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         dotenv: bool = True,
-        providers: Sequence[str] = PROVIDERS,
-        harnesses: Sequence[str] = HARNESSES,
     ) -> Resolved:
         return load(
             config,
@@ -110,8 +92,6 @@ def run(cwd: Path) -> Load:
             cwd=cwd,
             dotenv=dotenv,
             registry=ToyRegistry(),
-            providers=providers,
-            harnesses=harnesses,
         )
 
     return run
@@ -122,7 +102,7 @@ def role() -> Callable[[Resolved, RoleName], RoleSpec]:
     """What a role is built from."""
 
     def role(resolved: Resolved, name: RoleName = "target") -> RoleSpec:
-        return resolve_role(resolved.config, name, providers=PROVIDERS, harnesses=HARNESSES)
+        return resolve_role(resolved.config, name)
 
     return role
 

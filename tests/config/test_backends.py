@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillopt.config.backends import backend_names
+from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 
 OPENAI = "openai:gpt-5.5"
@@ -161,4 +161,9 @@ def test_a_model_file_follows_the_path_rule_and_is_identified_by_its_name(run, w
 
 
 def test_every_public_backend_name_is_known():
-    assert len(backend_names()) == 26
+    public = (
+        "anthropic azure azure_openai claude claude_chat claude_code_exec codex codex_exec compat compatible"
+        " copilot copilot_chat copilot_cli copilot_exec cursor cursor_agent cursor_exec github_copilot minimax"
+        " minimax_chat openai openai_chat openai_compatible openai_compatible_chat qwen qwen_chat"
+    )
+    assert set(public.split()) <= declared().backends.keys()

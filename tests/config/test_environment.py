@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skillopt.config import resolve_role
-from skillopt.config.environment import DEAD_VARIABLES, read_dotenv
+from skillopt.config.files import read_dotenv
+from skillopt.config.names import DEAD_VARIABLES
 
 OPENAI, ANTHROPIC, AZURE, COMPATIBLE = "sk-openai-key", "sk-ant-key", "azure-key-1", "compat-key-1"
 ALL = {

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from _public_defaults import PUBLIC, WHY, differs, public_default
 
 from config._public_files import BASE
 from skillopt.benchmarks import benchmarks
 from skillopt.config import describe, describe_providers
-from skillopt.config.keys import ALIASES, DEAD, REFUSED
-from skillopt.config.public import PUBLIC, WHY, differs, public_default
+from skillopt.config.names import DEAD, REFUSED, aliases
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 ROWS = {
@@ -58,7 +58,7 @@ def test_every_key_of_the_public_base_file_is_in_the_table_with_its_value():
 def test_every_public_key_is_one_of_ours():
     assert set(PUBLIC) <= set(ROWS)
     assert set(WHY) <= set(PUBLIC)
-    assert not set(PUBLIC) & {*DEAD, *REFUSED, *ALIASES}
+    assert not set(PUBLIC) & {*DEAD, *REFUSED, *aliases()}
 
 
 @pytest.mark.parametrize("key", PUBLIC)

@@ -7,12 +7,9 @@ import pytest
 from skillopt.config import parse_model_string, resolve_role
 from skillopt.errors import ConfigError, UnknownName
 
-PROVIDERS = ["anthropic", "azure", "compatible", "openai", "world"]
-HARNESSES = ["chat", "claude_code"]
-
 
 def parse(text, role="target"):
-    return parse_model_string(text, role, providers=PROVIDERS, harnesses=HARNESSES)
+    return parse_model_string(text, role)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +72,8 @@ def test_a_model_string_without_endpoint_survives_the_way_back(text):
         ("antropic:x", "Did you mean 'anthropic:x'?"),
         ("openai", "is a provider; write 'openai:MODEL'"),
         ("openai:", "names no model"),
-        ("local:smollm2", "'local' is not installed"),
-        ("handoff", "'handoff' is not installed"),
-        ("claude-cli:sonnet", "'claude_cli' is not installed"),
+        ("local", "is a provider; write 'local:MODEL'"),
+        ("claud-cli:sonnet", "Did you mean 'claude_cli:sonnet'?"),
     ],
 )
 def test_a_slip_in_a_model_string_is_an_error_not_a_name(text, said):
@@ -138,17 +134,8 @@ def test_a_provider_in_the_string_beats_every_backend(run):
     assert run(flags={"backend": "azure", "target_model": "openai:m"}).config.model.target.name == "openai:m"
 
 
-@pytest.mark.parametrize(
-    ("backend", "said"),
-    [
-        ("codex", "'codex' needs the harness 'codex', which is not installed"),
-        ("cursor_exec", "'cursor_exec' needs the harness 'cursor', which is not installed"),
-        ("qwen_chat", "'qwen_chat' needs the provider 'qwen', which is not installed"),
-        ("azzure", "Did you mean 'azure'?"),
-    ],
-)
-def test_a_backend_that_is_not_installed_or_does_not_exist_is_an_error(backend, said, fails):
-    assert said in fails(flags={"target_backend": backend}, providers=PROVIDERS, harnesses=["chat"])
+def test_a_backend_that_does_not_exist_is_an_error_with_the_near_miss(fails):
+    assert "Did you mean 'azure'?" in fails(flags={"target_backend": "azzure"})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import as_json, describe, flags, render
-from skillopt.config.layers import LEAVES
+from skillopt.config.layers import tree
 
 BASE = {"env": "toy", "target_model": "openai:t", "optimizer_model": "openai:o"}
 
@@ -17,7 +17,7 @@ def test_every_key_is_shown_once_with_value_and_source(run):
     resolved = run(flags=BASE)
     rows = render(resolved)
     rare = (".options.", ".agent.", "model.judge.")
-    always = [key for key in LEAVES if not key.startswith("env.") and not any(part in key for part in rare)]
+    always = [key for key in tree() if not key.startswith("env.") and not any(part in key for part in rare)]
     assert [key for key, _value, _source in rows if not key.startswith("env.")] == always
     assert ("env.difficulty", 1, "default") in rows
     assert ("env.name", "toy", "flag --env") in rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillopt.config.fields import Leaf
-from skillopt.config.values import MODES
+from skillopt.config.names import MODES
 
 SPELLINGS = [
     (key, word, name)
@@ -65,7 +65,7 @@ def test_whole_rewrites_have_no_limit_and_that_is_said(mode, run):
 def test_switches_are_read_from_text(word, run):
     assert run(
         environ={"QWEN_CHAT_ENABLE_THINKING": word}, flags={"target_model": "qwen:m"}
-    ).config.model.target.options.enable_thinking
+    ).config.model.target.options["enable_thinking"]
 
 
 def test_a_list_is_read_from_text_also_where_text_would_do():

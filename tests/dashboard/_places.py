@@ -15,7 +15,7 @@ from pathlib import Path
 from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.changes.proposal import Evidence, Proposal, Step
+from skillopt.changes.proposal import DraftStep, EditEvidence, Proposal
 from skillopt.config import load
 from skillopt.events import Notice
 from skillopt.night import NightHome, NightRecord, NightSettings, ProjectState
@@ -39,9 +39,9 @@ def staged(home: Path, *, hostile: bool = False) -> tuple[World, Proposal]:
         "You took internal changes out.",
     )
     steps = [
-        Step(
+        DraftStep(
             text=text,
-            evidence=Evidence(
+            evidence=EditEvidence(
                 why=why, place=f"e1/s{number}", tasks=(f"request-{number}",), sessions=("a", "b")
             ),
         )

@@ -205,7 +205,7 @@ async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: 
                 score = sum(row.hard or 0.0 for row in rows[event.place]) / 42
                 assert event.candidate == pytest.approx(score)
         elif isinstance(event, Checkpoint):
-            assert event.state["score"] == pytest.approx(score)
+            assert event.state.score == pytest.approx(score)
 
 
 async def test_the_draws_of_a_confirmation_serve_nothing_else(quick: Path) -> None:

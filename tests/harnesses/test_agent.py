@@ -77,7 +77,7 @@ def harness(
 
 
 async def rollout(made: AgentHarness, prompt: str, *, skill: str = SKILL, **task: Any) -> Trajectory:
-    session = Session(Unasked(spec()), key="k.0", stage="rollout", draw=0, max_tokens=9)
+    session = Session(Unasked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
     return await made.run(
         Task(id="t", prompt=f"{prompt} TASK {prompt}", **task), None, skill, PROMPTS, session
     )
@@ -329,7 +329,7 @@ def test_what_cannot_work_is_said_before_it_is_paid(
 
 
 async def test_an_environment_with_tools_of_its_own_is_refused(tmp_path: Path) -> None:
-    session = Session(Unasked(spec()), key="k.0", stage="rollout", draw=0, max_tokens=9)
+    session = Session(Unasked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
     environment: Any = object()
     with pytest.raises(Fault, match=r"env\.mode: single"):
         await harness(tmp_path).run(Task(id="t", prompt="x"), environment, SKILL, PROMPTS, session)

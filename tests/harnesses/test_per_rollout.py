@@ -15,7 +15,7 @@ from skillopt import api
 from skillopt.build import OpenRun, open_run, prepare
 from skillopt.config import load
 from skillopt.errors import BudgetSpent, ConfigError
-from skillopt.evaluate.runner import Row
+from skillopt.evaluation.runner import Row
 from skillopt.events import Checkpoint
 from skillopt.tasks.rollout import Scored
 
@@ -112,7 +112,9 @@ async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap
     async with open_run(job, tmp_path / "run") as opened:
         result = await api.train(opened)
     (set_aside,) = {
-        event.state["set_aside"]["tokens"] for event in opened.run.history if isinstance(event, Checkpoint)
+        event.state.set_aside.tokens
+        for event in opened.run.history()
+        if isinstance(event, Checkpoint) and event.state.set_aside is not None
     }
     assert set_aside == 2 * 4 * 110 * 13 // 10 + 2000
     assert result.test is not None, result.summary["claim"]

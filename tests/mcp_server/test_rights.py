@@ -13,8 +13,8 @@ import pytest
 from cli._commands import SRC
 from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
-from skillopt.config.layers import LEAVES, settings_leaves
-from skillopt.config.provider_keys import PROVIDER_KEYS
+from skillopt.config.layers import settings_leaves, tree
+from skillopt.config.services import declared
 from skillopt.mcp import RIGHTS, SWITCHES, Toolbox
 from skillopt.mcp.place import Denied, ProjectPlace
 from skillopt.mcp.rights import MODELS, OPTIONS, PATHS, PLAIN, Rights
@@ -132,7 +132,7 @@ def test_a_new_setting_of_text_is_a_persons_before_somebody_decides(project: Pat
     """Of all keys that hold a text only these take any; a key that is new makes this fail, or is refused."""
     own = [leaf for name in benchmarks.names() for leaf in settings_leaves(benchmarks.get(name).Settings)]
     known = {
-        leaf.key: leaf for leaf in [*LEAVES.values(), *own, *(key.leaf for key in PROVIDER_KEYS.values())]
+        leaf.key: leaf for leaf in [*tree().values(), *own, *(key.leaf for key in declared().keys.values())]
     }
     texts = [
         key
@@ -155,7 +155,7 @@ def test_a_new_setting_of_text_is_a_persons_before_somebody_decides(project: Pat
             "env.reference_field",
             "env.kind_field",
         ),
-        *("tracking.use", "tracking.project"),
+        *("gate.policy", "tracking.use", "tracking.project"),
     }
 
 

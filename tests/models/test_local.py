@@ -22,9 +22,8 @@ from promises._runs import make_job, run
 from skillopt.errors import ConfigError, ModelError
 from skillopt.events import Event, Spending
 from skillopt.messages import Image, Message, Request, Tool, ToolCall, Usage
-from skillopt.models import PROVIDERS
+from skillopt.models import PROVIDERS, price_of
 from skillopt.models.port import ModelSpec
-from skillopt.models.prices import price_of
 
 SCRIPTED = """
 import time
@@ -341,8 +340,8 @@ def test_the_fingerprint_is_the_content_of_the_file_and_not_its_place(
     ("settings", "says"),
     [
         ({"options": {"n_ctxx": 1}}, "Did you mean 'n_ctx'"),
-        ({"options": {"n_ctx": 0}}, "n_ctx .* is a number from 1 on"),
-        ({"options": {"threads": "two"}}, "threads .* is a number from 1 on"),
+        ({"options": {"n_ctx": 0}}, "the option n_ctx is 0: .* greater than or equal to 1"),
+        ({"options": {"threads": "two"}}, "the option threads is 'two': expected a whole number"),
         ({"base_url": "http://host/v1"}, "compatible:NAME@http://host/v1"),
         ({"reasoning_effort": "high"}, "no reasoning effort"),
     ],

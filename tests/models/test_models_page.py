@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import skillopt.models
+import skillopt.models.providers
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 
@@ -20,7 +20,7 @@ def test_every_provider_of_ours_is_in_the_table_and_no_other() -> None:
     named = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     files = {
         module.name
-        for module in pkgutil.iter_modules(skillopt.models.__path__)
+        for module in pkgutil.iter_modules(skillopt.models.providers.__path__)
         if not module.name.startswith("_")
     }
     assert named == files

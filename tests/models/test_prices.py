@@ -10,7 +10,8 @@ from fractions import Fraction
 import pytest
 
 from skillopt.messages import Usage
-from skillopt.models.prices import Price, Tier, cost, price_of
+from skillopt.models import price_of
+from skillopt.models.prices import Price, Tier, cost
 
 DAY = date(2026, 11, 1)
 DOLLAR = Fraction(1, 1_000_000)
@@ -48,7 +49,7 @@ def test_a_price_is_for_today_unless_a_day_is_given() -> None:
         ("compatible", "gpt-5.4-mini", None),
         ("compatible", "gpt-5.4-mini", "http://10.0.0.1/v1"),
         ("world", "world", None),
-        ("claude-cli", "sonnet", None),
+        ("claude_cli", "sonnet", None),
     ],
 )
 def test_what_nobody_bills_by_a_published_price_has_none(
@@ -110,7 +111,7 @@ def test_cost_agrees_with_the_table_it_came_from_below_and_above_a_tier() -> Non
 
 def test_the_price_table_is_not_imported_until_a_price_is_asked_for() -> None:
     program = (
-        "import sys; from skillopt.models.prices import price_of; price_of('world', 'world');"
+        "import sys; from skillopt.models import price_of; price_of('world', 'world');"
         " print('genai_prices' in sys.modules)\nprice_of('openai', 'gpt-5.5'); print('genai_prices' in"
         " sys.modules)"
     )

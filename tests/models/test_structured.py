@@ -238,6 +238,7 @@ async def test_each_step_down_is_metered_as_a_call_and_counts_as_no_retry() -> N
     assert journal.settled == [("refused", 1), ("refused", 1), ("settled", 1)]
 
 
+@pytest.mark.slow
 async def test_training_goes_on_with_a_server_that_knows_no_structured_output(tmp_path: Path) -> None:
     refuses = Misbehaviour.status(
         400, body={"error": {"message": "Unrecognized request argument supplied: response_format"}}

@@ -11,7 +11,7 @@ import pytest
 
 from cli._commands import run
 from night._nights import LEARNT, NOW, RULE, SKILL, Person, clock, scripted
-from skillopt.changes.adopt import Desk
+from skillopt.changes.adoption import Adoption
 from skillopt.night import Roles, clean, run_night
 from skillopt.testing import LoopbackProvider
 
@@ -31,9 +31,9 @@ async def night(person: Person, *rules: str) -> str:
     return ended.proposal.id
 
 
-def desk(person: Person, days: int = 0) -> Desk:
+def desk(person: Person, days: int = 0) -> Adoption:
     around = person.around()
-    return Desk(store=around.home.store, roots=around.roots(), now=lambda: NOW + timedelta(days=days))
+    return Adoption(store=around.home.store, roots=around.roots(), now=lambda: NOW + timedelta(days=days))
 
 
 async def test_what_is_decided_goes_and_what_is_open_or_can_be_undone_stays(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripte
 from night._sessions import BAD, GOOD, SUBJECTS
 from night._transcripts import WRITERS, Talk
 from skillopt.build import Job, OpenRun
-from skillopt.changes.adopt import Desk
+from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted, ConfigError, Interrupted, RunConflict, UsageError
 from skillopt.events import Event, Judged, Sink, StageClosed, Updated
 from skillopt.night import REMEDY, NightResult, Roles, preview, roles_of, run_night
@@ -43,9 +43,9 @@ async def night(
     return await run_night(person.around(**settings), roles, environ={}, now=clock, observer=watcher)
 
 
-def desk(person: Person) -> Desk:
+def desk(person: Person) -> Adoption:
     around = person.around()
-    return Desk(store=around.home.store, roots=around.roots(), now=clock)
+    return Adoption(store=around.home.store, roots=around.roots(), now=clock)
 
 
 class Ear:
@@ -83,7 +83,7 @@ async def test_a_night_ends_in_a_proposal_that_adopt_writes_and_undo_takes_back(
     assert len(target.judgement.pairs) == 8 and all(
         (pair.before, pair.after) == (0.0, 1.0) for pair in target.judgement.pairs
     )
-    ((evidence,),) = [change.evidence for change in target.changes]
+    ((evidence,),) = [change.evidence for change in target.edits]
     assert evidence.edit["content"] == RULE and evidence.tasks and evidence.sessions
     desk(person).adopt()
     assert person.skill.read_bytes() == LEARNT.encode()
@@ -97,7 +97,7 @@ async def test_each_edit_of_a_step_can_be_adopted_alone(person: Person) -> None:
     assert ended.proposal is not None
     told = [
         [evidence.edit["content"] for evidence in change.evidence]
-        for change in ended.proposal.targets[0].changes
+        for change in ended.proposal.targets[0].edits
     ]
     assert told == [[RULE], ["- Use plain words."]]
     desk(person).adopt(edits=[2])
@@ -245,7 +245,7 @@ async def test_a_harmful_edit_is_proposed_measured_and_rejected_while_its_neighb
         for edit in event.outcomes
     ]
     verdicts = [(event.place, event.action) for event in ear.heard if isinstance(event, Judged)]
-    assert HARM in proposed and verdicts == [("e1/s1", "reject"), ("e1/s1/half-1", "accept")]
+    assert HARM in proposed and verdicts == [("e1/s1", "reject"), ("e1/s1/c1", "accept")]
     assert ended.proposal is not None and ended.proposal.targets[0].text(range(9)) == LEARNT
 
 

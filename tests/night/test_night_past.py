@@ -86,14 +86,14 @@ async def test_guidance_of_the_longer_view_is_gated_proposed_adopted_and_undone(
         SKILL,
     )
     (view,) = [event for event in ear.heard if isinstance(event, EpochEnded)]
-    assert view.slow_update["action"] == "accept_new_best" and {pair["category"] for pair in view.pairs} == {
+    assert view.slow_update.action == "accept_new_best" and {pair["category"] for pair in view.pairs} == {
         "improved"
     }
     (verdict,) = [event for event in ear.heard if isinstance(event, Judged) and event.place == "e1/end"]
     assert verdict.action == "accept"
     assert ended.proposal is not None
     (target,) = ended.proposal.targets
-    (change,) = target.changes
+    (change,) = target.edits
     assert change.evidence[0].edit == {"op": "slow_update", "content": GUIDE} and change.evidence[0].why
     assert any(
         "slow update, compared with the text before night 1: accept_new_best" in note

@@ -14,7 +14,7 @@ import pytest
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
 from night._sessions import BAD, GOOD, SUBJECTS
 from night.test_night import Ear, desk, night, with_memos
-from skillopt.changes.adopt import Desk
+from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted
 from skillopt.events import Judged, Reflected, StageClosed
 from skillopt.night import NightContext, NightHome, Roles, run_night
@@ -203,7 +203,7 @@ async def test_what_was_decided_in_one_project_is_not_told_in_another(person: Pe
             ended = await run_night(around, Roles(target=model, optimizer=model), environ={}, now=clock)
             advice.append(ended.plan.advice)
             if ended.proposal is not None:
-                Desk(store=around.home.store, roots=around.roots(), now=clock).discard(ended.proposal.id)
+                Adoption(store=around.home.store, roots=around.roots(), now=clock).discard(ended.proposal.id)
     assert advice[:2] == ["", ""] and "decided against" in advice[2]
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gate._tables import Memory
-from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Event
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
-from skillopt.changes._actions import Block, Entry, Own
+from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
+from skillopt.changes.install import Installer, InstallPlan
+from skillopt.changes.receipts import Receipts, Scope
 from skillopt.plugins import (
     Command,
-    Installer,
+    InstallPlace,
     Kit,
     Option,
-    Place,
-    Plan,
     Program,
-    Receipts,
-    Scope,
     Tool,
+    actions_of,
     agent,
     agent_names,
+    install_of,
 )
 
 PROGRAM = Program(argv=("/opt/my tools/bin/skillopt",))
@@ -45,17 +47,28 @@ def installer(home: Path) -> Installer:
     return Installer(receipts=Receipts(state=home / ".skillopt-sleep"), now=noon)
 
 
-def place(home: Path, scope: Scope = "user", *, windows: bool = False) -> Place:
+def put_in(home: Path, name: str, where: InstallPlace, kit: Kit = KIT, **options: Any) -> InstallPlan:
+    """Install an agent below a home folder."""
+    tool = replace(installer(home), **options)
+    return tool.install(install_of(name, where), actions_of(name, where, kit), kit.version)
+
+
+def take_out(home: Path, name: str, where: InstallPlace) -> InstallPlan:
+    """Uninstall it."""
+    return installer(home).uninstall(install_of(name, where))
+
+
+def place(home: Path, scope: Scope = "user", *, windows: bool = False) -> InstallPlace:
     """A place below that home; a project is a folder in it."""
     project = home / "work" / "a project"
     if scope == "project":
         project.mkdir(parents=True, exist_ok=True)
-    return Place(
+    return InstallPlace(
         scope=scope, home=home, project=project if scope == "project" else None, env={}, windows=windows
     )
 
 
-def actions(name: str, where: Place, kit: Kit = KIT) -> list[Own | Entry | Block]:
+def actions(name: str, where: InstallPlace, kit: Kit = KIT) -> list[OwnFile | JsonEntry | TextLines]:
     """What an install of an agent does."""
     return list(agent(name).actions(where, kit))
 
@@ -76,6 +89,6 @@ def snapshot(folder: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def states(plan: Plan) -> set[str]:
+def states(plan: InstallPlan) -> set[str]:
     """What happens to the files of a plan."""
-    return {change.state for change in plan.changes}
+    return {change.state for change in plan.files}

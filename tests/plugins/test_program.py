@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugins._home import KIT, actions, place
-from skillopt.changes._actions import Own
+from skillopt.changes.actions import OwnFile
 from skillopt.plugins import Program, by_name, this_program
 
 
@@ -68,7 +68,7 @@ def test_windows_shells_get_their_own_quotes(tmp_path: Path) -> None:
     assert program.powershell("mcp") == "& 'C:\\Program Files\\it''s\\skillopt.exe' 'mcp'"
     made = actions("claude-code", place(tmp_path, windows=True), replace(KIT, program=program))
     [hooks] = [
-        action.text for action in made if isinstance(action, Own) and action.path.endswith("hooks.json")
+        action.text for action in made if isinstance(action, OwnFile) and action.path.endswith("hooks.json")
     ]
     assert '"shell": "powershell"' in hooks
     assert "& 'C:\\\\Program Files" in hooks

@@ -16,10 +16,11 @@ from typer.main import get_command
 import skillopt
 from plugins._cli import command_lines, complaint, options_alone
 from plugins._home import EVERYWHERE, actions, place
-from skillopt.changes._actions import Block, Own
+from skillopt.changes.actions import OwnFile, TextLines
+from skillopt.changes.receipts import Scope
 from skillopt.cli import _plugin, app
 from skillopt.mcp import Toolbox
-from skillopt.plugins import Kit, Scope
+from skillopt.plugins import Kit
 from skillopt.skill.spec import violations
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,9 +91,9 @@ def test_every_file_is_filled_in_and_of_this_version(
 ) -> None:
     made = actions(name, place(tmp_path, scope), kit)
     texts = {
-        action.path: action.text if isinstance(action, Own) else action.content
+        action.path: action.text if isinstance(action, OwnFile) else action.content
         for action in made
-        if isinstance(action, (Own, Block))
+        if isinstance(action, (OwnFile, TextLines))
     }
     assert [path for path, text in texts.items() if "{{" in text] == []
     versions = [json.loads(text)["version"] for path, text in texts.items() if path.endswith("plugin.json")]
@@ -104,6 +105,7 @@ def test_every_file_is_filled_in_and_of_this_version(
             assert yaml.safe_load(text.split("---\n")[1])["description"], path
 
 
+@pytest.mark.slow
 def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) -> None:
     commands = kit.text("skill/references/commands.md")
     names = re.findall(r"^## skillopt (.+)$", commands, re.MULTILINE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from promises._runs import make_job, run
 from skillopt import api
 from skillopt.build import open_run
@@ -20,6 +22,7 @@ SIZES = (
 )
 
 
+@pytest.mark.slow
 async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: Path) -> None:
     events: list[Event] = []
     told: set[str] = set()
@@ -41,6 +44,7 @@ async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: 
     assert any("calls a second" in text and "refused" in text for text in told)  # and whoever watches is told
 
 
+@pytest.mark.slow
 async def test_a_quota_changes_no_verdict(tmp_path: Path) -> None:
     skills = []
     for name, quota in (("free", None), ("limited", Quota(requests_per_second=60))):

@@ -50,6 +50,7 @@ def ended(told, epoch):
     return next(event for event in told.of(EpochEnded) if event.epoch == epoch)
 
 
+@pytest.mark.slow
 def test_every_epoch_of_this_run_changed_the_skill(told):
     assert [record["action"] for record in told.steps] == ["accept_new_best"] * 4
 
@@ -59,20 +60,20 @@ def test_the_first_epoch_has_nothing_to_look_back_to_and_injects_nothing(told):
     nothing but markers.
     """
     first = ended(told, 1)
-    assert (first.slow_update["action"], first.meta_skill["action"], first.pairs) == (
+    assert (first.slow_update.action, first.meta_skill.action, first.pairs) == (
         "skip_first_epoch",
         "skip_first_epoch",
         [],
     )
-    assert "SLOW_UPDATE" not in told.states("epoch")[0]["skill"]
+    assert "SLOW_UPDATE" not in told.states("epoch")[0].skill
     assert not told.asked("slow_update", "e1/end") and not told.asked("meta_skill", "e1/end")
 
 
 def test_the_older_skill_is_the_one_after_the_last_epochs_end_with_its_guidance(told):
     (call,) = told.asked("slow_update", "e3/end")
     older, newer = (part.partition("</skill>")[0] for part in call.text.split("<skill>\n")[1:])
-    assert older.strip() == Document(told.states("epoch")[1]["skill"]).rendered.strip()
-    assert newer.strip() == Document(told.states("step")[2]["skill"]).rendered.strip()
+    assert older.strip() == Document(told.states("epoch")[1].skill).rendered.strip()
+    assert newer.strip() == Document(told.states("step")[2].skill).rendered.strip()
     assert GOOD[-1] in older
 
 
@@ -129,15 +130,15 @@ def test_guidance_passes_the_same_gate_and_replaces_what_stood_in_its_region(tol
     assert second["action"] == "accept_new_best"
     assert third["action"] == "unchanged", "the same guidance again is no change"
     verdict = next(event for event in told.of(Judged) if event.place == "e2/end")
-    assert (verdict.action, verdict.candidate) == ("accept", told.states("epoch")[1]["score"])
+    assert (verdict.action, verdict.candidate) == ("accept", told.states("epoch")[1].score)
     assert all(state["skill"].count("SLOW_UPDATE_START") == 1 for state in told.states("epoch")[1:])
 
 
 def test_the_skill_file_of_the_last_step_is_the_one_after_the_epochs_end(told):
-    assert (told.folder / "skills/skill_v0002.md").read_text() == told.states("epoch")[1]["skill"]
+    assert (told.folder / "skills/skill_v0002.md").read_text() == told.states("epoch")[1].skill
     assert (
-        "SLOW_UPDATE_START" in told.states("epoch")[1]["skill"]
-        and "SLOW_UPDATE" not in told.states("step")[1]["skill"]
+        "SLOW_UPDATE_START" in told.states("epoch")[1].skill
+        and "SLOW_UPDATE" not in told.states("step")[1].skill
     )
 
 
@@ -161,7 +162,7 @@ def test_advice_is_written_about_the_skill_before_this_epochs_guidance(told):
 def test_the_last_epoch_makes_no_call_that_nobody_reads(told):
     """Publicly the last meta skill is paid and never used."""
     assert not told.asked("meta_skill", "e4/end") and told.asked("slow_update", "e4/end")
-    assert ended(told, 4).meta_skill["action"] == "off"
+    assert ended(told, 4).meta_skill.action == "off"
 
 
 @pytest.mark.parametrize(
@@ -184,11 +185,12 @@ def test_a_pair_is_named_by_whether_it_passed_before_and_passes_now(before, afte
 
 async def test_empty_guidance_changes_nothing_and_costs_no_gate(folder):
     told = await run(folder, {**SCRIPT, "slow_update": guidance("  ")}, **{**LONG, "train__num_epochs": 2})
-    assert ended(told, 2).slow_update["action"] == "no_content"
+    assert ended(told, 2).slow_update.action == "no_content"
     assert not [event for event in told.of(Judged) if event.place == "e2/end"]
-    assert told.states("epoch")[1]["skill"] == told.states("step")[1]["skill"]
+    assert told.states("epoch")[1].skill == told.states("step")[1].skill
 
 
+@pytest.mark.slow
 async def test_guidance_that_makes_it_worse_is_rejected_with_its_reason(folder):
     told = await run(
         folder,
@@ -197,7 +199,7 @@ async def test_guidance_that_makes_it_worse_is_rejected_with_its_reason(folder):
     )
     said = ended(told, 2).slow_update
     assert said["action"] == "reject" and said["why"] and said["selection_hard"] is None
-    assert told.states("epoch")[1]["skill"] == told.states("step")[1]["skill"]
+    assert told.states("epoch")[1].skill == told.states("step")[1].skill
 
 
 @pytest.mark.parametrize(("slow", "meta"), [(True, False), (False, True)])
@@ -212,19 +214,19 @@ async def test_slow_update_and_meta_skill_are_switched_apart(folder, slow, meta)
     assert bool(told.asked("slow_update")) == slow and bool(told.asked("meta_skill")) == meta
     assert bool(ended(told, 2).pairs) == (slow or meta)
     off = {
-        "slow_update": ended(told, 2).slow_update["action"],
-        "meta_skill": ended(told, 2).meta_skill["action"],
+        "slow_update": ended(told, 2).slow_update.action,
+        "meta_skill": ended(told, 2).meta_skill.action,
     }
     assert [name for name, action in off.items() if action == "off"] == [
         name for name, on in (("slow_update", slow), ("meta_skill", meta)) if not on
     ]
 
 
+@pytest.mark.slow
 async def test_advice_that_cannot_be_read_leaves_the_earlier_one(folder):
     script = {**SCRIPT, "meta_skill": lambda call: advice(call) if root_of(call) == "e2/end" else "no JSON"}
     told = await run(folder, script, **LONG)
     assert (
-        ended(told, 3).meta_skill["action"] == "no_content"
-        and "cannot be used" in ended(told, 3).meta_skill["why"]
+        ended(told, 3).meta_skill.action == "no_content" and "cannot be used" in ended(told, 3).meta_skill.why
     )
     assert f"{ADVICE} e2/end" in told.asked("analyst_failure", "e4/s4")[0].text

@@ -98,7 +98,7 @@ async def test_notes_that_make_it_worse_do_not_stay(folder):
     }
     told = await run(folder, script, **AWARE)
     assert [record["action"] for record in told.steps] == ["reject", "reject"]
-    assert told.states("finish")[0]["skill"] == told.states("baseline")[0]["skill"]
+    assert told.states("finish")[0].skill == told.states("baseline")[0].skill
 
 
 async def test_a_harmful_note_does_not_take_a_good_edit_down_with_it(folder):
@@ -121,7 +121,7 @@ async def test_a_harmful_note_does_not_take_a_good_edit_down_with_it(folder):
         == first["n_appendix_notes_added"]
         == first["n_appendix_notes_total"]
     )
-    skill = Document(told.states("step")[0]["skill"])
+    skill = Document(told.states("step")[0].skill)
     assert GOOD[0] in skill.rendered and skill.region("appendix") is None
 
 
@@ -165,4 +165,4 @@ async def test_the_target_reads_the_notes_and_not_their_markers(folder):
     assert shown and all(
         "## Execution Notes Appendix" in text and "APPENDIX_START" not in text for text in shown
     )
-    assert (folder / "best_skill.md").read_text() == Document(told.states("finish")[0]["best"]).rendered
+    assert (folder / "best_skill.md").read_text() == Document(told.states("finish")[0].best).rendered

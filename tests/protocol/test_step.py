@@ -17,8 +17,9 @@ from optimizer.test_modes import chosen, suggestion
 from optimizer.test_stages import Lesson, Quiz, add, analysis, at, evaluation, merged_of, optimizer, reflected
 from protocol._told import BAD, GOOD, QUIET, edits, job_of, root_of, rule, run, stage_of
 from skillopt.errors import TaskError
-from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Judged, RunStarted, StageClosed, Updated
+from skillopt.events.state import State
 from skillopt.gate.gate import Measured, Verdict
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request
@@ -30,7 +31,6 @@ from skillopt.tasks.task import Task
 from skillopt.testing import Answer, FunctionModel, LoopbackProvider, world_answers
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import cosine
-from skillopt.train.state import State
 from train._world import train
 
 # 1.2 data order
@@ -190,7 +190,7 @@ async def test_a_step_without_proposals_is_skipped_and_asks_for_nothing_more(fol
     ] == 4
     assert {stage_of(call) for call in told.calls} == {"rollout", "analyst_failure", "analyst_success"}
     assert [event for event in told.of(StageClosed) if event.stage == "selection"][1:] == []
-    assert told.states("finish")[0]["memory"] == []
+    assert told.states("finish")[0].memory == []
 
 
 # stage 3, aggregate
@@ -327,8 +327,8 @@ async def test_with_the_gate_off_the_whole_candidate_is_taken_and_no_half_of_it_
     both["merge"] = lambda call: json.dumps({"edits": [rule(GOOD[0]), rule(BAD[0])]})
     told = await run(folder, both, evaluation__use_gate=False, train__num_epochs=1)
     assert told.steps[0]["action"] == "force_accept" and "salvage" not in told.steps[0]
-    assert GOOD[0] in told.states("step")[0]["skill"] and BAD[0] in told.states("step")[0]["skill"]
-    assert not [event for event in told.of(Judged) if "half-" in event.place]
+    assert GOOD[0] in told.states("step")[0].skill and BAD[0] in told.states("step")[0].skill
+    assert not [event for event in told.of(Judged) if event.place.candidate]
 
 
 async def test_patience_counts_steps_without_a_new_best_and_says_so(folder):
@@ -383,4 +383,4 @@ async def test_a_candidate_that_could_not_be_judged_is_not_remembered_as_rejecte
     assert not any(
         entry["action"] == "rejected" for state in told.states("step") for entry in state["memory"]
     )
-    assert len(told.states("step")[-1]["memory"]) == sum(action.startswith("accept") for action in actions)
+    assert len(told.states("step")[-1].memory) == sum(action.startswith("accept") for action in actions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from skillopt.events import (
@@ -16,6 +17,12 @@ from skillopt.events import (
     TestMeasured,
     Updated,
 )
+from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
+from skillopt.events.state import State
+from skillopt.runs import facts
+from skillopt.runs.values import Facts
+from skillopt.skill.document import Document
+from skillopt.skill.store import MemoryTexts, Skills
 
 SEED = "# Rules\n\n- Read.\n"
 
@@ -43,23 +50,68 @@ def closed(place: str, rows: list[RowFact], stage: str = "selection") -> StageCl
     return StageClosed(id=f"{place}/{stage}", place=place, stage=stage, rows=rows)
 
 
-def state(skill: str = SEED, score: float | None = 0.5, **changes: Any) -> dict[str, Any]:
-    about = {
-        "seed": SEED,
-        "skill": skill,
-        "best": skill,
+TEXTS = MemoryTexts()
+SKILLS = Skills(TEXTS.text)
+"""The skills that logs written here name."""
+
+
+def kept(text: str) -> str:
+    """The digest that names a text in these logs."""
+    digest = Document(text).text_digest
+    TEXTS.keep_text(digest, text)
+    return digest
+
+
+def fold(events: Iterable[Event], **about: Any) -> Facts:
+    return facts.fold(events, SKILLS, **about)
+
+
+def state(skill: str = SEED, score: float | None = 0.5, **changes: Any) -> State:
+    about: dict[str, Any] = {
+        "seed": kept(SEED),
+        "skill": kept(skill),
+        "best": kept(skill),
         "score": score,
         "best_score": 0.5 if score is None else score,
-    }
-    more = {
         "baseline_score": 0.5,
         "metric": "hard",
-        "step": 0,
-        "best_origin": "initial_skill",
-        "left_out": [],
-        "finished": False,
     }
-    return {**about, **more, **changes}
+    return State(**{**about, **changes})
+
+
+def record(step: int = 1, **changes: Any) -> StepRecord:
+    """A step record in which only what a test is about differs."""
+    about: dict[str, Any] = {
+        "step": step,
+        "epoch": 1,
+        "step_in_epoch": step,
+        "action": "reject",
+        "why": "",
+        "edit_budget": 4,
+        "lr_control_mode": "fixed",
+        "timing": {},
+        "tokens": {},
+        "rollout_invalid": {},
+        "rollout_failures": {},
+        "support_counts": [],
+        "candidate_hash": "",
+        "edit_states": {},
+        "edit_apply_summary": EditCounts(total=1, applied=1, skipped=0, errors=0),
+        "gate_metric": "hard",
+        "verified": True,
+        "candidates": [],
+        "best_score": 0.5,
+        "current_origin": "initial_skill",
+        "best_origin": "initial_skill",
+        "wall_time_s": 1.0,
+    }
+    unset = {name: field for name, field in StepRecord.model_fields.items() if field.is_required()}
+    empty = {
+        name: None if "None" in str(field.annotation) else 0
+        for name, field in unset.items()
+        if name not in about
+    }
+    return StepRecord(**{**empty, **about, **changes})
 
 
 def baseline(rows: list[RowFact], **changes: Any) -> list[Event]:
@@ -78,6 +130,7 @@ def step(
     skill: str = SEED + "- New.\n",
     score: float | None = 0.75,
     outcomes: list[dict[str, Any]] | None = None,
+    candidates: Sequence[CandidateRecord] = (),
     rollouts: list[RowFact] | None = None,
     studied: list[PatchFact] | None = None,
     verified: bool = True,
@@ -88,18 +141,19 @@ def step(
         id=f"{place}/verdict", place=place, action=judged, metric="hard", incumbent=0.5, candidate=score, bound=None,
         rows_used=len(rows), rows_total=6, verified=verified, why=why,
     )  # fmt: skip
-    record = {"step": number, "epoch": 1, "action": action, "why": why, "edit_budget": 4}
+    told = record(number, action=action, why=why, candidates=candidates)
+    ended = [EditRecord(**one) for one in outcomes or []]
     return [
         closed(place, rollouts or [row("train-1", 1.0), row("train-2", 0.0)], "rollout"),
         Reflected(id=f"{place}/reflect", place=place, patches=studied or []),
-        Updated(id=f"{place}/update", place=place, candidate="c", skill=skill, outcomes=outcomes or []),
+        Updated(id=f"{place}/update", place=place, digest="c", skill=kept(skill), outcomes=ended),
         closed(place, rows),
         verdict,
         Checkpoint(
             id=f"{place}/step",
             kind="step",
             state=state(skill, score, step=number, best_origin=f"step_{number:04d}"),
-            record=record,
+            record=told,
         ),
     ]
 

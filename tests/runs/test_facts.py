@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
 
-from runs._log import SEED, baseline, look, row, six, started, state, step
+from runs._log import SEED, baseline, fold, kept, look, row, six, started, state, step
 from skillopt.account import Amount, Entry, Settlement, account_of
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, Updated
+from skillopt.events.records import CandidateRecord, ReopenedRecord, RewriteRecord
 from skillopt.messages import Usage
 from skillopt.report import Facts
-from skillopt.runs.database import Database
-from skillopt.runs.facts import fold
+from skillopt.runs import facts
+from skillopt.runs.database import Database, stored_text
 from skillopt.runs.log import read_events
 from skillopt.runs.words import outcomes
+from skillopt.skill.store import Skills
 from train._world import Trained
 
 
 def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Facts:
-    events = read_events(trained.folder / "events.jsonl")[:upto]
+    events = list(read_events(trained.folder / "events.jsonl"))[:upto]
     database = Database.reading(trained.folder / "run.db")
     account = account_of(database.entries())
     database.shut()
@@ -32,7 +35,8 @@ def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Fact
         "account": account,
         "status": "finished",
     }
-    return fold(events, **{**given, **changes})
+    skills = Skills(partial(stored_text, trained.folder / "run.db"))
+    return facts.fold(events, skills, **{**given, **changes})
 
 
 def said(facts: Facts) -> str:
@@ -66,9 +70,9 @@ def test_the_test_is_compared_as_the_run_compared_it(trained: Trained) -> None:
 
 def test_every_measured_version_is_a_column_with_the_rows_its_verdict_read(trained: Trained) -> None:
     facts = folded(trained)
-    saved = {one.place for one in trained.of(Judged) if "/half-" in one.place and one.action == "accept"}
-    counts = {one.place for one in trained.of(StageClosed) if "/half-" not in one.place} - {
-        place.rpartition("/")[0] for place in saved
+    saved = {one.place for one in trained.of(Judged) if one.place.candidate and one.action == "accept"}
+    counts = {one.place for one in trained.of(StageClosed) if not one.place.candidate} - {
+        place.root for place in saved
     }
     closed = [
         one for one in trained.of(StageClosed) if one.stage == "selection" and one.place in counts | saved
@@ -177,7 +181,7 @@ def test_a_stopped_run_shows_its_closed_steps_and_names_what_was_under_way(train
 
 
 def test_steps_that_were_opened_again_are_told_once_with_their_last_outcome() -> None:
-    lost = Checkpoint(id="e1/s2/reopened", kind="reopened", state=state(), record={"from_step": 1})
+    lost = Checkpoint(id="e1/s2/reopened", kind="reopened", state=state(), record=ReopenedRecord(from_step=1))
     events: list[Event] = [started(), *baseline(six(1, 0, 1, 0, 1, 0)), *step(1, six(1, 1, 1, 1, 1, 0)), lost]
     events += step(1, six(0, 0), action="reject", why="worse", skill=SEED, score=0.5)
     facts = fold(events)
@@ -336,21 +340,17 @@ def test_proposals_of_every_update_mode_are_told_by_what_they_say(
     assert not {"op", "content", "instruction", "new_skill", "type"} & set(fact.evidence)
 
 
-def test_edits_that_are_not_in_the_accepted_half_are_said_to_be_left_out() -> None:
+def test_edits_that_are_not_in_the_accepted_candidate_are_said_to_be_left_out() -> None:
     outcomes = [
         {"id": name, "state": "applied", "reason": "", "edit": {"op": "append", "content": name}}
         for name in ("a", "b")
     ]
-    events = step(1, six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), outcomes=outcomes)
-    halves = [
-        {"edits": ["a"], "action": "reject", "why": "", "rows": 2},
-        {"edits": ["b"], "action": "accept", "why": "", "rows": 6},
+    tried = [
+        CandidateRecord(id=0, edits=["a", "b"], action="reject", why="", rows=2),
+        CandidateRecord(id=1, edits=["a"], action="reject", why="", rows=2),
+        CandidateRecord(id=2, edits=["b"], action="accept", why="", rows=6),
     ]
-    closing = events[-1]
-    assert isinstance(closing, Checkpoint)
-    events[-1] = closing.model_copy(
-        update={"record": {**closing.record, "salvage": {"halves": halves, "rows": 8}}}
-    )
+    events = step(1, six(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), outcomes=outcomes, candidates=tried)
     told = fold([started(), *baseline(six(0.0, 0.0, 0.0, 1.0, 1.0, 1.0)), *events]).steps[0]
     assert [(one.id, one.state) for one in told.edits] == [("a", "left_out"), ("b", "applied")]
 
@@ -365,7 +365,7 @@ def test_notes_and_a_rewrite_that_was_not_taken_are_told() -> None:
     )
     updated = next(event for event in events if isinstance(event, Updated))
     events[events.index(updated)] = updated.model_copy(
-        update={"rewrite": {"new_skill": "x"}, "skill": "# Other\n"}
+        update={"rewrite": RewriteRecord(new_skill="x"), "skill": kept("# Other\n")}
     )
     closing = events[-1]
     assert isinstance(closing, Checkpoint)

@@ -95,6 +95,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Looks, Result]:
     return asyncio.run(train_watched(tmp_path_factory.mktemp("seen") / "later", latency=0.02))
 
 
+@pytest.mark.slow
 def test_a_run_is_seen_from_outside_as_it_happens(seen: tuple[Looks, Result]) -> None:
     looks, result = seen
     watcher = looks.watcher

@@ -11,12 +11,12 @@ from skillopt.events import TestMeasured
 from skillopt.files import lock
 from skillopt.redact import Scrubber
 from skillopt.runs.log import Run
-from skillopt.runs.looks import LOOKS, Look, Seen, note_look, read_looks
+from skillopt.runs.looks import LOOKS, Look, MeasuredSkill, note_look, read_looks
 
 
 def look(*skills: str, target: str = "m", repeats: int = 1) -> Look:
     seen = [
-        Seen(target=target, target_digest=target, skill=f"{name}.md", digest=name, repeats=repeats)
+        MeasuredSkill(target=target, target_digest=target, skill=f"{name}.md", digest=name, repeats=repeats)
         for name in skills
     ]
     return Look(tasks=3, seen=seen)

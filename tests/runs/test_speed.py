@@ -33,6 +33,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_updates_at_no_cost(
     big: Path,
 ) -> None:

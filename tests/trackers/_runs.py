@@ -32,7 +32,7 @@ async def trained(folder: Path, *options: str, stop_after: int | None = None) ->
     async with open_run(job, folder, sinks=[events.append]) as opened:
 
         def watch(event: Event) -> None:
-            if isinstance(event, Checkpoint) and event.kind == "step" and event.state["step"] == stop_after:
+            if isinstance(event, Checkpoint) and event.kind == "step" and event.state.step == stop_after:
                 opened.stop(Interrupted("enough"))
 
         opened.run.watch(watch)
@@ -46,7 +46,7 @@ async def trained(folder: Path, *options: str, stop_after: int | None = None) ->
 def val_curve(events: list[Event]) -> dict[int, float]:
     """Step to best score, as the log has it."""
     return {
-        int(e.state["step"]): e.state["best_score"]
+        int(e.state.step): e.state.best_score
         for e in events
         if isinstance(e, Checkpoint) and e.kind in ("baseline", "step")
     }

@@ -35,7 +35,7 @@ def curve(store: str, run: Any, name: str) -> dict[int, float]:
 
 async def test_the_metrics_mlflow_reads_are_those_of_the_log(tmp_path: Path, store: str) -> None:
     events = await trained(
-        tmp_path / "run", "tracking.use=mlflow", f"tracking.mlflow_uri={store}", "tracking.project=mine"
+        tmp_path / "run", "tracking.use=mlflow", f"tracking.mlflow.uri={store}", "tracking.project=mine"
     )
     assert warnings(events) == []
     (run,) = runs(store, "mine")

@@ -19,12 +19,13 @@ from train._world import SMALL, train
 ALL_ACCEPTED = {"accept", "accept_new_best"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 def test_rewriting_trains_and_protected_parts_survive_every_step(tmp_path, mode):
     run = train(tmp_path / "run", optimizer__skill_update_mode=mode)
     assert run.result.test is not None and run.result.test.delta > 0.1
     checkpoints = [event for event in run.events if event.type == "checkpoint"]
-    assert all(Document(event.state["skill"]).rendered.startswith("# House rules") for event in checkpoints)
+    assert all(Document(event.state.skill).rendered.startswith("# House rules") for event in checkpoints)
     wrote = list((run.folder / "steps").glob("*/rewrite_result.json"))
     assert wrote and json.loads(wrote[0].read_text())["new_skill"]
     assert "rewrite_change_summary" in run.json("history.json")[0]
@@ -55,8 +56,8 @@ def test_the_slow_update_region_survives_later_rewrites(tmp_path):
     region = ""
     seen = 0
     for event in run.events:
-        if isinstance(event, EpochEnded) and event.slow_update["action"] in ALL_ACCEPTED:
-            region = event.slow_update["slow_update_content"]
+        if isinstance(event, EpochEnded) and event.slow_update.action in ALL_ACCEPTED:
+            region = event.slow_update.slow_update_content
         elif isinstance(event, Updated) and region:
             assert Document(event.skill).region("slow_update") == region
             seen += 1
@@ -119,9 +120,9 @@ def test_notes_pass_the_gate_with_their_step_and_nothing_untested_enters(tmp_pat
     for event in run.events:
         if event.type != "checkpoint" or event.kind != "step":
             continue
-        now = Document(event.state["skill"]).region("appendix")
+        now = Document(event.state.skill).region("appendix")
         if now != before:
-            assert event.record["action"] in ALL_ACCEPTED
+            assert event.record.action in ALL_ACCEPTED
         before = now
     records = run.json("history.json")
     assert any(record.get("n_appendix_notes_added") for record in records)
@@ -135,25 +136,23 @@ def test_an_ungated_slow_update_is_taken_and_measured_before_it_is_anybodys_scor
         train__num_epochs=4,
         model__optimizer="world:harm=1.0",
     )
-    taken = [event for event in run.of(EpochEnded) if event.slow_update["action"] == "force_accept"]
+    taken = [event for event in run.of(EpochEnded) if event.slow_update.action == "force_accept"]
     assert taken
     closed = {event.id: event for event in run.of(StageClosed)}
     for event in taken:
         rows = closed[f"e{event.epoch}/end/selection"].rows
         assert len(rows) == 30 and all(row.hard is not None for row in rows)
-        assert event.slow_update["selection_hard"] == sum(row.hard for row in rows) / 30
+        assert event.slow_update.selection_hard == sum(row.hard for row in rows) / 30
     checkpoints = [event for event in run.events if event.type == "checkpoint"]
-    assert all(event.state["score"] is not None for event in checkpoints)
-    assert all(event.state["best_score"] >= event.state["score"] for event in checkpoints)
+    assert all(event.state.score is not None for event in checkpoints)
+    assert all(event.state.best_score >= event.state.score for event in checkpoints)
     dipped = [
-        event
-        for event in checkpoints
-        if event.kind == "epoch" and event.state["score"] < event.state["best_score"]
+        event for event in checkpoints if event.kind == "epoch" and event.state.score < event.state.best_score
     ]
     assert dipped, "with a harmful rule in every slow update, one of them must have cost something"
     summary = run.json("summary.json")
     assert "without a gate" in summary["claim"] and "without a gate" in summary["gate"]
-    if checkpoints[-1].state["skill"] != checkpoints[-1].state["best"]:
+    if checkpoints[-1].state.skill != checkpoints[-1].state.best:
         assert summary["final_test_hard"] is not None
 
 
@@ -210,14 +209,13 @@ async def test_without_a_pair_to_learn_from_nobody_is_asked_for_guidance(tmp_pat
         async with open_run(job, tmp_path / "run", sinks=[events.append]) as opened:
             await api.train(opened)
     ended = [event for event in events if isinstance(event, EpochEnded)]
-    assert [event.slow_update["action"] for event in ended] == [
+    assert [event.slow_update.action for event in ended] == [
         "skip_first_epoch",
         "no_content",
         "no_content",
     ]
     assert (
-        "longitudinal_pair_policy" in ended[1].slow_update["why"]
-        and ended[1].meta_skill["action"] == "no_content"
+        "longitudinal_pair_policy" in ended[1].slow_update.why and ended[1].meta_skill.action == "no_content"
     )
     assert not {"slow_update", "meta_skill"} & set(asked)
 
@@ -254,4 +252,4 @@ def test_a_rejected_bundle_is_tried_again_as_its_halves_and_the_cost_is_shown(tm
         optimizer__salvage=False,
     )
     assert not any("salvage" in record for record in without.json("history.json"))
-    assert not any("half-" in event.place for event in without.of(Judged))
+    assert not any(event.place.candidate for event in without.of(Judged))

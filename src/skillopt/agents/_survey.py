@@ -1,6 +1,4 @@
-"""Tells what is known of every agent CLI, for the documentation, and what is installed here, for a check of
-the machine.
-"""
+"""Tells which agent CLIs are installed here and what each can do, for a check of the machine."""
 
 from __future__ import annotations
 
@@ -36,43 +34,6 @@ def survey(environ: Mapping[str, str], paths: Mapping[str, str] | None = None) -
     version and its help.
     """
     return [_found(agent(name), environ, (paths or {}).get(name)) for name in agents.names()]
-
-
-def support_table() -> str:
-    """The agents as a Markdown table, from the drivers themselves."""
-    head = (
-        "Agent",
-        "Tried with",
-        "Install",
-        "Models of",
-        "Own login",
-        "Skill in",
-        "Forced by",
-        "Proof of loading",
-        "Images",
-        "Tokens",
-        "Network",
-    )
-    rows = [_row(agent(name)) for name in agents.names()]
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def _row(one: Agent) -> tuple[str, ...]:
-    login = ", ".join(f"`{name}`" for name in one.credentials) or "none"
-    return (
-        f"`{one.name}`",
-        one.tested,
-        one.package if one.package.startswith("see") else f"`{one.package}`",
-        ", ".join(f"`{name}`" for name in sorted(one.providers)) or "its own only",
-        login,
-        f"`{one.skills}`",
-        one.forced_by,
-        one.proven_by,
-        "yes" if one.images else "no",
-        "yes" if one.reports_usage else "unknown",
-        one.network,
-    )
 
 
 def _found(one: Agent, environ: Mapping[str, str], path: str | None) -> Found:

@@ -30,6 +30,7 @@ from skillopt.agents.port import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import Fault, Kind
 from skillopt.messages import Finish, Message
 from skillopt.process import Finished
+from skillopt.services import Service, agent_keys
 
 _TOOLS = "Bash,Read,Edit,Write,Glob,Grep,Skill"
 _RETRIES = "3"
@@ -59,6 +60,22 @@ class ClaudeCode:
 
     name = "claude_code"
     login = "claude_cli"
+    account = Service(
+        needs_name=False,
+        uses_own_login=True,
+        default_model="claude-sonnet-4-6",
+        keys={"api_key": "api_key"},
+        variables={"CLAUDE_CODE_OAUTH_TOKEN": "api_key"},
+        backends=("claude_chat", "claude"),
+    )
+    program = Service(
+        prefix="claude_code_exec",
+        keys=agent_keys("path", "profile", "use_sdk", "effort", "max_thinking_tokens"),
+        variables={"CLAUDE_CLI_BIN": "agent.path"},
+        backends=("claude_code_exec",),
+        backs_optimizer=False,
+    )
+    vendor = "anthropic"
     binary = "claude"
     package = "npm install -g @anthropic-ai/claude-code"
     tested = "2.1.197"

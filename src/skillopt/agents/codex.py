@@ -27,6 +27,7 @@ from skillopt.agents.port import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError, Fault
 from skillopt.messages import Message
 from skillopt.process import Finished
+from skillopt.services import Service, agent_keys
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
@@ -41,6 +42,33 @@ class Codex:
 
     name = "codex"
     login = "codex_cli"
+    account = Service(
+        needs_name=False,
+        uses_own_login=True,
+        default_model="gpt-5.5",
+        keys={"api_key": "api_key"},
+        variables={"CODEX_API_KEY": "api_key", "CODEX_ACCESS_TOKEN": "api_key"},
+    )
+    program = Service(
+        prefix="codex_exec",
+        keys=agent_keys(
+            *("path", "sandbox", "profile", "reasoning_effort", "use_sdk", "network_access", "web_search"),
+            "approval_policy",
+        ),
+        variables={
+            "CODEX_CLI_BIN": "agent.path",
+            "CODEX_PATH": "agent.path",
+            "CODEX_SANDBOX_MODE": "agent.sandbox",
+            "CODEX_SANDBOX": "agent.sandbox",
+            "CODEX_PROFILE": "agent.profile",
+        },
+        aliases={
+            **dict.fromkeys(("codex_path", "codex_cli_bin", "codex_bin"), "codex_exec_path"),
+            **dict.fromkeys(("sandbox", "codex_sandbox"), "codex_exec_sandbox"),
+        },
+        backends=("codex_exec", "codex"),
+    )
+    vendor = "openai"
     binary = "codex"
     package = "npm install -g @openai/codex"
     tested = "0.166.0"

@@ -27,6 +27,7 @@ from skillopt.agents.port import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError, Fault, Kind
 from skillopt.messages import Message, Usage
 from skillopt.process import Finished
+from skillopt.services import Service, agent_keys
 
 _COMMON = (
     *(
@@ -57,6 +58,26 @@ class Copilot:
 
     name = "copilot"
     login = "copilot_cli"
+    account = Service(
+        needs_name=False,
+        uses_own_login=True,
+        default_model="",
+        keys={"api_key": "api_key"},
+        further_keys={
+            "copilot_chat_optimizer_model": ("optimizer", "name"),
+            "copilot_chat_target_model": ("target", "name"),
+            "copilot_chat_timeout": (None, "timeout"),
+        },
+        variables={"COPILOT_GITHUB_TOKEN": "api_key"},
+        backends=("copilot_chat", "copilot", "github_copilot"),
+    )
+    program = Service(
+        prefix="copilot_exec",
+        keys=agent_keys("path", "home", "allow_all_tools"),
+        backends=("copilot_exec",),
+        backs_optimizer=False,
+    )
+    vendor = ""
     binary = "copilot"
     package = "npm install -g @github/copilot"
     tested = "1.0.102"

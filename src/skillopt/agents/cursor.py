@@ -24,6 +24,7 @@ from skillopt.agents.port import OWN, Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError
 from skillopt.messages import Message
 from skillopt.process import Finished
+from skillopt.services import Service, agent_keys
 
 _DENY_ALL = {
     "version": 1,
@@ -36,6 +37,20 @@ class Cursor:
 
     name = "cursor"
     login = "cursor_cli"
+    account = Service(
+        needs_name=False,
+        uses_own_login=True,
+        default_model="composer-2.5",
+        keys={"api_key": "api_key"},
+        variables={"CURSOR_API_KEY": "api_key"},
+    )
+    program = Service(
+        prefix="cursor_exec",
+        keys=agent_keys("path", "sandbox"),
+        backends=("cursor_exec", "cursor", "cursor_agent"),
+        backs_optimizer=False,
+    )
+    vendor = ""
     binary = "cursor-agent"
     package = "see cursor.com/cli; the npm package of that name is another program"
     tested = "documented events only"

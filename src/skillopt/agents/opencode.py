@@ -28,6 +28,7 @@ from skillopt.agents.port import Access, Ask, Launch, Place, Report, Work
 from skillopt.errors import ConfigError, Fault
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
+from skillopt.services import Service
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
@@ -53,6 +54,9 @@ class OpenCode:
 
     name = "opencode"
     login = "opencode_cli"
+    account = Service(needs_name=False, uses_own_login=True, default_model="", keys={})
+    program = Service(keys={}, backs_optimizer=False)
+    vendor = ""
     binary = "opencode"
     package = "npm install -g opencode-ai"
     tested = "1.18.33"

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
+from skillopt.services import Service
 
 OWN = "own"
 """The provider of an `Access` that is the CLI's own service, with the CLI's own login."""
@@ -114,6 +115,14 @@ class Agent(Protocol):
     name: str
     login: str
     """The provider name that means its own service with its own login."""
+    account: Service
+    """What configuration has to know of that login."""
+    program: Service
+    """The same of the program: its keys fill the `agent` section of a role, its backends mean this agent."""
+    vendor: str
+    """The provider whose key serves a rollout as well, as that has a home of its own where nobody is logged
+    in; blank where there is none.
+    """
     binary: str
     package: str
     """What to install, in the words of a remedy."""

@@ -16,7 +16,7 @@ from skillopt.build.models import ModelStack
 from skillopt.build.money import budget_of, price_for
 from skillopt.build.targets import Targets
 from skillopt.errors import Stopped
-from skillopt.evaluate.runner import Evaluator, Rollouts
+from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Sink, Spending
 from skillopt.executors import ProcessPool
 from skillopt.files import write_json
@@ -96,7 +96,7 @@ async def open_run(
         write_json(folder / "config.json", job.scrubber.scrub_json(job.settings))
         database.begin_session()
         ledger = Ledger(budget_of(job.config), database, elapsed=elapsed)
-        run.watch(lambda event: _note_seconds(run, event, elapsed))
+        run.watch(lambda event: _note_seconds(run, event, elapsed), facts_only=True)
         ledger.watch(lambda entry: _tell_spending(run, ledger))
         rollouts: Rollouts = database
         if job.config.cache.path is not None:

@@ -19,9 +19,10 @@ from skillopt.build.results import Missing, write_results
 from skillopt.build.targets import Targets, carried_files
 from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
-from skillopt.evaluate.runner import Evaluation, Evaluator, fact, rows_of
+from skillopt.evaluation.runner import Evaluation, Evaluator, fact, rows_of
 from skillopt.events import RowFact, Sink
 from skillopt.models.stack.limited import Retry
+from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill
 from skillopt.tasks.splits import canonical_split
@@ -191,7 +192,8 @@ class _Work:
 
     def _start(self, evaluator: Evaluator, target: Target, name: str, split: Split) -> Evaluation:
         rows = rows_of(self._job.splits.of(split), self._repeats)
-        place = f"{target.name}/{name}/{split}" if len(self._targets) > 1 else f"{name}/{split}"
+        several = [target.name] if len(self._targets) > 1 else []
+        place = Place.named(*several, name, split)
         return evaluator.start(
             self._skills[name].document.rendered, rows, stage="eval", place=place, resumes=False
         )

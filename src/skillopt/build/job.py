@@ -20,7 +20,7 @@ from skillopt.skill.folder import Skill, load_skill
 from skillopt.tasks.benchmark import Benchmark, WantsJudge
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
-from skillopt.train.hindsight import LookBack
+from skillopt.train.epoch_end import LookBack
 
 ROWS_WANTED = 24
 """Rows the gate should read at least; small val sets are drawn several times until they give as many."""

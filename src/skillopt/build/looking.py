@@ -13,7 +13,7 @@ from skillopt.errors import RunConflict
 from skillopt.events import RunStarted, TestMeasured
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE, EVENTS, read_events
-from skillopt.runs.looks import Look, Seen, note_look, read_looks
+from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
 from skillopt.tasks.task import SPLITS, Split
 
 
@@ -63,7 +63,7 @@ def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | No
     if not shown:
         return None
     seen = [
-        Seen(
+        MeasuredSkill(
             target=one.target,
             target_digest=one.target_digest,
             skill=one.skill,

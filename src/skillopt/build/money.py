@@ -10,7 +10,8 @@ from skillopt.config import Config, PriceConfig, RoleSpec
 from skillopt.errors import ConfigError
 from skillopt.ledger import Budget
 from skillopt.messages import Role
-from skillopt.models.prices import Price, price_of
+from skillopt.models import price_of
+from skillopt.models.prices import Price
 
 
 def budget_of(config: Config) -> Budget:

@@ -9,8 +9,8 @@ from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import price_for
 from skillopt.config import Config, RoleSpec
-from skillopt.evaluate.judge import ModelJudge
-from skillopt.evaluate.runner import Evaluator, Rollouts
+from skillopt.evaluation.judge import ModelJudge
+from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Sink
 from skillopt.executors import Executor
 from skillopt.harnesses import harnesses

@@ -12,17 +12,19 @@ from skillopt.build.assembly import OpenRun
 from skillopt.config.schema import TrackingConfig
 from skillopt.errors import ConfigError
 from skillopt.events import Called
+from skillopt.runs.database import stored_text
+from skillopt.runs.log import DATABASE
 from skillopt.trackers import trackers
 from skillopt.trackers._delivery import Delivery
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Opening, TrackerPlugin
 
 FOLDER = "tracking"
 
 
-def kinds_of(config: TrackingConfig) -> dict[str, Kind]:
+def kinds_of(config: TrackingConfig) -> dict[str, TrackerPlugin]:
     """The trackers that are named, by name; an unknown name and a missing library are errors."""
     names = [name.strip() for name in (config.use or "").split(",") if name.strip()]
-    found: dict[str, Kind] = {name: trackers.get(name) for name in names}
+    found: dict[str, TrackerPlugin] = {name: trackers.get(name) for name in names}
     for name, kind in found.items():
         if kind.module and not _is_there(kind.module):
             raise ConfigError(
@@ -41,8 +43,8 @@ def tracked(opened: OpenRun) -> Iterator[None]:
     kinds = kinds_of(job.config.tracking)
     with ExitStack() as stack:
         for name, kind in kinds.items():
-            delivery = Delivery(name, kind, _opening(opened, name), warn=run.emit)
-            delivery.start(run.history)
+            delivery = Delivery(name, kind, _opening(opened, name, kind), warn=run.emit)
+            delivery.start(list(run.history()))
             stack.callback(delivery.close)
             run.watch(delivery)
         if any(kind.wants_calls for kind in kinds.values()):
@@ -50,18 +52,17 @@ def tracked(opened: OpenRun) -> Iterator[None]:
         yield
 
 
-def _opening(opened: OpenRun, name: str) -> Opening:
+def _opening(opened: OpenRun, name: str, kind: TrackerPlugin) -> Opening:
     scrubber, config = opened.job.scrubber, opened.job.config.tracking
-    uris = {"mlflow": config.mlflow_uri, "otel": config.otel_endpoint}
     return Opening(
         folder=opened.folder / FOLDER / name,
         name=opened.folder.name,
         identity=opened.run.identity,
         project=scrubber.scrub(config.project),
         settings=dict(_flat(scrubber.scrub_json(opened.job.settings))),
-        uri=uris.get(name),
-        mode=config.wandb_mode if name == "wandb" else None,
+        own=config.settings.get(name) or kind.Settings(),
         texts=config.texts,
+        skill=lambda digest: stored_text(opened.folder / DATABASE, digest) or "",
     )
 
 

@@ -11,8 +11,8 @@ from skillopt.build.job import Job
 from skillopt.build.money import price_for
 from skillopt.build.targets import allowance_of
 from skillopt.config.schema import OptimizerConfig
-from skillopt.evaluate.leaks import LeakGuard
-from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.evaluation.leaks import LeakGuard
+from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Sink
 from skillopt.gate.constraints import Constraints
 from skillopt.gate.gate import Gate
@@ -50,6 +50,7 @@ def trainer_of(opened: OpenRun) -> Trainer:
             allowance=allowance_of(config) if job.target.harness in agents.names() else None,
         ),
         log=opened.run,
+        skills=opened.run.skills,
         use_slow_update=config.optimizer.use_slow_update,
         use_meta_skill=config.optimizer.use_meta_skill,
         gates_slow_update=config.optimizer.slow_update_gate_with_selection,

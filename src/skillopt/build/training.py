@@ -11,15 +11,16 @@ from typing import Any
 from skillopt.build.assembly import OpenRun
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import trainer_of
-from skillopt.evaluate.compare import Comparison
+from skillopt.evaluation.compare import Comparison
 from skillopt.events import Notice, RunStarted
+from skillopt.events.records import StepRecord
+from skillopt.events.state import State
 from skillopt.files import write_json
 from skillopt.gate.gate import Measured
 from skillopt.runs.exports import Exports
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import violations
 from skillopt.train.exam import claim
-from skillopt.train.state import State
 from skillopt.train.summary import summary
 from skillopt.train.trainer import Fitted, Trainer
 
@@ -38,7 +39,7 @@ class Result:
     """Best against seed on the sealed test split; None where it was not measured."""
     summary: Mapping[str, Any] = field(repr=False)
     """What `summary.json` holds."""
-    steps: Sequence[Mapping[str, Any]] = field(repr=False)
+    steps: Sequence[StepRecord] = field(repr=False)
     """What `history.json` holds: one record for each step."""
     state: State = field(repr=False)
     """Where training ended."""
@@ -64,22 +65,23 @@ async def train(opened: OpenRun) -> Result:
 
 
 def _result(opened: OpenRun, trainer: Trainer, fitted: Fitted) -> Result:
-    job, state = opened.job, fitted.state
+    job, state, skills = opened.job, fitted.state, opened.run.skills
+    seed_skill, best_skill = skills.get(state.seed), skills.get(state.best)
     status = "budget" if fitted.ended_early else "finished"
     sentence = claim(
         fitted.report,
-        changed=state.best.rendered != state.seed.rendered,
+        changed=best_skill.rendered != seed_skill.rendered,
         simulated=job.simulated,
         verified=trainer.gate.verified,
         ungated=trainer.ungated,
     )
-    seed, best, steps = trainer.measured(state.seed), trainer.measured(state.best), opened.run.steps()
+    seed, best, steps = trainer.measured(seed_skill), trainer.measured(best_skill), opened.run.steps()
     figures = summary(
         state,
         steps,
         seed=seed,
         best=best,
-        final=None if state.score is None else trainer.measured(state.skill),
+        final=None if state.score is None else trainer.measured(skills.get(state.skill)),
         config=job.settings,
         gate=trainer.gate,
         ungated=trainer.ungated,
@@ -98,9 +100,9 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: Fitted) -> Result:
     if job.seed.folder is not None:  # with references/ and scripts/, so that the folder can be used as it is
         whole = opened.folder / "best_skill" / job.seed.name
         shutil.rmtree(whole, ignore_errors=True)
-        copy_skill(job.seed, state.best.rendered, whole)
+        copy_skill(job.seed, best_skill.rendered, whole)
     return Result(
-        best_skill=state.best.rendered,
+        best_skill=best_skill.rendered,
         folder=opened.folder,
         status=status,
         claim=sentence,
@@ -114,19 +116,9 @@ def _result(opened: OpenRun, trainer: Trainer, fitted: Fitted) -> Result:
 
 
 def _export(opened: OpenRun) -> None:
-    database = opened.run.database
-
-    def trajectory(rollout: str) -> Any:
-        found = database.finished(rollout)
-        return None if found is None else found[1]
-
-    exports = Exports(
-        opened.folder,
-        scrubber=opened.job.scrubber,
-        trajectory=trajectory if opened.job.config.output.predictions else None,
-    )
-    exports.replay(opened.run.history)
-    opened.run.watch(exports)
+    exports = Exports(opened.run, predictions=opened.job.config.output.predictions)
+    exports.catch_up()
+    opened.run.watch(exports, facts_only=True)
 
 
 def _announce(opened: OpenRun, trainer: Trainer) -> None:

@@ -1,211 +1,212 @@
-"""A proposal: decides what a night may ask a person to adopt, and which of the proposals that lie on the disk
-are the user's own.
+"""A proposal: what a night asks a person to adopt, as it is written down.
 
-It is staged in the user's state folder, never in the repository, and sealed with the user's key. One file
-holds all that adoption reads: the pinned text, every change with its evidence, the verdict and the cost; the
-pages beside it are for people and never read back.
+It holds all that adoption reads: the text as it was (the pin), every edit with its evidence, the verdict and
+the cost.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import secrets
-import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from skillopt.changes._manifest import Change, Cost, Evidence, Judgement, Pair, Proposal, Target
-from skillopt.changes._memory_block import block, is_memory_file
-from skillopt.changes._page import page
-from skillopt.changes._place import confined
-from skillopt.changes._seal import Key, make_key, read_key
-from skillopt.changes._weave import weave
+from skillopt.changes.apply import digest
+from skillopt.changes.block import is_memory_file, learned, with_learned
+from skillopt.changes.merged import MergedText, merge
+from skillopt.changes.safe_file import confined
 from skillopt.errors import SkillError, UsageError
-from skillopt.files import write_bytes
+from skillopt.skill.diff import unified
 from skillopt.skill.document import Document, to_lf
 from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
 
-__all__ = [
-    "Change",
-    "Cost",
-    "Draft",
-    "Evidence",
-    "Judgement",
-    "Pair",
-    "Proposal",
-    "Step",
-    "Store",
-    "Target",
-    "checked",
-    "live_text",
-    "refuse_unfit",
-]
+Kind = Literal["skill", "memory"]
 
-MANIFEST = "proposal.json"
-_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EditEvidence(_Record):
+    """Where an edit comes from: the edit as it was proposed, its step, and the tasks and sessions that showed
+    the need for it.
+    """
+
+    edit: dict[str, Any] = {}
+    place: str = ""
+    why: str = ""
+    tasks: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+
+
+class TaskScores(_Record):
+    """One held-out task with the old text and with the new one; None for what was not measured."""
+
+    task: str
+    title: str = ""
+    before: float | None
+    after: float | None
+
+
+class Judgement(_Record):
+    """What the gate said of a target's new text. Not `verified`: an unverified suggestion, whatever the
+    action.
+    """
+
+    action: str
+    verified: bool
+    why: str
+    before: float | None = None
+    after: float | None = None
+    metric: str = ""
+    policy: str = ""
+    gate_on: bool = True
+    pairs: tuple[TaskScores, ...] = ()
+
+
+class Cost(_Record):
+    """What the night took; None is unknown and never 0."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+    minutes: float | None = None
+
+    def __str__(self) -> str:
+        known = (
+            f"{self.calls} calls" if self.calls is not None else "",
+            f"{self.tokens:,} tokens" if self.tokens is not None else "",
+            f"${self.dollars:.4f}" if self.dollars is not None else "dollars unknown",
+            f"{self.minutes:.1f} min" if self.minutes is not None else "",
+        )
+        return ", ".join(filter(None, known))
+
+
+class ProposedEdit(_Record):
+    """One edit that can be adopted by itself, together with the edits it needs."""
+
+    id: int
+    evidence: tuple[EditEvidence, ...]
+    needs: tuple[int, ...] = ()
+
+
+class ProposedFile(_Record):
+    """A file that would change. Of a skill `merged` is the file; of a memory file only what nights
+    learned.
+    """
+
+    name: str
+    kind: Kind
+    path: str
+    before: str | None
+    """The text as it was; None where there was no file. This is the pin: any other text is not overwritten.
+    """
+    merged: MergedText
+    edits: tuple[ProposedEdit, ...]
+    judgement: Judgement
+
+    def text(self, chosen: Collection[int]) -> str | None:
+        """The file's text with these edits; None for no file."""
+        if not set(chosen) & set(self.merged.edits):
+            return self.before
+        text = self.merged.text(chosen)
+        return text if self.kind == "skill" else with_learned(self.before or "", text)
+
+    def data(self, chosen: Collection[int]) -> bytes | None:
+        """The file's bytes with these edits; None for no file."""
+        text = self.text(chosen)
+        return None if text is None else text.encode()
+
+    def checked(self, chosen: Collection[int]) -> bytes | None:
+        """Its bytes with these edits. Raises `SkillError` for a text that would change what is not ours to
+        change, or break a rule.
+        """
+        text = self.text(chosen)
+        if text is None or text == self.before:
+            return self.data(())
+        before, path = self.before or "", Path(self.path)
+        if self.kind == "memory":
+            if (learned(text) or "") != self.merged.text(chosen).strip("\n"):
+                raise SkillError(
+                    f"{path}: what is proposed for our block could not be found in it again. Nothing is"
+                    " written."
+                )
+            return text.encode()
+        folder = path.parent.name if path.name == SKILL_FILE else None
+        if before and Document(before).frontmatter != Document(text).frontmatter:
+            raise SkillError(
+                f"{path}: the new text would change the frontmatter, which is yours. Nothing is written."
+            )
+        found = new_violations(before, text, folder) if before else violations(text, folder)
+        if broken := [one.message for one in found if one.severity == "error"]:
+            raise SkillError(
+                f"{path}: agents may refuse the new text: {' '.join(broken)} Nothing is written."
+            )
+        return text.encode()
+
+    @property
+    def pin(self) -> str | None:
+        """Hash of the file as it was; None where there was none."""
+        return digest(self.data(()))
+
+    def diff(self, chosen: Collection[int] | None = None, *, over: Collection[int] = ()) -> str:
+        """A unified diff of what these edits (all, unless told) do to the text that holds the edits
+        `over`.
+        """
+        chosen = self.merged.edits if chosen is None else chosen
+        old, new = self.text(over), self.text({*over, *chosen})
+        return unified(old or "", new or "", "/dev/null" if old is None else self.path, self.path)
+
+
+class Proposal(_Record):
+    """What a night proposes, for one project."""
+
+    format: Literal["skillopt.changes.proposal.v1"] = "skillopt.changes.proposal.v1"
+    id: str
+    created: datetime
+    project: str
+    night: str
+    targets: tuple[ProposedFile, ...]
+    cost: Cost
+    notes: tuple[str, ...] = ()
+    simulated: bool = False
+
+    @property
+    def edits(self) -> tuple[ProposedEdit, ...]:
+        """All edits of all targets; their ids are unique in the proposal."""
+        return tuple(edit for target in self.targets for edit in target.edits)
+
+    def touched(self, chosen: Collection[int]) -> list[ProposedFile]:
+        """The targets that any of these edits changes."""
+        return [target for target in self.targets if set(target.merged.edits) & set(chosen)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One edit that was applied: the text after it (of a memory file what then stands in our block), and its
+class DraftStep:
+    """One edit that was applied: the text after it (of a memory file what nights learned), and its
     evidence.
     """
 
     text: str
-    evidence: Evidence
+    evidence: EditEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class TargetDraft:
     """A target as a night hands it in. `before` is the whole file as the night read it; the steps lead from
     there to the proposed text.
     """
 
     name: str
-    kind: Literal["skill", "memory"]
+    kind: Kind
     path: Path
     before: str | None
-    steps: Sequence[Step]
+    steps: Sequence[DraftStep]
     judgement: Judgement
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
-    """The user's proposals. `state` is the user's state folder; the key lies in a file of its own."""
-
-    state: Path
-    key_file: Path
-
-    @property
-    def home(self) -> Path:
-        """The folder with one folder for each proposal."""
-        return self.state / "proposals"
-
-    def folder(self, id: str) -> Path:
-        """The folder of a proposal. Raises `UsageError` for what is no id of a proposal."""
-        if not _ID.fullmatch(id):
-            raise UsageError(f"{id!r} is no id of a proposal. `skillopt sleep status` lists them.")
-        return self.home / id
-
-    def ids(self) -> list[str]:
-        """The ids of all proposals, the newest first; what else lies there is not ours."""
-        if not self.home.is_dir():
-            return []
-        return sorted(
-            (path.name for path in self.home.iterdir() if _ID.fullmatch(path.name) and path.is_dir()),
-            reverse=True,
-        )
-
-    def key(self) -> Key:
-        """The user's key. Raises `UsageError` where there is none: then nothing here is the user's."""
-        if (found := read_key(self.key_file)) is None:
-            raise UsageError(
-                f"There is no key {self.key_file}, so no proposal in {self.home} can be yours. Nothing of"
-                " them is used."
-            )
-        return found
-
-    def load(self, id: str) -> Proposal:
-        """Read a proposal. Raises `UsageError` for one that is not there, was altered, or was not made with
-        the user's key.
-        """
-        folder = self.folder(id)
-        key = self.key()
-        try:
-            record = json.loads((folder / MANIFEST).read_bytes())
-        except FileNotFoundError as error:
-            raise UsageError(
-                f"There is no proposal {id} in {self.home}. `skillopt sleep status` lists them."
-            ) from error
-        except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(
-                f"{folder / MANIFEST} cannot be read ({error}). Nothing of it is used; delete {folder}."
-            ) from error
-        body = key.opened(record, purpose(id))
-        if body is None:
-            raise UsageError(
-                f"{folder / MANIFEST} was not written by a night of yours, or was altered since: it is not"
-                f" sealed with your key. Nothing of it is used. Delete {folder}; the next night makes a"
-                " proposal of its own."
-            )
-        try:
-            return Proposal.model_validate(body)
-        except ValidationError as error:
-            raise UsageError(
-                f"{folder / MANIFEST} was written by another version of SkillOpt ({error.error_count()}"
-                " fields differ)."
-            ) from error
-
-    def stage(
-        self,
-        drafts: Sequence[Draft],
-        *,
-        roots: Sequence[Path],
-        project: str,
-        night: str,
-        now: datetime,
-        cost: Cost | None = None,
-        notes: Sequence[str] = (),
-        simulated: bool = False,
-    ) -> Proposal:
-        """Write a proposal, whole or not at all, and return it. Nothing outside the state folder changes.
-
-        Raises `UsageError` for a target outside the roots, and `SkillError` for a text that may not be
-        proposed.
-        """
-        self.refuse_inside(roots)
-        moment = now.astimezone(timezone.utc)
-        id = f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
-        proposal = Proposal(
-            id=id,
-            created=moment,
-            project=project,
-            night=night,
-            targets=_targets(drafts, roots),
-            cost=cost or Cost(),
-            notes=tuple(notes),
-            simulated=simulated,
-        )
-        record = make_key(self.key_file).sealed(proposal.model_dump(mode="json"), purpose(id))
-        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        growing = self.home / f".{id}.new"
-        growing.mkdir(mode=0o700)
-        try:
-            files = {
-                MANIFEST: json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-                "proposal.diff": "".join(target.diff() for target in proposal.targets),
-                "proposal.md": page(proposal),
-            }
-            for name, text in files.items():
-                write_bytes(growing / name, text.encode(), mode=0o600)
-            growing.rename(self.home / id)
-        except BaseException:
-            # Also on Ctrl-C: half a proposal is none.
-            shutil.rmtree(growing, ignore_errors=True)
-            raise
-        return proposal
-
-    def refuse_inside(self, roots: Sequence[Path]) -> None:
-        """Raise `UsageError` when the proposals or the key lie below a root: a repository that brings both
-        could plant its own.
-        """
-        for ours in (self.state, self.key_file):
-            for root in roots:
-                inner, outer = Path(os.path.realpath(ours)), Path(os.path.realpath(root))
-                if inner == outer or outer in inner.parents:
-                    raise UsageError(
-                        f"{ours} lies in {root}, a folder that adoption may write to. Keep proposals and key"
-                        " outside of it, or name the folders of your skills instead of one that holds"
-                        " everything."
-                    )
 
 
 def live_text(path: Path, roots: Sequence[Path]) -> str | None:
@@ -215,7 +216,7 @@ def live_text(path: Path, roots: Sequence[Path]) -> str | None:
     `SkillError` for what is not UTF-8.
     """
     _refuse_name(path, "memory" if is_memory_file(path) else "skill")
-    found = confined(path, roots).look()
+    found = confined(path, roots).read()
     try:
         return None if found is None else found.data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -225,95 +226,62 @@ def live_text(path: Path, roots: Sequence[Path]) -> str | None:
         ) from error
 
 
-def refuse_unfit(draft: Draft, roots: Sequence[Path]) -> None:
-    """Raise `UsageError` for a draft that could not be staged."""
-    _targets([draft], roots)
-
-
-def purpose(id: str, what: str = "proposal") -> str:
-    """What a seal vouches for: a record of this kind that belongs to this proposal."""
-    return f"skillopt.night.{what}.v1\0{id}"
-
-
-def checked(target: Target, chosen: Collection[int]) -> bytes | None:
-    """The bytes a target would get. Raises `SkillError` for a text that would change what is not ours to
-    change, or break a rule.
-    """
-    text = target.text(chosen)
-    if text is None or text == target.before:
-        return target.data(())
-    before, path = target.before or "", Path(target.path)
-    if target.kind == "memory":
-        if (block(text) or "") != target.weave.text(chosen).strip("\n"):
-            raise SkillError(
-                f"{path}: what is proposed for our block could not be found in it again. Nothing is written."
-            )
-        return text.encode()
-    folder = path.parent.name if path.name == SKILL_FILE else None
-    if before and Document(before).frontmatter != Document(text).frontmatter:
-        raise SkillError(
-            f"{path}: the new text would change the frontmatter, which is yours. Nothing is written."
-        )
-    found = new_violations(before, text, folder) if before else violations(text, folder)
-    if broken := [one.message for one in found if one.severity == "error"]:
-        raise SkillError(f"{path}: agents may refuse the new text: {' '.join(broken)} Nothing is written.")
-    return text.encode()
-
-
-def _targets(drafts: Sequence[Draft], roots: Sequence[Path]) -> tuple[Target, ...]:
+def proposed(drafts: Sequence[TargetDraft], roots: Sequence[Path]) -> tuple[ProposedFile, ...]:
+    """The targets of a proposal. Raises `UsageError` for one that could not be adopted."""
     if not drafts:
         raise UsageError("A proposal without a target proposes nothing.")
-    targets: list[Target] = []
+    targets: list[ProposedFile] = []
     places: set[str] = set()
     for draft in drafts:
-        place = confined(draft.path, roots)
-        place.look()
-        if place.folded in places or draft.name in {target.name for target in targets}:
+        file = confined(draft.path, roots)
+        file.read()
+        if file.folded in places or draft.name in {target.name for target in targets}:
             raise UsageError(
                 f"{draft.name} ({draft.path}) is in the proposal twice, or under a name that some systems"
                 " take for the same."
             )
-        places.add(place.folded)
+        places.add(file.folded)
         _refuse_name(draft.path, draft.kind)
-        targets.append(_target(draft, place.path, 1 + sum(len(target.changes) for target in targets)))
+        targets.append(_proposed(draft, file.path, 1 + sum(len(target.edits) for target in targets)))
     return tuple(targets)
 
 
-def _refuse_name(path: Path, kind: Literal["skill", "memory"]) -> None:
+def _refuse_name(path: Path, kind: Kind) -> None:
     if not (is_memory_file(path) if kind == "memory" else path.suffix == ".md"):
         raise UsageError(
             f"{path} is not the name of a {kind} file, so nothing is proposed for it. A skill is a .md file."
         )
 
 
-def _target(draft: Draft, path: Path, first: int) -> Target:
+def _proposed(draft: TargetDraft, path: Path, first: int) -> ProposedFile:
     before = draft.before or ""
-    newline, texts = "\n", [block(before) or "", *(step.text.strip("\n") for step in draft.steps)]
     if draft.kind == "memory":
         # In our block all lines end, whatever the file does, so that its last rule is a line like any other.
-        texts = [f"{to_lf(text)}\n" if text.strip() else "" for text in texts]
+        texts = [learned(before) or "", *(step.text.strip("\n") for step in draft.steps)]
+        newline, texts = "\n", [f"{to_lf(text)}\n" if text.strip() else "" for text in texts]
     else:
         newline, texts = Document(before).newline, [before, *(step.text for step in draft.steps)]
-    woven = weave(texts, newline=newline, first=first)
-    target = Target(
+    merged = merge(texts, newline=newline, first=first)
+    edits = tuple(
+        ProposedEdit(
+            id=number,
+            evidence=tuple(draft.steps[step - 1].evidence for step in merged.sources[number]),
+            needs=merged.needs.get(number, ()),
+        )
+        for number in merged.text.edits
+    )
+    if not edits:
+        raise UsageError(f"Nothing is proposed for {draft.name}: its text stays as it is.")
+    if merged.text.text(()) != texts[0] or merged.text.text(merged.text.edits) != texts[-1]:
+        raise AssertionError(f"the merged text of {draft.name} does not give its texts back")
+    target = ProposedFile(
         name=draft.name,
         kind=draft.kind,
         path=str(path),
         before=draft.before,
-        weave=woven.weave,
-        changes=tuple(
-            Change(
-                id=number,
-                evidence=tuple(draft.steps[step - 1].evidence for step in woven.sources[number]),
-                needs=woven.needs.get(number, ()),
-            )
-            for number in woven.weave.edits
-        ),
+        merged=merged.text,
+        edits=edits,
         judgement=draft.judgement,
     )
-    if not target.changes:
-        raise UsageError(f"Nothing is proposed for {draft.name}: its text stays as it is.")
-    if woven.weave.text(()) != texts[0] or woven.weave.text(woven.weave.edits) != texts[-1]:
-        raise AssertionError(f"the weave of {draft.name} does not give its texts back")
-    checked(target, target.weave.edits)
+    target.checked(target.merged.edits)
     return target

@@ -197,7 +197,7 @@ def _flag_options(wanted: Callable[[str], bool]) -> dict[str, inspect.Parameter]
 
 def _is_thin(flag: Flag) -> bool:
     """Whether only a benchmark can describe the flag."""
-    from skillopt.config.flags import OF_A_BENCHMARK
+    from skillopt.config.show import OF_A_BENCHMARK
 
     return flag.hidden or flag.description == OF_A_BENCHMARK
 
@@ -217,11 +217,11 @@ def _option(flag: Flag, panel: str) -> inspect.Parameter:
 
 
 def _panel(key: str) -> str:
-    from skillopt.config.provider_keys import PROVIDER_KEYS
+    from skillopt.config.services import declared
 
     return (
         "Providers and agent programs"
-        if key in PROVIDER_KEYS
+        if key in declared().keys
         else _PANELS.get(key.partition(".")[0], "Other")
     )
 

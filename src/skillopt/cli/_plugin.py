@@ -20,7 +20,9 @@ import typer
 from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from skillopt.plugins import Command, Installer, Kit, Place, Plan, Scope, Tool
+    from skillopt.changes.install import Installer, InstallPlan
+    from skillopt.changes.receipts import Scope
+    from skillopt.plugins import Command, InstallPlace, Kit, Tool
 
 _WORDS = {
     "create": ("create", "created"),
@@ -66,15 +68,15 @@ def hook_input() -> bytes:
     return b"".join(parts)
 
 
-def place(scope: Scope, project: Path | None) -> Place:
+def place(scope: Scope, project: Path | None) -> InstallPlace:
     """Where an install takes place."""
-    from skillopt.plugins import Place
+    from skillopt.plugins import InstallPlace
 
     if project is not None:
         if not project.is_dir():
             raise UsageError(f"There is no folder {project}. Name the project: --project FOLDER.")
         project = project.resolve()
-    return Place(
+    return InstallPlace(
         scope=scope, home=Path.home(), project=project, env=dict(os.environ), windows=os.name == "nt"
     )
 
@@ -98,7 +100,7 @@ def kit(*, portable: bool = False) -> Kit:
     return Kit(version=__version__, program=program, commands=_commands(), tools=_tools())
 
 
-def remarks(agent: str, place: Place, kit: Kit, *, portable: bool) -> list[str]:
+def remarks(agent: str, place: InstallPlace, kit: Kit, *, portable: bool) -> list[str]:
     """What the person should know after an install."""
     from skillopt.plugins import agent as find
 
@@ -114,7 +116,7 @@ def remarks(agent: str, place: Place, kit: Kit, *, portable: bool) -> list[str]:
 
 
 def told(
-    agent: str, place: Place, plan: Plan, *, dry_run: bool, remarks: list[str] | None = None
+    agent: str, place: InstallPlace, plan: InstallPlan, *, dry_run: bool, remarks: list[str] | None = None
 ) -> dict[str, Any]:
     """What was done or would be, for programs."""
     return {
@@ -123,14 +125,15 @@ def told(
         "root": str(place.root),
         "dry_run": dry_run,
         "changed": not plan.is_done,
-        "files": [{"path": str(one.path), "state": one.state, "about": one.said} for one in plan.changes],
+        "files": [{"path": str(one.path), "state": one.state, "about": one.said} for one in plan.files],
         "remarks": remarks or [],
     }
 
 
 def listed(installer: Installer) -> dict[str, Any]:
     """All agents, and what is installed where."""
-    from skillopt.plugins import agent, agent_names, plan_uninstall
+    from skillopt.changes.install import back
+    from skillopt.plugins import agent, agent_names
 
     receipts = installer.receipts.all()
     return {
@@ -148,7 +151,7 @@ def listed(installer: Installer) -> dict[str, Any]:
                         "version": receipt.version,
                         "changed_since": [
                             str(one.path)
-                            for one in plan_uninstall(receipt).changes
+                            for one in back(receipt).files
                             if one.state in ("change", "left", "unchanged")
                         ],
                     }

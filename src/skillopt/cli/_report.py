@@ -91,9 +91,7 @@ def facts(result: Result) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row("", "")
-    grid.add_row(
-        "steps", f"{len(result.steps)}: {words.outcomes(str(record['action']) for record in result.steps)}"
-    )
+    grid.add_row("steps", f"{len(result.steps)}: {words.outcomes(record.action for record in result.steps)}")
     paid = summary["spending"]
     grid.add_row("spent", words.spent(paid["calls"], paid["tokens"], paid["usd"]))
     grid.add_row("time", words.duration(summary["total_wall_time_s"]))

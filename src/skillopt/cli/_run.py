@@ -67,7 +67,7 @@ def train(job: Job, folder: Path, view: View) -> Result:
         from skillopt.events import Spending
 
         async with open_run(job, folder, sinks=[view]) as opened:
-            view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
+            view.start(list(opened.run.history()), lambda: opened.ledger.in_flight, opened.models.slowed)
             paid = opened.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
             with on_signal(opened.stop, view, folder):

@@ -1,6 +1,4 @@
-"""What the commands of `skillopt sleep` share: their options, where a night takes place, and how a program of
-the system is run.
-"""
+"""What the commands of `skillopt sleep` share: their options, the context of a night, and its view."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from skillopt.build import Job, OpenRun
     from skillopt.events import Sink
     from skillopt.night import NightContext
-    from skillopt.night.gather import Gathered
     from skillopt.process import Finished
 
 FLAGS: Mapping[str, tuple[str, Any]] = {
@@ -74,27 +71,10 @@ ADOPT_ONLY: Mapping[str, tuple[Any, str, bool]] = {
 }
 """Public options of `adopt` alone: why, and whether the command is refused."""
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("_", "-")}
-_HERE = (
-    "invoked_project",
-    "target_skill_path",
-    "skill_roots",
-    "claude_home",
-    "codex_home",
-    "cursor_home",
-    "pi_home",
-)
 _PLACE_VARIABLES = (
-    *(
-        "CLAUDE_CONFIG_DIR",
-        "CODEX_HOME",
-        "COPILOT_HOME",
-        "OPENCODE_DB",
-        "PI_CODING_AGENT_DIR",
-        "SKILLOPT_DEVIN_WORKSPACES",
-    ),
-    *("VSCODE_PORTABLE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "OPENCODE_DB", "PI_CODING_AGENT_DIR"),
+    *("SKILLOPT_DEVIN_WORKSPACES", "VSCODE_PORTABLE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
-_PATHS = (*_HERE, "vscode_workspace_storage", "copilot_cli_session_store", "opencode_db")
 
 
 def register(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
@@ -160,66 +140,23 @@ def _answer(flags: Sequence[str]) -> None:
         typer.echo(f"warning: --{flag} has no effect ({why})", err=True)
 
 
-def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
+def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
     """Where the command takes place, by the settings file with the flags over it; what the reader should know
     goes to stderr.
     """
-    from skillopt.night import NightContext, NightHome, find_settings, read_settings, with_tasks
-    from skillopt.transcripts import Homes
+    from skillopt.night import open_context, with_tasks
 
-    home = Path.home()
-    read = read_settings(find_settings(home / ".skillopt-sleep"), flags)
-    for warning in read.warnings:
+    context = open_context(flags, home=Path.home(), cwd=Path.cwd(), environ=os.environ)
+    for warning in context.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    settings = read.settings
-    project = (settings.invoked_project or Path.cwd()).absolute()
-    if not project.is_dir():
-        raise UsageError(
-            f"There is no folder {project}. Name the project whose sessions are meant: --project."
-        )
-    if any("\ud800" <= char <= "\udfff" for char in str(project)):
-        raise UsageError(
-            f"The folder {str(project)!r} has bytes in its name that are no UTF-8, so nothing can be kept for"
-            " it. Rename it."
-        )
-    homes = Homes(home=home, env=dict(os.environ), places=settings.places())
-    around = NightContext(
-        settings=settings,
-        project=Path(os.path.realpath(project)),
-        homes=homes,
-        home=NightHome.of(settings, home),
-    )
-    return around if tasks_file is None else with_tasks(around, tasks_file.absolute())
-
-
-def write_output(path: Path, around: NightContext, gathered: Gathered) -> str:
-    """Write what was mined to a file for its owner to read; one that is there is never written over."""
-    from skillopt.night.tasks_file import write_tasks
-
-    if path.exists():
-        raise UsageError(f"{path} exists already, and may hold what you corrected. Name another file.")
-    target = around.settings.target_skill_path
-    try:
-        write_tasks(
-            path,
-            gathered.mined.tasks,
-            project=str(around.project),
-            sources=",".join(sorted({session.source for session in gathered.sessions})),
-            sessions=len(gathered.sessions),
-            target="" if target is None else str(target),
-        )
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}. Name another file."
-        ) from error
-    return str(path.absolute())
+    return context if tasks_file is None else with_tasks(context, tasks_file.absolute())
 
 
 def environ() -> dict[str, str]:
     """The environment with the person's own `~/.skillopt-sleep/.env` below it: a scheduler knows none of a
     shell's variables.
     """
-    from skillopt.config.environment import read_dotenv
+    from skillopt.config.files import read_dotenv
 
     return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}
 
@@ -243,9 +180,9 @@ def utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def ask_system(argv: Sequence[str], data: bytes | None) -> Finished:
+def run_program(argv: Sequence[str], data: bytes | None) -> Finished:
     """Run a program of the system, such as crontab, to its end."""
-    from skillopt.night.timer import system
+    from skillopt.night.schedulers import system
 
     return system(os.environ)(argv, data)
 
@@ -286,7 +223,7 @@ def as_arguments(flags: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(slots=True)
-class Onlooker:
+class NightView:
     """Shows a night's runs on the terminal and stops them on a signal."""
 
     quiet: bool
@@ -300,15 +237,12 @@ class Onlooker:
         self._view = _run.choose_view(job, quiet=self.quiet, plain=self.plain)
         return [self._view]
 
-    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
-        """Watch one run."""
-        return self._during(opened)
-
     @contextmanager
-    def _during(self, opened: OpenRun) -> Iterator[None]:
+    def during(self, opened: OpenRun) -> Iterator[None]:
+        """Watch one run."""
         from skillopt.cli import _run
 
-        self._view.start(opened.run.history, lambda: opened.ledger.in_flight, opened.models.slowed)
+        self._view.start(list(opened.run.history()), lambda: opened.ledger.in_flight, opened.models.slowed)
         try:
             with _run.scrubbed(opened.job.scrubber), _run.on_signal(opened.stop, self._view, opened.folder):
                 yield
@@ -330,9 +264,9 @@ def program() -> tuple[str, ...]:
 
 def _absolute(field: str, value: Any) -> Any:
     """A path as it is meant from here: a schedule runs elsewhere."""
-    from skillopt.night.settings import expanded
+    from skillopt.night.settings import PATHS, expanded
 
-    if field not in _PATHS:
+    if field not in PATHS:
         return value
     if isinstance(value, list):
         return [str(expanded(one).absolute()) for one in value]

@@ -1,34 +1,42 @@
-"""Decides how nights read: one JSON object for programs, the same facts as lines for people, and no text that
+"""How nights are told: one JSON object for programs, the same facts as lines for people, and no text that
 could steer a terminal.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from skillopt.changes._page import plain
-from skillopt.night.timer import Schedule, log_tail, schedule_id
+from skillopt.changes.page import plain
+from skillopt.cli._report import print_json
+from skillopt.night import project_id
 from skillopt.runs import words
 from skillopt.skill.diff import print_coloured
 
 if TYPE_CHECKING:
-    from skillopt.changes._status import Status as Standing
-    from skillopt.changes.adopt import Done
-    from skillopt.estimate import Range
+    from skillopt.changes.adoption import Done
+    from skillopt.changes.status import ProposalsStatus
+    from skillopt.estimation import Range
     from skillopt.night import Cleaned, NightContext, NightResult, Preview
+    from skillopt.night.schedulers import Schedule
     from skillopt.transcripts.session import Harvest, Session
 
 _MOST = 10
+_OF_TASK = {"id", "split", "outcome", "kind", "prompt", "checks", "rubric", "skills", "sessions"}
 _ON_DISK = {
     **{"old": "holds the old text", "new": "holds the new text", "other": "holds another text"},
     **{"missing": "is gone", "refused": "is refused"},
 }
+
+
+def tell(told: dict[str, Any], lines: Callable[[Mapping[str, Any]], None], as_json: bool) -> None:
+    """The facts of a command as one JSON object, or as lines."""
+    (print_json if as_json else lines)(told)
 
 
 def harvest_json(found: Harvest, sessions: Sequence[Session], since: datetime | None) -> dict[str, Any]:
@@ -76,20 +84,7 @@ def preview_json(seen: Preview) -> dict[str, Any]:
         "sessions": len(gathered.sessions),
         "standing": mined.standing,
         "note": mined.note,
-        "tasks": [
-            {
-                "id": task.id,
-                "split": task.split,
-                "outcome": task.outcome,
-                "kind": task.kind,
-                "prompt": task.prompt,
-                "checks": list(task.checks),
-                "rubric": task.rubric,
-                "skills": list(task.skills),
-                "sessions": list(task.sessions),
-            }
-            for task in mined.tasks
-        ],
+        "tasks": [task.model_dump(mode="json", include=_OF_TASK) for task in mined.tasks],
         "suggestions": [asdict(one) for one in mined.suggestions],
         "left_out": dict(mined.left_out),
         "targets": [
@@ -97,11 +92,9 @@ def preview_json(seen: Preview) -> dict[str, Any]:
             for one in gathered.targets
         ],
         "notes": [*gathered.notes, *gathered.harvest.notes],
-        "cost": (
-            {"calls": _range(seen.calls), "tokens": _range(seen.tokens), "usd": _range(seen.usd)}
-            if gathered.targets
-            else None
-        ),
+        "cost": {name: _range(getattr(seen, name)) for name in ("calls", "tokens", "usd")}
+        if gathered.targets
+        else None,
         "remedy": seen.remedy,
     }
 
@@ -140,7 +133,7 @@ def preview(told: Mapping[str, Any]) -> None:
         typer.echo(told["remedy"])
 
 
-def night_json(ended: NightResult, around: NightContext) -> dict[str, Any]:
+def night_json(ended: NightResult, context: NightContext) -> dict[str, Any]:
     """How a night ended."""
     record, proposal = ended.record, ended.proposal
     skills = []
@@ -166,7 +159,7 @@ def night_json(ended: NightResult, around: NightContext) -> dict[str, Any]:
     return {
         "night": record.number,
         "resumed": ended.resumed,
-        "project": str(around.project),
+        "project": str(context.project),
         "accepted": proposal is not None,
         "outcome": record.outcome,
         "n_sessions": record.sessions,
@@ -178,7 +171,7 @@ def night_json(ended: NightResult, around: NightContext) -> dict[str, Any]:
         "skills": skills,
         "notes": list(ended.plan.notes),
         "proposal": None if proposal is None else proposal.id,
-        "staging_dir": None if proposal is None else str(around.home.store.folder(proposal.id)),
+        "staging_dir": None if proposal is None else str(context.home.store.folder(proposal.id)),
         "adopted": False,
     }
 
@@ -218,17 +211,15 @@ def night(told: Mapping[str, Any]) -> None:
 
 
 def status_json(
-    around: NightContext, standing: Standing, schedules: Sequence[Schedule], trouble: str
+    context: NightContext, standing: ProposalsStatus, schedules: Sequence[Schedule], trouble: str
 ) -> dict[str, Any]:
     """Nights, proposals and schedules."""
-    kept = around.home.project(around.project)
+    kept = context.kept
     state = kept.load()
-    ours = next((entry for entry in schedules if entry.id == schedule_id(around.project)), None)
-    if ours is not None and ours.log is None:  # the command writes it itself
-        ours = replace(ours, log=kept.log)
-    tail = None if ours is None else log_tail(ours)
+    ours = next((entry for entry in schedules if entry.id == project_id(context.project)), None)
+    tail = None if ours is None else kept.log_tail()
     return {
-        "project": str(around.project),
+        "project": str(context.project),
         "state_path": str(kept.folder),
         "night": state.night,
         "open_night": state.open,
@@ -249,7 +240,7 @@ def status_json(
         ],
         "refused": dict(standing.refused),
         "schedule": (
-            None if ours is None else {"time": ours.time, "command": list(ours.command), "log": str(ours.log)}
+            None if ours is None else {"time": ours.time, "command": list(ours.command), "log": str(kept.log)}
         ),
         "schedule_trouble": trouble,
         "log": None if tail is None else {"written": tail.written.isoformat(), "lines": list(tail.lines)},
@@ -289,25 +280,24 @@ def status(told: Mapping[str, Any]) -> None:
             typer.echo(f"  {line}")
 
 
-def done_json(result: Done) -> dict[str, Any]:
+def done(result: Done, as_json: bool) -> None:
     """What a decision did."""
-    return {
-        "ok": True,
-        "proposal": result.proposal,
-        "action": result.action,
-        "changes": list(result.changes),
-        "updated_paths": [str(path) for path in result.written],
-        "backups": None if result.backups is None else str(result.backups),
-        "left_out": list(result.left_out),
-        "recovered": list(result.recovered),
-    }
-
-
-def done(result: Done) -> None:
-    """What a decision did, in words."""
+    if as_json:
+        told = {
+            "ok": True,
+            "proposal": result.proposal,
+            "action": result.action,
+            "changes": list(result.edits),
+            "updated_paths": [str(path) for path in result.written],
+            "backups": None if result.backups is None else str(result.backups),
+            "left_out": list(result.left_out),
+            "recovered": list(result.recovered),
+        }
+        print_json(told)
+        return
     _lines("recovered", result.recovered)
     verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.action]
-    typer.echo(f"{verb}: {words.count(len(result.changes), 'change')} of proposal {result.proposal}.")
+    typer.echo(f"{verb}: {words.count(len(result.edits), 'change')} of proposal {result.proposal}.")
     for path in result.written:
         typer.echo(f"  wrote {path}")
     for name in result.left_out:

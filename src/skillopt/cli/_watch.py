@@ -46,13 +46,13 @@ def watch(
         typer.Argument(
             metavar="RUN",
             help=(
-                "A run folder, also one that is not there yet; a folder with runs below it stands for the"
-                " newest of them. "
-                "Left out: the newest below 'outputs'."
+                "A run folder; a folder with runs below it stands for the newest of them. Left out: the"
+                " newest below 'outputs'."
             ),
             show_default=False,
         ),
     ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that is not there yet.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Show where it stands and end.")] = False,
     json_lines: Annotated[
         bool, typer.Option("--json-lines", help="Print every event as one line of JSON instead.")
@@ -71,7 +71,7 @@ def watch(
     from skillopt.runs.live import Watcher
 
     console = Console(highlight=False)
-    watcher = Watcher(_folder(run, once=once))
+    watcher = Watcher(_folder(run, wait=wait))
     try:
         if json_lines:
             _print_events(watcher, once=once)
@@ -91,13 +91,12 @@ def _command() -> Any:
     return typer.main.get_command(app)
 
 
-def _folder(run: Path | None, *, once: bool) -> Path:
+def _folder(run: Path | None, *, wait: bool) -> Path:
     from skillopt.runs.live import find_run
 
-    wanted = Path("outputs") if run is None else run
-    if run is not None and not once and not wanted.exists():
-        return wanted
-    return find_run(wanted)
+    if run is not None and wait and not run.exists():
+        return run
+    return find_run(Path("outputs") if run is None else run)
 
 
 def _show(watcher: Watcher, console: Console, *, plain: bool) -> None:

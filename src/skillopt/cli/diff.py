@@ -55,9 +55,9 @@ def _text(path: Path) -> tuple[str, str]:
 
 def _of_run(folder: Path, which: str) -> tuple[str, str]:
     from skillopt.runs.folder import open_run
-    from skillopt.skill.document import Document
 
-    state = open_run(folder).state
+    run = open_run(folder)
+    state = run.state
     if state is None:
         raise UsageError(f"{folder} has measured nothing yet; there is no skill to compare.")
-    return f"{folder}:{which}", Document(state[which]).rendered
+    return f"{folder}:{which}", run.skills.get(getattr(state, which)).rendered

@@ -11,7 +11,7 @@ from skillopt.cli import _options
 from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, ShortOptimizer, ShortTarget
 
 if TYPE_CHECKING:
-    from skillopt.estimate import Estimate, Line, Range
+    from skillopt.estimation import Estimate, Line, Range
 
 PANEL, PLACE = "Train and measure", 3
 
@@ -57,7 +57,7 @@ def estimate(
     """
     from skillopt.build import prepare
     from skillopt.cli import _report, _run
-    from skillopt.estimate import estimate as estimated
+    from skillopt.estimation import estimate as estimated
 
     named = _options.with_models(flags, target=target, optimizer=optimizer)
     job = prepare(

@@ -26,8 +26,8 @@ def explain(
         str,
         typer.Argument(
             help=(
-                "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/bundle', 'N/half-1' where a"
-                " bundle was halved."
+                "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/c0', 'N/c1' where a"
+                " step tried several candidates."
             )
         ),
     ],
@@ -96,10 +96,10 @@ def _show(evidence: Evidence) -> None:
     if evidence.edits:
         console.print(Text("Edits and how they ended:"))
         for edit in evidence.edits:
-            why = f" ({edit['reason']})" if edit.get("reason") else ""
-            style = "green" if edit["state"] == "applied" else "dim"
+            why = f" ({edit.reason})" if edit.reason else ""
+            style = "green" if edit.state == "applied" else "dim"
             console.print(
-                Text(f"  {edit['state']:<11}{words.edit(edit['edit'])}{why}", style=style), soft_wrap=True
+                Text(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style=style), soft_wrap=True
             )
     same = (
         "The recomputed verdict equals the recorded one."

@@ -12,7 +12,8 @@ from skillopt.cli._options import Json
 from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from skillopt.plugins import Installer, Place
+    from skillopt.changes.install import Installer
+    from skillopt.plugins import InstallPlace
 
 PANEL, PLACE = "Look things up", 7
 
@@ -77,10 +78,12 @@ def install(
     Installing again brings it up to date, and changes nothing where it is.
     """
     from skillopt.cli import _report
+    from skillopt.plugins import actions_of, install_of
 
     installer, place = _installer(), _place(agent, project, user)
     kit = _plugin.kit(portable=portable)
-    done = (installer.plan if dry_run else installer.install)(agent, place, kit)
+    which, actions = install_of(agent, place), actions_of(agent, place, kit)
+    done = installer.plan(which, actions) if dry_run else installer.install(which, actions, kit.version)
     told = _plugin.told(
         agent, place, done, dry_run=dry_run, remarks=_plugin.remarks(agent, place, kit, portable=portable)
     )
@@ -97,9 +100,10 @@ def uninstall(
     without our part.
     """
     from skillopt.cli import _report
+    from skillopt.plugins import install_of
 
     installer, place = _installer(), _place(agent, project, user)
-    done = (installer.plan_back if dry_run else installer.uninstall)(agent, place)
+    done = (installer.plan_back if dry_run else installer.uninstall)(install_of(agent, place))
     told = _plugin.told(agent, place, done, dry_run=dry_run)
     if json:
         _report.print_json(told)
@@ -117,12 +121,13 @@ def session_end(agent: Annotated[str, typer.Argument(metavar="AGENT")]) -> None:
 
 
 def _installer() -> Installer:
-    from skillopt.plugins import Installer, Receipts
+    from skillopt.changes.install import Installer
+    from skillopt.changes.receipts import Receipts
 
     return Installer(receipts=Receipts(state=_plugin.state_folder()), now=_plugin.utc_now)
 
 
-def _place(agent: str, project: Path | None, user: bool) -> Place:
+def _place(agent: str, project: Path | None, user: bool) -> InstallPlace:
     from skillopt.plugins import agent as find
 
     if user and project is not None:

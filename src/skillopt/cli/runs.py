@@ -88,7 +88,7 @@ def _row(run: RunView) -> dict[str, Any]:
     from skillopt.api import looks_of
 
     assert run.started is not None
-    state = run.state or {}
+    state = run.state
     calls, tokens, usd = run.spending()
     return {
         "folder": str(run.folder),
@@ -97,10 +97,10 @@ def _row(run: RunView) -> dict[str, Any]:
         "optimizer": run.started.optimizer,
         "simulated": run.started.simulated,
         "status": run.status,
-        "step": state.get("step", 0),
+        "step": 0 if state is None else state.step,
         "steps": run.started.steps,
-        "baseline": state.get("baseline_score"),
-        "best": state.get("best_score"),
+        "baseline": None if state is None else state.baseline_score,
+        "best": None if state is None else state.best_score,
         "test": run.test,
         "looks": looks_of(run.folder),
         "calls": calls,

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from skillopt.config.budget import parse_budget
 from skillopt.config.files import packaged_names
-from skillopt.config.flags import Flag, flags
-from skillopt.config.keys import FLAT
 from skillopt.config.load import Resolved, load
+from skillopt.config.model_string import ModelString, parse_model_string
+from skillopt.config.names import FLAT
 from skillopt.config.role_schema import PriceConfig, RoleConfig
-from skillopt.config.roles import ModelString, RoleSpec, parse_model_string, resolve_role
+from skillopt.config.roles import RoleSpec, resolve_role
 from skillopt.config.schema import BudgetConfig, Config
-from skillopt.config.show import as_json, describe, describe_providers, render
+from skillopt.config.show import Flag, as_json, describe, describe_providers, flags, render
 from skillopt.config.source import Source
 
 __all__ = [

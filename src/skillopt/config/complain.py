@@ -1,41 +1,30 @@
-"""Decides what is said about a key or value that cannot be used: the key, where it stands, what was expected,
-and the near miss.
+"""What is said about a key or value that cannot be used: the key, where it stands, what was expected, and the
+near miss.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from skillopt.config.benchmark_keys import COMMON_KEYS, benchmarks_with
 from skillopt.config.fields import Leaf
-from skillopt.config.keys import DEAD, DEAD_PREFIXES, FLAT, REFUSED
-from skillopt.config.layers import LEAVES, SECTIONS, leaf_of, settings_leaves
-from skillopt.config.provider_keys import PROVIDER_KEYS
+from skillopt.config.layers import leaf_of, settings_leaves, tree, tree_sections
+from skillopt.config.names import DEAD, DEAD_PREFIXES, FLAT, REFUSED, known_words
+from skillopt.config.services import declared
 from skillopt.config.source import CHOSEN, Entry
-from skillopt.config.values import known_words
-from skillopt.errors import suggest
+from skillopt.errors import SkillOptError, suggest
 from skillopt.redact import looks_secret
 from skillopt.registry import Registry
+from skillopt.services import EXPECTED
 
-_EXPECTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "string_type": "text",
-    "path_type": "a path",
-    "is_instance_of": "a path",
-    "list_type": "a list",
-    "dict_type": "keys with values",
-    "string_too_short": "text",
-}
+COMMON_KEYS = frozenset(
+    f"env.{name}" for name in ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit")
+)
+"""Keys of every benchmark whose tasks come from files; a base file may hold them without naming one."""
 
 
 def check_keys(
@@ -72,7 +61,7 @@ def check_keys(
                     else ""
                 )
                 problems.append(f"{entry}: {entry.value!r} is refused: {why}{elsewhere}")
-        elif entry.key in SECTIONS:
+        elif entry.key in tree_sections():
             problems.append(f"{entry}: is a section; expected keys below it")
         elif entry.key.startswith("env.") and settings is None and benchmark is not None:
             continue  # the benchmark itself is unknown and already named; whose key this is cannot be told
@@ -89,9 +78,9 @@ def check_provider_values(merged: Mapping[str, Entry]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for key, entry in merged.items():
-        if key not in PROVIDER_KEYS or entry.source.layer not in CHOSEN or entry.value in (None, ""):
+        if key not in declared().keys or entry.source.layer not in CHOSEN or entry.value in (None, ""):
             continue
-        leaf = PROVIDER_KEYS[key].leaf
+        leaf = declared().keys[key].leaf
         try:
             if not leaf.path:
                 TypeAdapter(leaf.annotation).validate_python(entry.value, strict=True)
@@ -101,15 +90,19 @@ def check_provider_values(merged: Mapping[str, Entry]) -> dict[str, str]:
 
 
 def about(
-    error: ValidationError, merged: Mapping[str, Entry], settings: type[BaseModel] | None = None
+    error: ValidationError,
+    merged: Mapping[str, Entry],
+    settings: type[BaseModel] | None = None,
+    *,
+    below: str = "",
 ) -> list[str]:
-    """One line for every value of the tree - or of a benchmark's settings - that has the wrong
-    type or range.
+    """One line for every value that has the wrong type or range: of the tree, or of what a plug-in declares
+    `below` a section.
     """
     lines = []
     for detail in error.errors(include_url=False, include_input=False):
         # A union adds the names of its branches, a list its index: the key is the part in front that is one.
-        parts = [*(["env"] if settings else []), *(str(part) for part in detail["loc"])]
+        parts = [*filter(None, below.split(".")), *(str(part) for part in detail["loc"])]
         ends = [
             end for end in range(len(parts), 0, -1) if leaf_of(".".join(parts[:end]), settings) is not None
         ]
@@ -131,8 +124,8 @@ def _line(key: str, entry: Entry | None, leaf: Leaf | None, detail: Any) -> str:
         ]
         near = _did_you_mean(str(entry.value), [*choices, *known_words(key)])
         return f"{where}: {shown} is not one of {', '.join(choices)}. {near}".rstrip()
-    if kind in _EXPECTED:
-        return f"{where}: expected {_EXPECTED[kind]}, not {shown}"
+    if kind in EXPECTED:
+        return f"{where}: expected {EXPECTED[kind]}, not {shown}"
     bounds = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
     words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
     if kind in bounds:
@@ -157,15 +150,22 @@ def _unknown(
 def _owners(entry: Entry, benchmark: str | None, registry: Registry) -> list[str]:
     """The other benchmarks that have this key."""
     name = entry.key.removeprefix("env.")
-    return benchmarks_with(name, registry) if name != entry.key and benchmark is not None else []
+    if name == entry.key or benchmark is None:
+        return []
+    found = []
+    for each in registry.names():
+        with contextlib.suppress(ImportError, SkillOptError):  # it lacks its dependencies and cannot be asked
+            if name in registry.get(each).Settings.model_fields:
+                found.append(each)
+    return found
 
 
 def _near_miss(entry: Entry, settings: type[BaseModel] | None, benchmark: str | None) -> str:
     own = [leaf.key for leaf in settings_leaves(settings)] if settings else []
-    known = [*LEAVES, *PROVIDER_KEYS, *own]
+    known = [*tree(), *declared().keys, *own]
     written = entry.written.lstrip("-")
     if "." not in written:
-        return suggest(written, [*FLAT, *(key.rpartition(".")[2] for key in (*PROVIDER_KEYS, *own))])
+        return suggest(written, [*FLAT, *(key.rpartition(".")[2] for key in (*declared().keys, *own))])
     section, _, last = written.rpartition(".")
     elsewhere = [key for key in known if key.rpartition(".")[2] == last]
     if elsewhere:
@@ -180,7 +180,7 @@ def _near_miss(entry: Entry, settings: type[BaseModel] | None, benchmark: str | 
     return (
         suggest(last, siblings)
         if siblings
-        else suggest(section.partition(".")[0], [name for name in SECTIONS if "." not in name])
+        else suggest(section.partition(".")[0], [name for name in tree_sections() if "." not in name])
     )
 
 

@@ -1,5 +1,5 @@
-"""Decides provider, endpoint, key and knobs of a role: what is set for a provider reaches only the roles that
-are on it.
+"""Connects a role: its provider, endpoint, key and knobs. What is set for a provider reaches only the roles
+that are on it.
 """
 
 from __future__ import annotations
@@ -9,38 +9,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.config.backends import (
-    CHAT,
-    DEFAULT_MODELS,
-    EITHER,
-    LOGIN_ONLY,
-    OWN_LOGIN,
-    SENTINELS,
-    VENDORS,
-    Backend,
-    find_backend,
-    for_role,
-)
+from skillopt.agents.port import Agent
 from skillopt.config.files import resolve_path
-from skillopt.config.provider_keys import PROVIDER_KEYS, THINKING_MODE, filled_by, keys_of
+from skillopt.config.model_string import ModelString, parse_model_string
 from skillopt.config.role_schema import DEFAULT_MODEL, RoleName
-from skillopt.config.roles import (
-    NEEDS_NAME,
-    ModelString,
-    check_own_settings,
-    parse_model_string,
-    program_of,
-)
+from skillopt.config.roles import check_own_settings
+from skillopt.config.services import CHAT, SENTINELS, Backend, ServiceKey, declared, find_backend, for_role
 from skillopt.config.source import CHOSEN, DEFAULT, Entry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.models.port import DEFAULT_MAX_TOKENS
 from skillopt.redact import without_password
+from skillopt.services import Service
 
-_KEEPS_DEFAULT = frozenset({"openai", "azure", "codex_cli"})
-"""Providers at which the public default model exists."""
-_APART = ("name", "base_url", "api_key", "options.enable_thinking")
+_APART = ("name", "base_url", "api_key")
 """Parts that are decided one by one; the others are simply taken over."""
-_MODES = {"enabled": True, "disabled": False, "server_default": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,36 +35,21 @@ class Connected:
     warnings: tuple[str, ...]
 
 
-def connect(
-    role: RoleName,
-    entries: Mapping[str, Entry],
-    *,
-    cwd: Path,
-    providers: Sequence[str],
-    harnesses: Sequence[str],
-) -> Connected:
+def connect(role: RoleName, entries: Mapping[str, Entry], *, cwd: Path) -> Connected:
     """Decide what a role talks to. `entries` is everything that was given, by key; a name without provider
     goes to the role's backend.
     """
-    return _Role(role, entries, cwd, providers, harnesses).connect()
+    return _Role(role, entries, cwd).connect()
 
 
 class _Role:
     """One role while it is being decided."""
 
-    def __init__(
-        self,
-        role: RoleName,
-        entries: Mapping[str, Entry],
-        cwd: Path,
-        providers: Sequence[str],
-        harnesses: Sequence[str],
-    ) -> None:
+    def __init__(self, role: RoleName, entries: Mapping[str, Entry], cwd: Path) -> None:
         self.role: RoleName = role
         self.entries = entries
         self.cwd = cwd
-        self.providers = providers
-        self.harnesses = harnesses
+        self.declared = declared()
         self.found: dict[str, Entry] = {}
         self.warnings: list[str] = []
 
@@ -90,33 +57,33 @@ class _Role:
         name = self.own("name") or Entry(
             key=self.key("name"), value=DEFAULT_MODEL, source=DEFAULT, written=self.key("name")
         )
-        parts = parse_model_string(name.value, self.role, providers=self.providers, harnesses=self.harnesses)
+        parts = parse_model_string(name.value, self.role)
         chosen = self.chosen_url(parts, name)
         if parts.provider is None:
             backend = self.backend(parts, chosen)
             parts = replace(parts, provider=backend.provider, harness=backend.harness)
             parts, name = self.named(parts, name)
         provider = parts.provider or ""
-        self.check_login(parts)
+        service = self.declared.service(provider)
+        program = self.declared.program_of(parts.harness, provider)
+        self.check_login(parts, program)
         check_own_settings(parts, self.role, self.own_names("options"), self.own_names("agent"))
-        if provider == "local" and parts.name.endswith(".gguf"):
-            parts = replace(
-                parts, name=str(resolve_path(parts.name, folder=name.folder, cwd=self.cwd, output=False))
-            )
+        if service.model_files and parts.name.endswith(service.model_files):
+            path = resolve_path(parts.name, folder=name.folder, cwd=self.cwd, output=False)
+            parts = replace(parts, name=str(path))
         self.take("name", replace(name, value=str(replace(parts, base_url=None))))
         key = self.own("api_key") or self.public(provider, "api_key")
-        if key is None and parts.harness != CHAT:
-            key = self.public(VENDORS.get(provider, ""), "api_key")
+        if key is None and parts.harness != CHAT and program is not None and program.login == provider:
+            key = self.public(program.vendor, "api_key")
         url = self.one_url(provider, chosen)
-        if url is not None and self.is_foreign(provider, url, key):
+        if url is not None and _is_foreign(service, url, key):
             self.warnings.append(_unused_url(url))
             url = None
         self.take("api_key", key)
         self.take("base_url", url or _none(self.key("base_url")))
-        for owner in filter(None, (provider, program_of(parts))):
-            self.take_over(owner)
-        if provider in ("qwen", "minimax") and self.own("options.enable_thinking") is None:
-            self.take("options.enable_thinking", self.thinking(provider))
+        self.take_over(provider)
+        if program is not None:
+            self.take_over(program.name)
         return Connected(entries=self.found, warnings=tuple(self.warnings))
 
     # What was given
@@ -139,21 +106,21 @@ class _Role:
         ]
 
     def public(self, owner: str, part: str) -> Entry | None:
-        """What was set for a provider or program: in this run's own settings, else in the environment, else
-        in `.env`; the role's first.
+        """What was set for a service or program: in this run's own settings, else in the environment, else in
+        `.env`; the role's first.
         """
-        return self.best(keys_of(owner, self.role, part))
+        return self.best(self.declared.keys_of(owner, self.role, part))
 
-    def best(self, keys: Sequence[str]) -> Entry | None:
+    def best(self, keys: Sequence[ServiceKey]) -> Entry | None:
         """The strongest entry; a key for one role beats the one for both, unless that one stands nearer to
         this run.
         """
-        given = [entry for key in keys if (entry := _given(self.entries.get(key)))]
-        return max(
-            given,
-            key=lambda entry: (_nearness(entry), PROVIDER_KEYS[entry.key].role is not None),
-            default=None,
-        )
+        given = [
+            (entry, each.role is not None)
+            for each in keys
+            if (entry := _given(self.entries.get(each.leaf.key)))
+        ]
+        return max(given, key=lambda each: (_nearness(each[0]), each[1]), default=(None, False))[0]
 
     def take(self, part: str, entry: Entry | None) -> None:
         """Make an entry this role's own."""
@@ -166,51 +133,43 @@ class _Role:
         """The backend of a name without provider: the harness' own login, the role's backend, else the common
         one.
         """
+        nobody = next(each for each in self.declared.backends.values() if each.open)
         if parts.harness != CHAT:
-            return Backend(provider=OWN_LOGIN.get(parts.harness, EITHER), harness=parts.harness)
-        found = self.named_backend(f"model.{self.role}_backend") or Backend(provider=EITHER)
-        common = self.named_backend("model.backend") if found.provider == EITHER else None
-        found = common or found
-        return replace(found, provider=self.openai_or_azure(chosen)) if found.provider == EITHER else found
+            login = self.declared.login_of(parts.harness)
+            found = replace(nobody, harness=parts.harness)
+            return Backend(provider=login, harness=parts.harness) if login else self.by_address(found, chosen)
+        found = self.named_backend(f"model.{self.role}_backend") or nobody
+        common = self.named_backend("model.backend") if found.open else None
+        return self.by_address(common or found, chosen)
 
     def named_backend(self, key: str) -> Backend | None:
         entry = _given(self.entries.get(key))
         if entry is None or not isinstance(entry.value, str):
             return None
-        found = find_backend(entry.value, key, self.providers, self.harnesses)
+        found = find_backend(entry.value, key)
         if key == "model.backend" and self.role != "target" and not found.fills_optimizer:
             return None
-        found = for_role(found, self.role, entry.value, key)
-        if (
-            found.provider not in {*self.providers, *LOGIN_ONLY, EITHER}
-            or found.harness not in self.harnesses
-        ):
-            missing = (
-                f"provider {found.provider!r}"
-                if found.harness in self.harnesses
-                else f"harness {found.harness!r}"
-            )
-            raise ConfigError(
-                f"{key}: {entry.value!r} needs the {missing}, which is not installed."
-                f" {suggest('', list(self.providers))}"
-            )
-        return found
+        return for_role(found, self.role, entry.value, key)
 
-    def openai_or_azure(self, chosen: Entry | None) -> str:
-        azure_url = self.public("azure", "base_url")
-        if azure_url is not None and self.is_foreign(
-            "azure", azure_url, self.own("api_key") or self.public("azure", "api_key")
-        ):
-            self.warnings.append(_unused_url(azure_url))  # without it the name might have gone to Azure
-            azure_url = None
-        other = chosen or self.public("openai", "base_url")
-        if azure_url is None:
-            return "openai"
-        if other is None or azure_url.source.beats(other.source):
-            return "azure"
-        if other.source.beats(azure_url.source):
-            return "openai"
-        raise self.two_endpoints(azure_url, other, "write 'azure:NAME' or 'openai:NAME'")
+    def by_address(self, backend: Backend, chosen: Entry | None) -> Backend:
+        """The backend, or where it is open the service that stands in for it, if only that has an address."""
+        stands_in = next(
+            (name for name, each in self.declared.services.items() if each.stands_in_for == backend.provider),
+            None,
+        )
+        if not backend.open or stands_in is None:
+            return backend
+        key = self.own("api_key") or self.public(stands_in, "api_key")
+        theirs = self.public(stands_in, "base_url")
+        if theirs is not None and _is_foreign(self.declared.service(stands_in), theirs, key):
+            self.warnings.append(_unused_url(theirs))  # without it the name might have gone there
+            theirs = None
+        other = chosen or self.public(backend.provider, "base_url")
+        if theirs is None or (other is not None and other.source.beats(theirs.source)):
+            return backend
+        if other is None or theirs.source.beats(other.source):
+            return replace(backend, provider=stands_in)
+        raise self.two_endpoints(theirs, other, f"write '{stands_in}:NAME' or '{backend.provider}:NAME'")
 
     def named(self, parts: ModelString, name: Entry) -> tuple[ModelString, Entry]:
         """The model of a role whose name is the public default: it exists at OpenAI; elsewhere it stands for
@@ -220,36 +179,32 @@ class _Role:
         `eval` needs no optimizer.
         """
         provider, layer = parts.provider or "", name.source.layer
+        service = self.declared.service(provider)
         is_default = layer == "default" or (layer == "config" and parts.name in SENTINELS)
-        if not is_default or provider in _KEEPS_DEFAULT or (provider == "compatible" and layer == "config"):
+        # A public file may well name a model of an endpoint that is the person's own.
+        if not is_default or service.default_model in SENTINELS or (service.needs_url and layer == "config"):
             return parts, name
         given = self.public(provider, "name")
         if given is not None:
             return replace(parts, name=str(given.value)), given
-        own = DEFAULT_MODELS.get(provider) or provider
-        if layer == "config" and (provider in DEFAULT_MODELS or provider not in NEEDS_NAME):
-            instead = (
-                f"{own!r}"
-                if own != provider or provider not in DEFAULT_MODELS
-                else "the program's own choice"
-            )
+        own = service.default_model
+        if layer == "config" and (own is not None or not service.needs_name):
+            instead = "the program's own choice" if own == "" else f"{own or provider!r}"
             self.warnings.append(
                 f"{name}: {parts.name!r} is the public default and no model of {provider}; {instead} is used."
                 f" To insist, name it on the command line or as '{provider}:{parts.name}'"
             )
-        source = Source(layer="default", where=f"of {provider}")
-        return replace(parts, name=own), replace(
-            name, source=source if provider in DEFAULT_MODELS else DEFAULT
-        )
+        source = DEFAULT if own is None else Source(layer="default", where=f"of {provider}")
+        return replace(parts, name=own or provider), replace(name, source=source)
 
-    def check_login(self, parts: ModelString) -> None:
-        if parts.provider in LOGIN_ONLY and (
-            self.role != "target" or OWN_LOGIN.get(parts.harness) != parts.provider
-        ):
-            harness = next(name for name, login in OWN_LOGIN.items() if login == parts.provider)
+    def check_login(self, parts: ModelString, program: Agent | None) -> None:
+        if program is None or not self.declared.is_login_only(parts.provider):
+            return
+        if self.role != "target" or parts.harness != program.name:
+            owner = self.declared.program_of(CHAT, parts.provider) or program
             raise ConfigError(
-                f"model.{self.role}: '{parts}' is the login of the harness {harness!r}, which only a target"
-                " can have"
+                f"model.{self.role}: '{parts}' is the login of the harness {owner.name!r}, which only a"
+                " target can have"
             )
 
     # Which endpoint
@@ -268,16 +223,6 @@ class _Role:
             raise self.two_endpoints(chosen, public, "keep one of them")
         return chosen or public
 
-    def is_foreign(self, provider: str, url: Entry, key: Entry | None) -> bool:
-        """A `.env` comes with a folder, maybe somebody else's: no key or login that it did not bring goes to
-        an endpoint of its choice.
-        """
-        if url.source.layer != ".env":
-            return False
-        if key is None:
-            return provider == "azure"  # where no key is known the person's own login would be used
-        return key.source.layer != ".env"
-
     def two_endpoints(self, one: Entry, other: Entry, remedy: str) -> ConfigError:
         named = " and ".join(f"{without_password(str(each.value))} ({each.source})" for each in (one, other))
         return ConfigError(f"model.{self.role} has two endpoints: {named}; {remedy}")
@@ -285,9 +230,12 @@ class _Role:
     # Which knobs
 
     def take_over(self, owner: str) -> None:
-        for part in filled_by(owner):
-            given = self.public(owner, part) if part not in _APART else None
+        for part in self.declared.filled_by(owner):
+            if part in _APART:
+                continue
+            keys = self.declared.keys_of(owner, self.role, part)
             own = self.own(part)
+            given = self.spoken(keys) if any(each.words for each in keys) and own is None else self.best(keys)
             if given is None:
                 continue
             if (
@@ -301,21 +249,21 @@ class _Role:
                         f"{given}: every reply of the {self.role} is cut at {given.value} tokens"
                     )
 
-    def thinking(self, provider: str) -> Entry | None:
-        """Three states: on, off, and nothing sent. Two keys say it; where they stand equally near they must
-        not contradict each other.
+    def spoken(self, keys: Sequence[ServiceKey]) -> Entry | None:
+        """One part that two keys say, one of them in words; where they stand equally near they must not
+        contradict each other.
         """
-        keys = keys_of(provider, self.role, "options.enable_thinking")
-        mode = self.best([key for key in keys if key.endswith(THINKING_MODE)])
-        switch = self.best([key for key in keys if not key.endswith(THINKING_MODE)])
+        words = next(each.words for each in keys if each.words)
+        mode = self.best([each for each in keys if each.words])
+        switch = self.best([each for each in keys if not each.words])
         if mode is None:
             return switch
-        if mode.value not in _MODES:
+        if mode.value not in words.values:
             raise ConfigError(
-                f"{mode}: {mode.value!r} is not one of {', '.join(_MODES)}."
-                f" {suggest(str(mode.value), _MODES)}"
+                f"{mode}: {mode.value!r} is not one of {', '.join(words.values)}."
+                f" {suggest(str(mode.value), words.values)}"
             )
-        wanted: Any = _MODES[str(mode.value)]
+        wanted: Any = words.values[str(mode.value)]
         # Public files carry `enable_thinking: false` beside `server_default`: there it asks for nothing.
         agrees = switch is None or switch.value == wanted or (wanted is None and switch.value is False)
         if switch is not None and not agrees and _nearness(switch) == _nearness(mode):
@@ -344,6 +292,15 @@ def _nearness(entry: Entry) -> int:
 
 def _smaller(one: Entry, other: Entry) -> bool:
     return isinstance(one.value, int) and isinstance(other.value, int) and one.value < other.value
+
+
+def _is_foreign(service: Service, url: Entry, key: Entry | None) -> bool:
+    """A `.env` comes with a folder, maybe somebody else's: no key or login that it did not bring goes to an
+    endpoint of its choice.
+    """
+    if url.source.layer != ".env":
+        return False
+    return service.uses_own_login if key is None else key.source.layer != ".env"
 
 
 def _unused_url(url: Entry) -> str:

@@ -1,5 +1,5 @@
-"""Decides what can be read off a field of the schema: its dotted key, its type in words, and how text becomes
-its value.
+"""What can be read off a field of the schema: its dotted key, its type in words, and how text becomes its
+value.
 """
 
 from __future__ import annotations
@@ -18,17 +18,10 @@ from pydantic_core import PydanticUndefined
 
 from skillopt.config import yaml_file
 from skillopt.errors import ConfigError
+from skillopt.services import WRITES
 
 PATH_KEYS = frozenset({"env.split_dir", "env.data_path", "env.data_root", "env.data_dirs"})
 """Public keys that are paths whatever type a benchmark gives them."""
-OUTPUT_KEYS = frozenset(
-    {
-        "env.out_root",
-        "cache.path",
-        *(f"model.{role}.options.folder" for role in ("optimizer", "target", "judge")),
-    }
-)
-"""Paths that are written: they belong to the working directory, never to the folder of a config file."""
 FILE_OR_TEXT_KEYS = frozenset({"env.prompt", "env.system", "env.scorer"})
 """Keys that hold text or name a file: a template, or a scorer in a Python file."""
 
@@ -61,6 +54,8 @@ class Leaf:
     annotation: Any
     default: Any
     description: str
+    writes: bool = False
+    """True for a path that is written."""
 
     @property
     def options(self) -> tuple[Any, ...]:
@@ -107,17 +102,28 @@ class Leaf:
             return None
         if bool in self.options and text.lower() in _TRUTHS:
             return _TRUTHS[text.lower()]
-        texts = (str, Path, SecretStr)
-        is_text = any(option in texts for option in self.options) or (
-            self.choices and all(isinstance(choice, str) for choice in self.choices)
-        )
         is_list = any(get_origin(option) is list for option in self.options) and text.startswith("[")
-        if is_text and not is_list:
+        if self._takes_text and not is_list:
             return text
         try:
             return yaml_file.value_of(text)
         except yaml.YAMLError:
             raise ConfigError(f"{self.key}: cannot read the value as YAML; quote it") from None
+
+    def from_quotes(self, text: str) -> Any:
+        """The value that quoted text of a file means: a number or a truth value where the key wants one and
+        the text is exactly that, as public files have them; any other text stays text.
+        """
+        if bool in self.options and text.lower() in _TRUTHS:
+            return _TRUTHS[text.lower()]
+        wants_number = any(option in (int, float) for option in self.options) and not self._takes_text
+        return yaml_file.value_of(text) if wants_number and yaml_file.is_number(text) else text
+
+    @property
+    def _takes_text(self) -> bool:
+        return any(option in (str, Path, SecretStr) for option in self.options) or (
+            bool(self.choices) and all(isinstance(choice, str) for choice in self.choices)
+        )
 
 
 def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
@@ -135,6 +141,7 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
                 annotation=field.annotation,
                 default=_default(field),
                 description=field.description or "",
+                writes=field.json_schema_extra == WRITES,
             )
 
 

@@ -1,9 +1,10 @@
-"""Decides which file a `--config` names, what its `_base_` chain is, and where a path written in a file
+"""Finds files: the one a `--config` names with its `_base_` chain, `.env`, and where a path written in a file
 points.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +16,12 @@ PACKAGED = Path(__file__).resolve().parent.parent / "configs"
 BASE_KEY = "_base_"
 IN_FOLDER = "train.yaml"
 """The config of a folder that is named instead of a file."""
+_LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """One config file of a chain."""
+class ConfigFile:
+    """One file of a chain."""
 
     path: Path
     shown: str
@@ -61,16 +63,16 @@ def find(name: str, folder: Path) -> Path:
     raise ConfigError(f"{what}, and no packaged config of that name. {suggest(inner, packaged_names())}")
 
 
-def read_chain(name: str, cwd: Path) -> list[Document]:
+def read_chain(name: str, cwd: Path) -> list[ConfigFile]:
     """The file with everything it is based on, the deepest base first."""
-    documents: list[Document] = []
+    documents: list[ConfigFile] = []
     path, seen = find(name, cwd), list[Path]()
     while True:
         if path in seen:
             circle = " -> ".join(shown_as(each, cwd) for each in [*seen[seen.index(path) :], path])
             raise ConfigError(f"{BASE_KEY} goes in a circle: {circle}")
         seen.append(path)
-        document = Document(
+        document = ConfigFile(
             path=path, shown=shown_as(path, cwd), root=yaml_file.read(path, shown_as(path, cwd))
         )
         documents.insert(0, document)
@@ -114,3 +116,29 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
             " path"
         )
     return beside
+
+
+def read_dotenv(path: Path) -> dict[str, str]:
+    """The variables of a `.env` file: `NAME=value`, optional `export`, quotes and comments. Nothing is
+    substituted.
+    """
+    if not path.is_file():  # a folder of that name is somebody's virtual environment
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({type(error).__name__})") from None
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = None if line.lstrip().startswith("#") else _LINE.match(line)
+        if match:
+            found[match[1]] = _unquoted(match[2])
+    return found
+
+
+def _unquoted(text: str) -> str:
+    if len(text) >= 2 and text[0] in "'\"" and text[-1] == text[0]:
+        return text[1:-1]
+    if text[:1] in ("'", '"') and text[0] in text[1:]:
+        return text[1 : text.index(text[0], 1)]
+    return re.split(r"\s+#", text, maxsplit=1)[0].strip()

@@ -1,46 +1,98 @@
-"""Decides what each layer says: files (structured or flat), options, flags and variables become entries under
-one dotted key.
+"""What each layer says: files (structured or flat), options, flags and variables become entries under one
+dotted key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from skillopt.agents import agents
 from skillopt.config.budget import parse_budget
 from skillopt.config.fields import Leaf, leaves, sections
-from skillopt.config.files import BASE_KEY, Document
-from skillopt.config.keys import ALIASES, FLAT, VARIABLES, dotted
-from skillopt.config.provider_keys import PROVIDER_KEYS, of_program
+from skillopt.config.files import BASE_KEY, ConfigFile
+from skillopt.config.names import FLAT, aliases, canonical, dotted, variables
 from skillopt.config.schema import Config
+from skillopt.config.services import declared
 from skillopt.config.source import Entry, Layer, Source
-from skillopt.config.values import canonical
 from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
+from skillopt.models import PROVIDERS
+from skillopt.trackers import trackers
 
-LEAVES: Mapping[str, Leaf] = {leaf.key: leaf for leaf in leaves(Config)}
-SECTIONS: tuple[str, ...] = tuple(sections(Config))
+_OPTIONS = tuple(f"model.{role}.options" for role in ("optimizer", "target", "judge"))
 _NAMED = ("model.optimizer", "model.target", "model.judge")
 _AS_TEXT = ("flag", "cfg-options", "environment", ".env")
 """Layers in which every value is text, to be read by its key's type."""
 
 
-def file_layer(document: Document, problems: list[str]) -> dict[str, Entry]:
+def tree() -> Mapping[str, Leaf]:
+    """Every key of the tree: those of the schema, with the options of all providers below each role and the
+    settings of all trackers below `tracking`.
+    """
+    return _tree(PROVIDERS.stamp(), agents.stamp(), trackers.stamp())
+
+
+def tree_sections() -> tuple[str, ...]:
+    """Every dotted key that holds further keys."""
+    return _tree_sections(trackers.stamp())
+
+
+@lru_cache(maxsize=4)
+def _tree_sections(stamp: Hashable) -> tuple[str, ...]:
+    return (*sections(Config), *_OPTIONS, *(f"tracking.{name}" for name in tracker_settings()))
+
+
+@lru_cache(maxsize=4)
+def _tree(*stamps: Hashable) -> Mapping[str, Leaf]:
+    found: dict[str, Leaf] = {}
+    for leaf in leaves(Config):
+        below = declared().options.values() if leaf.key in _OPTIONS else None
+        for each in [leaf] if below is None else [replace(one, key=f"{leaf.key}.{one.key}") for one in below]:
+            found[each.key] = each
+    for name, settings in tracker_settings().items():
+        found |= {leaf.key: leaf for leaf in leaves(settings, f"tracking.{name}.")}
+    return found
+
+
+def tracker_settings() -> Mapping[str, type[BaseModel]]:
+    """The settings that trackers declare, by name; one whose package fails says so when it is used."""
+    return _tracker_settings(trackers.stamp())
+
+
+@lru_cache(maxsize=4)
+def _tracker_settings(stamp: Hashable) -> Mapping[str, type[BaseModel]]:
+    found = {}
+    for name in trackers.names():
+        with contextlib.suppress(Exception):
+            found[name] = trackers.get(name).Settings
+    return found
+
+
+def option_owner(key: str) -> str | None:
+    """The role whose option a key is."""
+    return key.split(".")[1] if key.startswith(tuple(f"{each}." for each in _OPTIONS)) else None
+
+
+def file_layer(document: ConfigFile, problems: list[str]) -> dict[str, Entry]:
     """What one file says; within it the structured form beats the flat one."""
     flat: list[Entry] = []
     structured: list[Entry] = []
     for key, node in (document.root.children or {}).items():
         if key == BASE_KEY:
             continue
-        if key in SECTIONS and (node.children is not None or node.value is None):
+        if key in tree_sections() and (node.children is not None or node.value is None):
             structured += _walk(key, node, document)
         elif node.children is not None:
-            tops = [name for name in SECTIONS if "." not in name]
+            tops = [name for name in tree_sections() if "." not in name]
             problems.append(f"{document.shown}:{node.line}: no section named {key!r}. {suggest(key, tops)}")
-        elif key in SECTIONS and key not in ("env", "budget"):
+        elif key in tree_sections() and key not in ("env", "budget"):
             problems.append(f"{document.shown}:{node.line}: {key!r} is a section: expected keys below it")
         else:
             flat.append(_entry(dotted(key), node.plain(), key, node.line, document))
@@ -89,27 +141,27 @@ def flag_layer(
 
 
 def variable_layer(
-    variables: Mapping[str, str], layer: Layer, problems: list[str], warnings: list[str]
+    given: Mapping[str, str], layer: Layer, problems: list[str], warnings: list[str]
 ) -> dict[str, Entry]:
     """What the variables say; a blank one says nothing, and of two for one key the first counts.
 
     A `.env` may be somebody else's, so it does not decide which program starts on this machine and what that
     may do.
     """
-    given: dict[str, Entry] = {}
-    for name, key in VARIABLES.items():
-        if not variables.get(name) or key in given:
+    found: dict[str, Entry] = {}
+    for name, key in variables().items():
+        if not given.get(name) or key in found:
             continue
-        if layer == ".env" and of_program(key):
+        each = declared().keys.get(key)
+        if layer == ".env" and each is not None and each.fills.startswith("agent."):
             warnings.append(
                 f"{name} in .env is not used: settings of a program belong in the environment or in the"
                 " configuration"
             )
             continue
-        given[key] = Entry(
-            key=key, value=variables[name], source=Source(layer=layer, where=name), written=name
-        )
-    return _layer(given.values(), problems)
+        source = Source(layer=layer, where=name)
+        found[key] = Entry(key=key, value=given[name], source=source, written=name)
+    return _layer(found.values(), problems)
 
 
 def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> dict[str, Entry]:
@@ -122,10 +174,10 @@ def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[st
 
 def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
     """The key of the tree, of a provider or of the benchmark, or None."""
-    if key in LEAVES:
-        return LEAVES[key]
-    if key in PROVIDER_KEYS:
-        return PROVIDER_KEYS[key].leaf
+    if key in tree():
+        return tree()[key]
+    if key in declared().keys:
+        return declared().keys[key].leaf
     name = key.removeprefix("env.")
     if name != key and settings is not None and name in settings.model_fields:
         return next(leaf for leaf in _settings_leaves(settings) if leaf.key == key)
@@ -154,23 +206,23 @@ def _settings_leaves(settings: type[BaseModel]) -> Iterable[Leaf]:
 
 def settings_leaves(settings: type[BaseModel]) -> list[Leaf]:
     """The keys a benchmark adds to `env`; one that the tree already has stays the tree's."""
-    return [leaf for leaf in _settings_leaves(settings) if leaf.key not in LEAVES]
+    return [leaf for leaf in _settings_leaves(settings) if leaf.key not in tree()]
 
 
-def _walk(prefix: str, node: Node, document: Document) -> list[Entry]:
+def _walk(prefix: str, node: Node, document: ConfigFile) -> list[Entry]:
     found: list[Entry] = []
     for key, child in (node.children or {}).items():
         full = f"{prefix}.{key}"
         # A mapping that is no section of ours is one value: a benchmark's own key, or an unknown one to be
         # named as a whole.
-        if full in SECTIONS and (child.children is not None or child.value is None):
+        if full in tree_sections() and (child.children is not None or child.value is None):
             found += _walk(full, child, document)
         else:
             found.append(_entry(full, child.plain(), full, child.line, document))
     return found
 
 
-def _entry(key: str, value: Any, written: str, line: int, document: Document) -> Entry:
+def _entry(key: str, value: Any, written: str, line: int, document: ConfigFile) -> Entry:
     source = Source(layer="config", where=f"{document.shown}:{line}")
     return Entry(key=key, value=value, source=source, written=written, folder=document.path.parent)
 
@@ -197,7 +249,7 @@ def _layer(
 
 
 def _spell_out(entry: Entry, settings: type[BaseModel] | None) -> list[Entry]:
-    key, value = ALIASES.get(entry.key, entry.key), entry.value
+    key, value = _first_name(entry.key), entry.value
     if key in _NAMED and not isinstance(value, dict):
         key = f"{key}.name"
     if key == "budget":
@@ -211,13 +263,35 @@ def _spell_out(entry: Entry, settings: type[BaseModel] | None) -> list[Entry]:
         return [_replaced(entry, f"budget.{name}", limit) for name, limit in limits.items()]
     value = canonical(key, value)
     leaf = leaf_of(key, settings)
-    if leaf is not None and isinstance(value, str) and entry.source.layer in _AS_TEXT:
+    # Which provider's option a role has is only known when the role is connected; its text is read then.
+    is_text = isinstance(value, str) and entry.source.layer in _AS_TEXT and option_owner(key) is None
+    if leaf is not None and is_text:
         value = leaf.from_text(value)
     if key == "optimizer.lr_scheduler" and value == "autonomous":
         key = (  # the public scheduler of that name was no schedule: it left the limit to nobody
             "optimizer.lr_control_mode"
         )
     return [_replaced(entry, key, value)]
+
+
+def _first_name(key: str) -> str:
+    """The key that a second name stands for; `tracking.mlflow_uri` is `tracking.mlflow.uri`."""
+    if key.startswith("tracking.") and key not in tree():
+        for name, settings in tracker_settings().items():
+            field = key.removeprefix(f"tracking.{name}_")
+            if field in settings.model_fields:
+                return f"tracking.{name}.{field}"
+    return aliases().get(key, key)
+
+
+def read_text(entry: Entry, leaf: Leaf) -> Entry:
+    """The entry with its text read by the type of its key: all text of a flag, option or variable; of a file,
+    text in quotes that is exactly a number or a truth value.
+    """
+    if not isinstance(entry.value, str):
+        return entry
+    value = (leaf.from_text if entry.source.layer in _AS_TEXT else leaf.from_quotes)(entry.value)
+    return _replaced(entry, entry.key, value)
 
 
 def _replaced(entry: Entry, key: str, value: Any) -> Entry:

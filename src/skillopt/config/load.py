@@ -1,5 +1,5 @@
-"""Decides the value of every key: flag, --cfg-options, config file, environment, .env, default - in that
-order, each with its source.
+"""Loads a configuration: flag, --cfg-options, config file, environment, .env, default - in that order, each
+value with its source.
 """
 
 from __future__ import annotations
@@ -10,38 +10,40 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import complain
-from skillopt.config.backends import CHAT
 from skillopt.config.connect import connect
-from skillopt.config.environment import Variables, about_dead, read_dotenv
-from skillopt.config.fields import OUTPUT_KEYS, file_in
-from skillopt.config.files import read_chain, resolve_path
+from skillopt.config.fields import file_in, leaves
+from skillopt.config.files import read_chain, read_dotenv, resolve_path
 from skillopt.config.layers import (
-    LEAVES,
     default_layer,
     file_layer,
     flag_layer,
     leaf_of,
     option_layer,
+    option_owner,
+    read_text,
     settings_leaves,
+    tree,
     variable_layer,
 )
-from skillopt.config.provider_keys import PROVIDER_KEYS, PROVIDER_VARIABLES
+from skillopt.config.model_string import in_harness, passwords_in, provider_of
+from skillopt.config.names import DEAD_VARIABLES
 from skillopt.config.role_schema import ROLES, RoleName
-from skillopt.config.roles import in_harness, passwords_in
-from skillopt.config.schema import Config, EnvConfig
-from skillopt.config.source import DEFAULT, Entry, Source
+from skillopt.config.schema import Config
+from skillopt.config.services import CHAT, declared
+from skillopt.config.source import DEFAULT, Entry, Layer, Source
+from skillopt.config.typed import typed
 from skillopt.errors import ConfigError, SkillOptError
-from skillopt.harnesses import harnesses as harness_registry
-from skillopt.models import PROVIDERS
 from skillopt.redact import Scrubber, looks_secret
 from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
 Layered = list[dict[str, Entry]]
+Variables = Mapping[Layer, Mapping[str, str]]
+"""The variables of the environment and of `.env`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +70,18 @@ def load(
     cwd: Path,
     dotenv: bool = True,
     registry: Registry = benchmarks,
-    providers: Sequence[str] | None = None,
-    harnesses: Sequence[str] | None = None,
 ) -> Resolved:
     """Read and check everything; all that is wrong is said at once, one line each, and no credential is in
     any of it.
 
     `config` is a path or a packaged name; `flags` go by flat name or dotted key, None is not given; `options`
-    are `a.b=c`.
-    `registry`, `providers` and `harnesses` say what is installed; unset is what really is.
+    are `a.b=c`; `registry` holds the benchmarks.
     """
     cwd = cwd.absolute()
     variables: Variables = {".env": read_dotenv(cwd / ".env") if dotenv else {}, "environment": environ}
     documents = read_chain(config, cwd) if config is not None else []
     problems: list[str] = []
-    warnings = about_dead(variables)
+    warnings = _about_dead(variables)
     files = [file_layer(document, problems) for document in documents]
     plugin, name = _benchmark(
         [*files, option_layer(options, None, []), flag_layer(flags, None, [])], registry, problems
@@ -102,8 +101,6 @@ def load(
         settings=settings,
         benchmark=name,
         registry=registry,
-        providers=PROVIDERS.names() if providers is None else providers,
-        harnesses=harness_registry.names() if harnesses is None else harnesses,
         cwd=cwd,
         problems=problems,
         warnings=warnings,
@@ -126,8 +123,6 @@ class _Loading:
     settings: type[BaseModel] | None
     benchmark: str | None
     registry: Registry
-    providers: Sequence[str]
-    harnesses: Sequence[str]
     cwd: Path
     problems: list[str]
     warnings: list[str]
@@ -138,6 +133,7 @@ class _Loading:
         every = [entry for layer in layers for entry in layer.values()]
         self.warnings.extend(complain.check_keys(every, settings, self.benchmark, self.registry, problems))
         merged = {key: entry for key, entry in _merge(layers).items() if leaf_of(key, settings) is not None}
+        merged = {key: self._read(entry) for key, entry in merged.items()}
         wrong = complain.check_provider_values(merged)
         problems += wrong.values()
         merged = {key: entry for key, entry in merged.items() if key not in wrong}
@@ -145,14 +141,14 @@ class _Loading:
         self._force_no_limit(merged)
         _simulate_both(merged)
         merged |= self._connected(merged)
-        merged = {key: entry for key, entry in merged.items() if key not in PROVIDER_KEYS}
+        merged = {key: entry for key, entry in merged.items() if key not in declared().keys}
         values = {key: _value(entry, settings, self.cwd, problems) for key, entry in merged.items()}
-        config = _build(values, merged, settings, problems)
+        config = typed(values, merged, settings, problems)
         if config is None or problems:
             raise ConfigError("\n".join(dict.fromkeys(problems)))
         config = self._in_harness(config)
         provenance = dict.fromkeys(
-            [*LEAVES, *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT
+            [*tree(), *(leaf.key for leaf in (settings_leaves(settings) if settings else ()))], DEFAULT
         )
         return config, provenance | {key: entry.source for key, entry in merged.items()}
 
@@ -168,22 +164,41 @@ class _Loading:
             if name is not None and not (isinstance(name.value, str) and name.value):
                 continue  # its type is complained about
             try:
-                connected = connect(
-                    role, merged, cwd=self.cwd, providers=self.providers, harnesses=self.harnesses
-                )
+                connected = connect(role, merged, cwd=self.cwd)
             except SkillOptError as error:
                 message = str(error)
                 self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
                 continue
             found |= connected.entries
             self.warnings.extend(connected.warnings)
+            found |= self._options(role, {**merged, **found})
         return found
+
+    def _options(self, role: RoleName, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+        """The options of a connected role, their text read by the types that its provider declares."""
+        provider = provider_of(str(entries[f"model.{role}.name"].value))
+        prefix = f"model.{role}.options."
+        known = {leaf.key: leaf for leaf in leaves(declared().service(provider).Options, prefix)}
+        return {
+            key: read_text(entry, known[key])
+            for key, entry in entries.items()
+            if key in known and option_owner(key) == role
+        }
+
+    def _read(self, entry: Entry) -> Entry:
+        """Numbers and truth values in quotes, which public files have, are read as such; an option is read
+        when its role is connected.
+        """
+        leaf = leaf_of(entry.key, self.settings)
+        if leaf is None or entry.source.layer != "config" or option_owner(entry.key):
+            return entry
+        return read_text(entry, leaf)
 
     def _in_harness(self, config: Config) -> Config:
         """The tree with the harness in the target's name: as written, else the one the benchmark works in."""
         wanted = self.plugin.harness(config.env.settings) if isinstance(self.plugin, ChoosesHarness) else CHAT
         target = config.model.target
-        name = in_harness(target.name, wanted, providers=self.providers, harnesses=self.harnesses)
+        name = in_harness(target.name, wanted)
         model = config.model.model_copy(update={"target": target.model_copy(update={"name": name})})
         return config.model_copy(update={"model": model})
 
@@ -216,11 +231,11 @@ def _simulate_both(merged: dict[str, Entry]) -> None:
         not named
         and target is not None
         and isinstance(target.value, str)
-        and target.value.partition(":")[0] == "world"
+        and declared().service(provider_of(target.value)).simulates_both
     ):
         merged[key] = Entry(
             key=key,
-            value="world",
+            value=provider_of(target.value),
             source=Source(layer="default", where="as the target is simulated"),
             written=key,
         )
@@ -246,7 +261,7 @@ def _merge(layers: Layered) -> dict[str, Entry]:
         for key, entry in layer.items():
             below = merged.get(key)
             # Public files carry blanks ("azure_openai_endpoint: ''") that mean "from the environment".
-            blank = entry.value == "" or (entry.value is None and key in PROVIDER_KEYS)
+            blank = entry.value == "" or (entry.value is None and key in declared().keys)
             if (
                 blank
                 and entry.source.layer == "config"
@@ -268,7 +283,7 @@ def _keep_schedule_ordered(merged: dict[str, Entry], layers: Layered) -> None:
         name: max((place for place, layer in enumerate(layers) if name in layer), default=-1)
         for name in (top_key, key)
     }
-    lowest = end.value if end is not None else LEAVES[key].default
+    lowest = end.value if end is not None else tree()[key].default
     if (
         top is None
         or type(top.value) is not int
@@ -291,49 +306,26 @@ def _value(entry: Entry, settings: type[BaseModel] | None, cwd: Path, problems: 
     if not file:
         return entry.value
     try:
-        path = resolve_path(file, folder=entry.folder, cwd=cwd, output=entry.key in OUTPUT_KEYS)
+        path = resolve_path(file, folder=entry.folder, cwd=cwd, output=leaf.writes)
     except ConfigError as error:
         problems.append(f"{entry}: {error}")
         return None
     return path if Path in leaf.options else f"{path}{rest}"
 
 
-def _build(
-    values: Mapping[str, Any],
-    merged: Mapping[str, Entry],
-    settings: type[BaseModel] | None,
-    problems: list[str],
-) -> Config | None:
-    tree: dict[str, Any] = {}
-    for key, value in values.items():
-        if key in LEAVES:
-            *parents, last = key.split(".")
-            branch = tree
-            for parent in parents:
-                branch = branch.setdefault(parent, {})
-            branch[last] = value
-    # A price of which every part is unset again is no price.
-    for role in (tree.get("model", {}).get(role, {}) for role in (*ROLES, "judge")):
-        if "price" in role and all(part is None for part in role["price"].values()):
-            del role["price"]
-    config: Config | None = None
-    own: BaseModel | None = None
-    try:
-        config = Config.model_validate(tree)
-    except ValidationError as error:
-        problems += complain.about(error, merged)
-    if settings is not None:
-        mine = {key.removeprefix("env."): value for key, value in values.items() if key not in LEAVES}
-        try:
-            # A benchmark may also read a common key such as `workers`.
-            shared = {key: values[f"env.{key}"] for key in settings.model_fields if f"env.{key}" in values}
-            own = settings.model_validate({**mine, **shared})
-        except ValidationError as error:
-            problems += complain.about(error, merged, settings)
-    if config is None or settings is None or own is None:
-        return config
-    env = EnvConfig.model_construct(**{**dict(config.env), "settings": own})
-    return config.model_copy(update={"env": env})
+def _about_dead(variables: Variables) -> list[str]:
+    """A warning for every variable that somebody set and that changes nothing here."""
+    set_here = {
+        name: value
+        for names in variables.values()
+        for name, value in names.items()
+        if name in DEAD_VARIABLES and value
+    }
+    return [
+        f"The variable {name} has no effect here: {why}."
+        for name, (why, unasking) in DEAD_VARIABLES.items()
+        if name in set_here and set_here[name] not in unasking
+    ]
 
 
 def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
@@ -350,8 +342,8 @@ def _secrets(layers: Layered, variables: Variables) -> tuple[str, ...]:
     for names in variables.values():
         found += [
             names[name]
-            for name, key in PROVIDER_VARIABLES.items()
-            if names.get(name) and PROVIDER_KEYS[key].leaf.secret
+            for name, key in declared().variables.items()
+            if names.get(name) and declared().keys[key].leaf.secret
         ]
         found += [
             password

@@ -1,11 +1,11 @@
-"""Decides what belongs to one role's model: two roles are two objects of the same kind, whatever public keys
-filled them.
+"""What belongs to one role's model: two roles are two objects of the same kind, whatever public keys filled
+them.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -34,42 +34,6 @@ class PriceConfig(Section):
     cached: float | None = Field(
         default=None, ge=0, description="Price of a million cached input tokens; unset means the input price."
     )
-
-
-class OptionsConfig(Section):
-    """What only some providers take; an option that the role's provider does not have is an error."""
-
-    auth_mode: Literal["api_key", "azure_cli", "managed_identity", "openai_compatible"] | None = Field(
-        default=None,
-        description="azure: how to log in; unset means api_key where a key is known, else azure_cli.",
-    )
-    api_version: str | None = Field(
-        default=None, description="azure: version of the API; unset means the provider's own choice."
-    )
-    ad_scope: str | None = Field(
-        default=None, description="azure: scope of the token; unset means Azure's cognitive services."
-    )
-    managed_identity_client_id: str | None = Field(
-        default=None, description="azure: client id of a user-assigned managed identity."
-    )
-    api: Literal["auto", "chat", "responses"] | None = Field(
-        default=None, description="openai: which API is spoken; unset means auto, by what the model can do."
-    )
-    enable_thinking: bool | None = Field(
-        default=None, description="qwen, minimax: thinking on or off; unset sends nothing."
-    )
-    use_max_completion_tokens: bool | None = Field(
-        default=None, description="qwen: send the cap as max_completion_tokens instead of max_tokens."
-    )
-    region: Literal["global_en", "cn_zh"] | None = Field(
-        default=None, description="minimax: which of its two endpoints."
-    )
-    n_ctx: int | None = Field(
-        default=None, ge=1, description="local: tokens of context, shared by parallel calls."
-    )
-    threads: int | None = Field(default=None, ge=1, description="local: processor threads.")
-    parallel: int | None = Field(default=None, ge=1, description="local: calls worked on at once.")
-    folder: Path | None = Field(default=None, description="handoff: where questions wait for their answers.")
 
 
 class AgentConfig(Section):
@@ -151,8 +115,8 @@ class RoleConfig(Section):
     price: PriceConfig | None = Field(
         default=None, description="Prices for a model that the built-in price list does not know."
     )
-    options: OptionsConfig = Field(
-        default_factory=OptionsConfig, description="What only some providers take."
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="What only this role's provider takes, as that declares it."
     )
     agent: AgentConfig = Field(
         default_factory=AgentConfig, description="The agent program this role runs in."

@@ -1,4 +1,4 @@
-"""Decides which configuration keys exist, their types, their defaults and what each one means."""
+"""Which configuration keys exist, their types, their defaults and what each one means."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 
 from skillopt.config.fields import file_in, is_path
+from skillopt.config.model_string import provider_of
 from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
+from skillopt.config.services import declared
+from skillopt.services import WRITES
 
 Metric = Literal["hard", "soft", "mixed"]
-_ANSWER_OPTIONS = ("api", "enable_thinking", "n_ctx")
-"""Options that can change an answer; the others say where and as whom to call."""
 
 
 class ModelConfig(Section):
@@ -175,7 +176,9 @@ class EnvConfig(Section):
     skill_init: Path | None = Field(
         default=None, description="Skill to start from; unset means the benchmark's seed skill."
     )
-    out_root: Path | None = Field(default=None, description="Run folder; unset makes one under outputs/.")
+    out_root: Path | None = Field(
+        default=None, description="Run folder; unset makes one under outputs/.", json_schema_extra=WRITES
+    )
     workers: int = Field(default=24, ge=1, description="Rollouts in flight; changes speed, never the result.")
     exec_timeout: float = Field(
         default=120.0, gt=0, description="Seconds one model call may take unless the role says otherwise."
@@ -188,8 +191,11 @@ class EnvConfig(Section):
 class GateConfig(Section):
     """Who decides."""
 
-    policy: Literal["strict", "confirm", "no_regression", "paired", "size_capped"] = Field(
-        default="strict", description="Decision rule of the gate."
+    policy: str = Field(
+        default="strict",
+        description=(
+            "Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own."
+        ),
     )
     alpha: float = Field(
         default=0.05, gt=0, lt=1, description="Largest chance of an accident that `paired` accepts."
@@ -271,7 +277,9 @@ class CacheConfig(Section):
     """Results shared between runs."""
 
     path: Path | None = Field(
-        default=None, description="SQLite file that runs share scored rollouts through."
+        default=None,
+        description="SQLite file that runs share scored rollouts through.",
+        json_schema_extra=WRITES,
     )
 
 
@@ -292,18 +300,13 @@ class TrackingConfig(Section):
         min_length=1,
         description="Name of the experiment, project or service at the tracker.",
     )
-    mlflow_uri: str | None = Field(
-        default=None, description="MLflow server or store; unset leaves it to MLflow's own variables."
-    )
-    wandb_mode: Literal["online", "offline"] | None = Field(
-        default=None, description="Whether Weights & Biases sends; unset leaves it to its own variables."
-    )
-    otel_endpoint: str | None = Field(
-        default=None,
-        description="OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables.",
-    )
     texts: bool = Field(
         default=False, description="Send skill texts and verdicts in words too, not only figures."
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict,
+        exclude=True,
+        description="By tracker: its own keys (`tracking.<name>.*`), as its typed model.",
     )
 
 
@@ -344,10 +347,10 @@ class Config(Section):
                 ),
             },
             "train": self.train.model_dump(mode="json"),
-            "gradient": _named(self.gradient, {"rollouts_per_task"}, exclude={"analyst_workers"}),
+            "gradient": self.gradient.model_dump(mode="json", exclude={"analyst_workers"}),
             "optimizer": self.optimizer.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json"),
-            "gate": _named(self.gate, {"max_tokens_increase", "max_latency_increase", "unknown_effort"}),
+            "gate": self.gate.model_dump(mode="json"),
             "env": {"name": self.env.name, **self._settings_identity()},
         }
 
@@ -357,10 +360,11 @@ class Config(Section):
             **config.model_dump(
                 mode="json", exclude={"base_url", "api_key", "timeout", "price", "options", "agent"}
             ),
-            "name": _without_gguf_folder(config.name),
+            "name": _without_model_folder(config.name),
             "reasoning_effort": config.reasoning_effort or self.model.reasoning_effort,
         }
-        options = config.options.model_dump(mode="json", exclude_none=True, include=set(_ANSWER_OPTIONS))
+        service = declared().service(provider_of(config.name))
+        options = {name: value for name, value in config.options.items() if name not in service.routing}
         agent = config.agent.model_dump(mode="json", exclude_none=True, exclude={"path", "home"})
         return own | ({"options": options} if options else {}) | ({"agent": agent} if agent else {})
 
@@ -377,18 +381,11 @@ class Config(Section):
         return {name: _without_folder(f"env.{name}", value) for name, value in kept.items()}
 
 
-def _named(section: Section, later: set[str], exclude: set[str] | None = None) -> dict[str, Any]:
-    """The keys of a section; those that came `later` only where they are used, so that a run begun before
-    them is still the same run.
-    """
-    unused = {name for name in later if getattr(section, name) == type(section).model_fields[name].default}
-    return section.model_dump(mode="json", exclude={*unused, *(exclude or ())})
-
-
-def _without_gguf_folder(name: str) -> str:
+def _without_model_folder(name: str) -> str:
     """A model file by its own name, so that a copied folder is still the same run."""
     provider, colon, file = name.partition(":")
-    return f"{provider}:{Path(file).name}" if colon and file.endswith(".gguf") else name
+    ending = declared().service(provider).model_files
+    return f"{provider}:{Path(file).name}" if colon and ending and file.endswith(ending) else name
 
 
 def _without_folder(key: str, value: Any) -> Any:

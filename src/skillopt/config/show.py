@@ -1,8 +1,11 @@
-"""Decides how a resolved configuration is printed: every key with its value and source, and no credential."""
+"""Shows configuration: the values of a run with their sources and no credential, every key there is, and the
+command line flags that follow from the keys.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +14,14 @@ from pydantic import BaseModel, SecretStr
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config.fields import Leaf
-from skillopt.config.layers import LEAVES, settings_leaves
+from skillopt.config.layers import leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
-from skillopt.config.provider_keys import PROVIDER_KEYS
+from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
+from skillopt.config.services import declared
 from skillopt.redact import Scrubber, looks_secret, without_password
 
 SET = "[set]"
+OF_A_BENCHMARK = "A key of the benchmark."
 _RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge)\.")
 
 
@@ -28,6 +33,19 @@ class Described:
     type: str
     default: Any
     description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """One command line flag: its flat name, the key it sets, and the type it has there."""
+
+    name: str
+    key: str
+    type: str
+    choices: tuple[str, ...]
+    description: str
+    hidden: bool = False
+    """Accepted for the sake of old command lines, and not offered."""
 
 
 def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
@@ -61,12 +79,56 @@ def describe(benchmark: str | None = None) -> list[Described]:
         leaf.key: leaf
         for leaf in (settings_leaves(benchmarks.get(benchmark).Settings) if benchmark is not None else ())
     }
-    return [_described({**LEAVES, **own}[key]) for key in _with_own(list(LEAVES), list(own))]
+    return [_described({**tree(), **own}[key]) for key in _with_own(list(tree()), list(own))]
 
 
 def describe_providers() -> list[Described]:
     """The public keys that belong to a provider or an agent program."""
-    return [_described(each.leaf) for each in PROVIDER_KEYS.values()]
+    return [_described(each.leaf) for each in declared().keys.values()]
+
+
+def flags(benchmark: str | None = None) -> list[Flag]:
+    """The public flags, typed by the schema; with a benchmark, also one for each of its own keys."""
+    settings = benchmarks.get(benchmark).Settings if benchmark is not None else None
+    names = dict(FLAT) | {key.removeprefix("model."): key for key in declared().keys}
+    names |= {
+        leaf.key.removeprefix("env."): leaf.key for leaf in (settings_leaves(settings) if settings else ())
+    }
+    offered = [_flag(name, key, settings) for name, key in names.items()]
+    silent = {key.rpartition(".")[2]: key for key in (*DEAD, *REFUSED, *aliases())} | {
+        "meta_edit_budget": "optimizer.meta_learning_rate"
+    }
+    return offered + [_silent(name, key) for name, key in silent.items() if name not in names]
+
+
+def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
+    texts = {
+        "budget": (
+            "What the run may spend: '$2', '200k tokens', '500 calls', '30 minutes', or several with commas."
+        ),
+        "env.max_completion_tokens": tree()["model.target.max_tokens"].description,
+    }
+    leaf = leaf_of(
+        f"{key}.name" if key in ("model.optimizer", "model.target", "model.judge") else key, settings
+    )
+    if leaf is None:
+        kind = "int" if key == "env.max_completion_tokens" else "text"
+        return Flag(name=name, key=key, type=kind, choices=(), description=texts.get(key, OF_A_BENCHMARK))
+    return Flag(
+        name=name,
+        key=key,
+        type=leaf.type_words,
+        choices=tuple(map(str, leaf.choices)),
+        description=leaf.description,
+    )
+
+
+def _silent(name: str, key: str) -> Flag:
+    if key in aliases():
+        text = f"The same as --{aliases()[key].rpartition('.')[2]}."
+    else:
+        text = "Has no effect." if key in DEAD else "Is refused unless it asks for nothing."
+    return Flag(name=name, key=key, type="text", choices=(), description=text, hidden=True)
 
 
 def _described(leaf: Leaf) -> Described:
@@ -78,7 +140,7 @@ def _described(leaf: Leaf) -> Described:
 def _keys(resolved: Resolved) -> list[str]:
     settings = resolved.config.env.settings
     own = [leaf.key for leaf in settings_leaves(type(settings))] if settings is not None else []
-    return _with_own(list(LEAVES), own)
+    return _with_own(list(tree()), own)
 
 
 def _with_own(keys: list[str], own: list[str]) -> list[str]:
@@ -89,9 +151,15 @@ def _with_own(keys: list[str], own: list[str]) -> list[str]:
 
 def _value(resolved: Resolved, key: str) -> Any:
     value: Any = resolved.config
-    own = key not in LEAVES
-    for part in key.split("."):
-        value = getattr(value.settings if own and part != "env" else value, part, None)
+    section, _, rest = key.partition(".")
+    tracker = rest.partition(".")[0] if section == "tracking" else ""
+    if key not in tree() and section == "env":
+        value = getattr(value.env.settings, rest, None)
+    elif tracker in value.tracking.settings:
+        value = getattr(value.tracking.settings[tracker], rest.partition(".")[2], None)
+    else:
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
     if value is not None and (isinstance(value, SecretStr) or looks_secret(key)):
         return SET
     if key.endswith(("base_url", "endpoint")) and isinstance(value, str):

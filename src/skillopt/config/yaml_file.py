@@ -1,4 +1,4 @@
-"""Decides how a YAML file is read: plain scalars only, every key with its line, and no key twice."""
+"""Reads a YAML file: plain scalars only, every key with its line, and no key twice."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class _Loader(_Base):  # type: ignore[misc]
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML wants it on the class
 
 
+_INT = r"^[-+]?[0-9]+$"
+_FLOAT = r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$"
 for _tag, _pattern, _first in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
     (
@@ -31,12 +33,8 @@ for _tag, _pattern, _first in (
         r"^(?:true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$",
         list("tTfFyYnNoO"),
     ),
-    ("int", r"^[-+]?[0-9]+$", list("-+0123456789")),
-    (
-        "float",
-        r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$",
-        list("-+.0123456789"),
-    ),
+    ("int", _INT, list("-+0123456789")),
+    ("float", _FLOAT, list("-+.0123456789")),
     ("merge", r"^<<$", ["<"]),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
@@ -100,6 +98,11 @@ def read(path: Path, shown: str) -> Node:
 def value_of(text: str) -> Any:
     """The value a piece of text means on a command line: `true`, `3`, `0.5`, `[a, b]`, text."""
     return yaml.load(text, Loader=_Loader)
+
+
+def is_number(text: str) -> bool:
+    """Whether the text is exactly a number, as a plain scalar of a file would be read."""
+    return re.match(_INT, text) is not None or re.match(_FLOAT, text) is not None
 
 
 def _node(loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: int) -> Node:

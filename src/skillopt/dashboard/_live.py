@@ -117,7 +117,7 @@ class Chip:
             self._label.classes(replace=f"so-chip so-{TONES.get(word, 'plain')}")
 
 
-class Figures:
+class LiveFigures:
     """Names and values that change in place; what stays the same is not sent again."""
 
     def __init__(self, *names: str) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from skillopt.agents import agents
 from skillopt.config import Config, Resolved, parse_model_string
-from skillopt.config.backends import OWN_LOGIN
 from skillopt.config.role_schema import ROLES, RoleName
+from skillopt.config.services import declared
 from skillopt.doctor import _machine
 from skillopt.doctor._data import Loaded, load_data
 from skillopt.doctor._finding import Finding
@@ -148,7 +148,7 @@ def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
     """Where agent programs were said to be, and which of them the roles use."""
     paths: dict[str, str] = {}
     needed: set[str] = set()
-    names = {login: harness for harness, login in OWN_LOGIN.items()}
+    names = {each.login: harness for harness, each in declared().programs.items()}
     if resolved is None:
         return paths, needed
     for role in ROLES:

@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 from skillopt.agents import agents
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
-from skillopt.config.backends import LOGIN_ONLY
 from skillopt.config.role_schema import RoleName
-from skillopt.config.roles import NEEDS_KEY
+from skillopt.config.services import declared
 from skillopt.doctor import _questions
 from skillopt.doctor._finding import Finding, State
 from skillopt.errors import ModelError, SkillOptError
@@ -289,7 +288,8 @@ class Trial:
             self._config.role(self._role).name.rpartition("/")[2].partition(":")[0],
         )
         if kind == "auth":
-            variable = NEEDS_KEY.get(provider)
+            service = declared().service(provider)
+            variable = service.variable(provider, "api_key") if service.needs_key else None
             return (
                 f"Check {variable or 'its login'} or {key}.api_key."
                 if provider not in _PROGRAMS
@@ -333,7 +333,7 @@ def _not_called(spec: RoleSpec) -> str:
         return "simulated: there is nothing to reach"
     if spec.model.provider == "handoff":
         return "answered by hand: questions are written as files"
-    if spec.model.provider in LOGIN_ONLY:
+    if declared().is_login_only(spec.model.provider):
         return f"only the program {spec.harness} itself can use this login"
     if spec.harness in agents.names() and spec.model.provider not in PROVIDERS.names():
         return f"the program {spec.harness} asks its model itself"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias
 
+from skillopt.events.state import Metric
 from skillopt.tasks.rollout import Score
 
-Metric = Literal["hard", "soft", "mixed"]
 RowId: TypeAlias = tuple[str, int]
 """Task id and draw."""
 Ruling = Literal["accept", "reject", "inconclusive"]

@@ -12,13 +12,15 @@ from itertools import islice
 from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluate.breaker import MOST_LOST, Breaker
-from skillopt.evaluate.runner import Evaluator, Row, stage_closed
+from skillopt.evaluation.breaker import MOST_LOST, Breaker
+from skillopt.evaluation.runner import Evaluator, Row, stage_closed
 from skillopt.events import Judged, StageOpened
+from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of
-from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
-from skillopt.gate.policies import policy as policy_named
+from skillopt.gate.decision import Case, Limits, Reader, RowId, value
+from skillopt.gate.policies import POLICIES
 from skillopt.gate.strict import Strict
+from skillopt.place import Place
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
@@ -102,7 +104,7 @@ class Gate:
         self.limits = Limits(
             alpha=alpha, max_chars=max_chars, confirm_draws=confirm_draws, seed_chars=seed_chars
         )
-        self._reader = policy_named(policy) if is_on else Strict
+        self._reader = POLICIES.get(policy) if is_on else Strict
         draws = 1 + max((row.draw for row in rows), default=0)
         self._further = self.limits.further_draws(draws) if self.policy == "confirm" else 0
         again = [
@@ -148,7 +150,7 @@ class Gate:
             )
         return self.measured(skill, [outcome for outcome in outcomes if outcome is not None])
 
-    async def baseline(self, skill: str, place: str) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
+    async def baseline(self, skill: str, place: Place) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
         """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a
         tenth of them.
 
@@ -164,12 +166,12 @@ class Gate:
         self.evaluator.emit(stage_closed(place, STAGE, outcomes))
         return self.measured(skill, [row for row in outcomes if row.task_id not in set(lost)]), outcomes, lost
 
-    def refuse(self, why: str, incumbent: float | None, place: str, by: str) -> Verdict:
+    def refuse(self, why: str, incumbent: float | None, place: Place, by: str) -> Verdict:
         """A candidate that is not worth measuring and may not be taken, gate or no gate."""
         return self.without_measuring("reject", why, incumbent, place, refused_by=by)
 
     def without_measuring(
-        self, action: Action, why: str, incumbent: float | None, place: str, *, refused_by: str = ""
+        self, action: Action, why: str, incumbent: float | None, place: Place, *, refused_by: str = ""
     ) -> Verdict:
         """A verdict that needs no rows: nothing changed, or there is no candidate to measure."""
         verdict = Verdict(
@@ -197,7 +199,7 @@ class Gate:
             return f"gate.policy {self.policy}: {reader.why}"
         return self.constraints.objection_to_all(incumbent.effort)
 
-    async def judge(self, skill: str, incumbent: Measured, place: str, *, in_full: bool = False) -> Verdict:
+    async def judge(self, skill: str, incumbent: Measured, place: Place, *, in_full: bool = False) -> Verdict:
         """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the
         verdict is fixed.
 
@@ -219,14 +221,14 @@ class Gate:
                     skill, reading, place, reader, outcomes, to_the_end=in_full or not self.is_on
                 )
         read = [self.rows[row] for row in case.rows[: len(outcomes)]]
-        self.evaluator.close_invalid(skill, f"{place}/{STAGE}", zip(read, outcomes, strict=True))
+        self.evaluator.close_invalid(skill, place.at(STAGE), zip(read, outcomes, strict=True))
         return self._close(skill, incumbent, place, tuple(outcomes), reader)
 
     async def _read(
         self,
         skill: str,
         reading: Sequence[RowId],
-        place: str,
+        place: Place,
         reader: Reader,
         outcomes: list[Rollout],
         *,
@@ -253,7 +255,7 @@ class Gate:
                 task.cancel()  # withdraws what was not sent; what was sent is stored, in no record
                 task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def _row(self, skill: str, row: Row, place: str, breaker: Breaker) -> Rollout:
+    async def _row(self, skill: str, row: Row, place: Place, breaker: Breaker) -> Rollout:
         outcome = await self.evaluator.measure(skill, row, stage=STAGE, place=place)
         if isinstance(outcome, Invalid):  # once more before it may leave the verdict open
             outcome = await self.evaluator.measure(
@@ -263,7 +265,7 @@ class Gate:
         return outcome
 
     def _close(
-        self, skill: str, incumbent: Measured, place: str, outcomes: tuple[Rollout, ...], reader: Reader
+        self, skill: str, incumbent: Measured, place: Place, outcomes: tuple[Rollout, ...], reader: Reader
     ) -> Verdict:
         lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
         complete = len(outcomes) == len(incumbent.values) and not lost
@@ -292,10 +294,10 @@ class Gate:
         self.evaluator.emit(self.event(place, verdict))
         return verdict
 
-    def event(self, place: str, verdict: Verdict) -> Judged:
+    def event(self, place: Place, verdict: Verdict) -> Judged:
         """The verdict as the log tells it."""
         return Judged(
-            id=f"{place}/verdict",
+            id=str(place.at("verdict")),
             place=place,
             action=verdict.action,
             metric=self.metric,

@@ -11,6 +11,7 @@ from skillopt.harnesses._rollout_budget import Purse
 from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
+from skillopt.place import Place
 from skillopt.skill.folder import Skill
 from skillopt.tasks.benchmark import AGENT_PROMPT, Environment, Episode
 from skillopt.tasks.rollout import Trajectory
@@ -24,10 +25,19 @@ class Session:
     """
 
     def __init__(
-        self, model: Model, *, key: str, stage: str, draw: int, max_tokens: int, background: bool = False
+        self,
+        model: Model,
+        *,
+        key: str,
+        stage: str,
+        draw: int,
+        max_tokens: int,
+        attempt: int = 0,
+        background: bool = False,
     ) -> None:
         self._model = model
         self._key = key
+        self._attempt = attempt
         self._draw = draw
         self.stage = stage
         self.background = background
@@ -39,7 +49,7 @@ class Session:
     @property
     def place(self) -> str:
         """Where in the run the next turn is; unique."""
-        return f"rollout/{self._key}/{self.calls}"
+        return str(Place.of_turn(self._key, self._attempt, self.calls))
 
     async def ask(self, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()) -> Reply:
         """The next turn. A reply cut by the cap we set is `Fault("truncated")`; one cut by the model's own

@@ -146,16 +146,16 @@ def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
 def _figures(run: RunView) -> dict[str, Any]:
     if run.started is None:
         return {}
-    state = run.state or {}
+    state = run.state
     return {
         "benchmark": run.started.benchmark,
         "target": run.started.target,
         "optimizer": run.started.optimizer,
         "simulated": run.started.simulated,
-        "step": state.get("step", 0),
+        "step": 0 if state is None else state.step,
         "steps": run.started.steps,
-        "baseline": state.get("baseline_score"),
-        "best": state.get("best_score"),
+        "baseline": None if state is None else state.baseline_score,
+        "best": None if state is None else state.best_score,
         "test": run.test,
     }
 

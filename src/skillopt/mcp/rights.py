@@ -15,11 +15,11 @@ from skillopt.benchmarks import benchmarks
 from skillopt.config import parse_model_string
 from skillopt.config.fields import FILE_OR_TEXT_KEYS, Leaf, file_in
 from skillopt.config.layers import leaf_of, option_layer
-from skillopt.config.provider_keys import PROVIDER_KEYS
+from skillopt.config.services import declared
 from skillopt.config.source import Entry
 from skillopt.errors import ConfigError
 from skillopt.mcp.place import Denied, ProjectPlace
-from skillopt.models.wires.http import is_loopback
+from skillopt.models.wires.address import is_loopback
 
 OUTSIDE, HOSTS, PROGRAMS = "outside", "hosts", "programs"
 RIGHTS: Mapping[str, str] = {
@@ -38,7 +38,7 @@ PLAIN = frozenset({"since", "source", "preferences", "scheduler", "env", "budget
 OPTIONS = "cfg_options"
 _SECTIONS = ("model.optimizer.", "model.target.", "model.judge.")
 _MODEL_NAMES = frozenset({"name", "model.backend", "model.optimizer_backend", "model.target_backend"})
-_ENDPOINTS = frozenset({"base_url", "tracking.mlflow_uri", "tracking.otel_endpoint"})
+_ENDPOINTS = frozenset({"base_url", "tracking.mlflow.uri", "tracking.otel.endpoint"})
 _LOGINS = frozenset(
     {
         "api_key",
@@ -49,7 +49,7 @@ _LOGINS = frozenset(
     }
 )
 _HARMLESS = frozenset(
-    {"agent.activation", "tracking.use", "tracking.project", "env.scorer_options"}
+    {"agent.activation", "gate.policy", "tracking.use", "tracking.project", "env.scorer_options"}
     | {"env.name", "env.split_ratio", "env.id_field", "env.reference_field", "env.kind_field"}
 )
 """Keys of the configuration that hold text and start, send and open nothing."""
@@ -159,8 +159,8 @@ def _settings() -> tuple[type[BaseModel], ...]:
 
 def _part(key: str) -> str:
     """The part of a role's settings that a key fills, whatever it is called; any other key as it is."""
-    if key in PROVIDER_KEYS:
-        return PROVIDER_KEYS[key].fills
+    if key in declared().keys:
+        return declared().keys[key].fills
     return next((key.removeprefix(section) for section in _SECTIONS if key.startswith(section)), key)
 
 

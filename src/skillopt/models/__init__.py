@@ -1,7 +1,25 @@
-"""Model providers, one file each, and the stack every call passes. The folder is the registry."""
+"""Model providers, one file each in the folder `providers`, and the stack every call passes."""
 
 from __future__ import annotations
 
+from datetime import date as Date  # noqa: N812 - the parameter is a date
+from datetime import datetime, timezone
+
+from skillopt.models.port import Model, ModelSpec, Provider
+from skillopt.models.prices import Price, per_million
 from skillopt.registry import Registry
 
+__all__ = ["PROVIDERS", "Model", "ModelSpec", "Price", "Provider", "per_million", "price_of", "provider"]
+
 PROVIDERS = Registry("model provider", "skillopt.models.providers", group="skillopt.models")
+
+
+def provider(name: str) -> Provider:
+    """The declaration of a provider; a plug-in that only builds a model declares nothing further."""
+    found = PROVIDERS.get(name)
+    return found if isinstance(found, Provider) else Provider(open=found)
+
+
+def price_of(name: str, model: str, *, base_url: str | None = None, on: Date | None = None) -> Price | None:
+    """What a provider says a model costs, today or on a day; None is unknown, and is not zero."""
+    return provider(name).price(model, base_url, on or datetime.now(timezone.utc).date())

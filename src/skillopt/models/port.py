@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
+from pydantic import BaseModel, ValidationError
+
+from skillopt.errors import ConfigError, suggest
 from skillopt.messages import Reply, Request
+from skillopt.models.prices import PriceOf, no_price
+from skillopt.services import EXPECTED, Service
 
 DEFAULT_MAX_TOKENS = 16384
 UNBOUNDED = 1_000_000
@@ -72,5 +78,37 @@ class ModelSpec:
         return {name: value for name, value in knobs.items() if value is not None}
 
 
-Provider: TypeAlias = Callable[[ModelSpec], Model]
-"""`PLUGIN` of every file in this folder."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider(Service):
+    """`PLUGIN` of every file in `providers/`: how a model is built, what it costs, and what configuration
+    has to know of it. A declaration is light: an SDK is imported by the first call, not by the file.
+    """
+
+    open: Callable[[ModelSpec], Model]
+    """Builds a model; raises `ConfigError` for settings that cannot work. Key and options were checked."""
+    price: PriceOf = no_price
+    """What a model costs: from its name, its base URL (None is the provider's own) and a day."""
+
+    def __call__(self, spec: ModelSpec) -> Model:
+        """The model of a spec, after what the declaration says of keys and options is checked."""
+        shown, given = f"{spec.provider}:{spec.name}", dict(spec.options)
+        given = {name: value for name, value in given.items() if value is not None}
+        try:
+            self.Options.model_validate(given)
+        except ValidationError as error:
+            raise ConfigError(f"{shown}: {_wrong_option(self.Options, error)}") from None
+        if spec.api_key is None and self.wants_key(given) and not self.may_lack_key:
+            raise ConfigError(f"{shown} needs an API key. Set {self.variable(spec.provider, 'api_key')}.")
+        return self.open(spec)
+
+
+def _wrong_option(options: type[BaseModel], error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    name, value = ".".join(map(str, first["loc"])), first["input"]
+    if first["type"] == "extra_forbidden":
+        return f"there is no option {name!r}. {suggest(name, options.model_fields)}"
+    choices = re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected", "")))
+    if choices:
+        return f"the option {name} has no value {value!r}. {suggest(str(value), choices)}"
+    expected = EXPECTED.get(first["type"])
+    return f"the option {name} is {value!r}: " + (f"expected {expected}" if expected else first["msg"])

@@ -1,18 +1,17 @@
-"""What a token costs: the price of a model from the offline table, or None where nobody published one."""
+"""What a token costs: declared by a provider, or from the offline table of published prices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date as Date  # noqa: N812 - the field is named date
 from datetime import datetime, time, timezone
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from skillopt.messages import Usage
-from skillopt.models.wires.http import is_loopback
-
-_OWN_HOST = {"openai": "https://api.openai.com", "anthropic": "https://api.anthropic.com"}
+from skillopt.models.wires.address import is_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +38,51 @@ class Price:
     """Dearer prices for long inputs, ascending."""
 
 
-def price_of(
-    provider: str, model: str, *, base_url: str | None = None, on: Date | None = None
-) -> Price | None:
-    """The published price of a model, today or on a day; None is unknown, and is not zero.
+PriceOf: TypeAlias = Callable[[str, str | None, Date], Price | None]
+"""The price of a model by its name and base URL on a day; None is unknown, and is not zero."""
 
-    Simulated models, servers on this machine and endpoints whose vendor is not known by its address have
-    none: config may declare one. A model that runs inside this process costs nothing, and that is known.
+
+def no_price(model: str, base_url: str | None, on: Date) -> Price | None:
+    """Nobody published a price: the configuration may declare one."""
+    return None
+
+
+def per_million(
+    *, input: float, output: float, cached: float | None = None, source: str = "its provider"
+) -> PriceOf:
+    """One price for every model of a provider, in US dollars per million tokens."""
+    rates = (input, output, input if cached is None else cached)
+    paid, said, kept = (Fraction(str(rate)) / 1_000_000 for rate in rates)
+
+    def price(model: str, base_url: str | None, on: Date) -> Price | None:
+        return Price(input=paid, output=said, cached=kept, source=source, date=on)
+
+    return price
+
+
+def by_address(own: str | None) -> PriceOf:
+    """Published prices, by the address that is called: an endpoint of the same kind elsewhere is billed by
+    somebody else. `own` is the address where none is given.
     """
-    return _look_up(provider, model, base_url, on or datetime.now(timezone.utc).date())
+
+    def price(model: str, base_url: str | None, on: Date) -> Price | None:
+        address = base_url or own
+        if address is None or is_loopback(address):
+            return None
+        return _published(model, on, provider_api_url=address)
+
+    return price
+
+
+def by_vendor(vendor: str) -> PriceOf:
+    """Published prices of a vendor whose host names are the customers'."""
+
+    def price(model: str, base_url: str | None, on: Date) -> Price | None:
+        if base_url is not None and is_loopback(base_url):
+            return None
+        return _published(model, on, provider_id=vendor)
+
+    return price
 
 
 def cost(usage: Usage, price: Price) -> Fraction:
@@ -65,23 +100,7 @@ def cost(usage: Usage, price: Price) -> Fraction:
 
 
 @cache
-def _look_up(provider: str, model: str, base_url: str | None, on: Date) -> Price | None:
-    if provider == "local":
-        return Price(
-            input=Fraction(0), output=Fraction(0), cached=Fraction(0), source="runs in this process", date=on
-        )
-    if base_url is not None and is_loopback(base_url):
-        return None
-    if provider == "azure":
-        where = {"provider_id": "azure"}  # its host names are the customer's
-    elif provider == "compatible" or provider in _OWN_HOST:
-        # By the address: an OpenAI-style endpoint of another vendor is not billed by OpenAI.
-        address = base_url or _OWN_HOST.get(provider)
-        if address is None:
-            return None
-        where = {"provider_api_url": address}
-    else:
-        return None
+def _published(model: str, on: Date, **where: str) -> Price | None:
     import genai_prices  # a third of a second; only runs with a priced model pay it
 
     calc_price: Any = (

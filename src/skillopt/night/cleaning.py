@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from skillopt.changes._status import Decision, ProposalStatus, decisions, status
-from skillopt.changes.adopt import LOCK
+from skillopt.changes.status import Decision, ProposalStatus, decisions, status
 from skillopt.errors import RunConflict, UsageError
-from skillopt.files import lock
 from skillopt.night.context import NightContext
 from skillopt.night.plan import NightPlan
 from skillopt.night.state import ProjectHome
@@ -53,11 +51,12 @@ def clean(context: NightContext, *, before: datetime, dry: bool = False) -> Clea
             notes.append(f"{project} is left as it is: {error}")
     ids: list[str] = []
     if home.store.home.is_dir():
-        with lock(home.store.state / LOCK):
+        with home.store.decisions.alone():
             ids = list(_decided(context, before))
             found = [home.store.folder(id) for id in ids]
             size += sum(map(_size, found))
             _remove(() if dry else [*found, *home.store.home.glob(f"{_LEAVING}*")])
+            home.store.forget(() if dry else ids)
     return Cleaned(proposals=tuple(ids), folders=tuple(folders), size=size, notes=tuple(notes))
 
 

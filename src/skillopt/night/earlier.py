@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from skillopt.changes._status import Decision
+from skillopt.changes.status import Decision
 from skillopt.errors import UsageError
 from skillopt.night.kinds import alike, normal
 from skillopt.night.plan import EarlierSkill, NightPlan, NightTarget

@@ -13,9 +13,9 @@ from typing import Any
 
 from skillopt.benchmarks._data import QuestionBenchmark
 from skillopt.build import Job, OpenRun, prepare
-from skillopt.changes._memory_block import with_block
-from skillopt.changes._status import Decision
+from skillopt.changes.block import with_learned
 from skillopt.changes.proposal import Cost
+from skillopt.changes.status import Decision
 from skillopt.config import load
 from skillopt.errors import ConfigError, TaskError
 from skillopt.night._ask import prompt_text
@@ -29,7 +29,7 @@ from skillopt.skill.document import Document
 from skillopt.tasks.protected import Protected
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Task
-from skillopt.train.hindsight import LookBack
+from skillopt.train.epoch_end import LookBack
 
 BATCH = 10
 WORKERS = 6
@@ -248,7 +248,8 @@ def _system(target: NightTarget) -> str:
     """What the target is told: of a memory file also the person's own text around our block, as an agent
     would read it.
     """
-    own = without_frontmatter(with_block(target.before or "", "")).strip() if target.kind == "memory" else ""
+    own = without_frontmatter(with_learned(target.before or "", "")) if target.kind == "memory" else ""
+    own = own.strip()
     # Braces of the person's own are no placeholder of ours.
     notes = f"## The person's own notes\n\n{own.replace('{skill}', '{ skill }')}\n\n" if own else ""
     return prompt_text("rollout").replace("## Skill\n", f"{notes}## Skill\n")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from skillopt.changes._status import decisions
 from skillopt.changes.proposal import Proposal, live_text
+from skillopt.changes.status import decisions
 from skillopt.errors import UsageError
 from skillopt.night.context import NightContext
 from skillopt.night.dreams import with_accepted
@@ -139,7 +139,7 @@ def _stage(night: NightPlan, context: NightContext, now: datetime) -> Proposal |
     name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
     for id in store.ids():
         try:
-            earlier = store.load(id)
+            earlier, _ = store.load(id)
         except UsageError:  # not the user's, or not readable; `status` names it
             continue
         if (earlier.night, earlier.project) == (name, project):

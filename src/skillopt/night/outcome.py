@@ -5,20 +5,22 @@ verdict with the held-out tasks in pairs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any
 
 from skillopt.api import Result
 from skillopt.build import OpenRun
-from skillopt.changes.proposal import Evidence, Judgement, Pair
+from skillopt.changes.proposal import EditEvidence, Judgement, TaskScores
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, StageClosed, Updated
+from skillopt.events.records import SlowUpdateRecord, StepRecord
+from skillopt.events.state import State
 from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
 from skillopt.night.plan import AcceptedEdit, NightTarget, SkillOutcome
+from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
-from skillopt.train.state import State
+from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
 _TASKS = 8
@@ -27,9 +29,10 @@ _TASKS = 8
 
 def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOutcome:
     """What is proposed for a skill, and why; without a better text there are no changes."""
-    state, summary = result.state, result.summary
-    changed = state.best.text != state.seed.text
-    verdicts = [event for event in opened.run.history if isinstance(event, Judged)]
+    state, summary, skills = result.state, result.summary, opened.run.skills
+    changed = state.best != state.seed
+    history = list(opened.run.history())
+    verdicts = [event for event in history if isinstance(event, Judged)]
     deciding = next(
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
@@ -46,12 +49,11 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         gate_on=opened.job.config.evaluation.use_gate,
         pairs=tuple(_pairs(result.seed_on_val, result.best_on_val, target)),
     )
-    history = opened.run.history
     return SkillOutcome(
         claim=result.claim,
         judgement=judgement,
         cost=cost_of(opened),
-        edits=tuple(_edits(history, state, target)) if changed else (),
+        edits=tuple(_edits(history, skills, state, target)) if changed else (),
         rejected=_rejected(history),
         notes=tuple(_slow_update(history, target)),
     )
@@ -59,11 +61,13 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
 
 def _rejected(history: Sequence[Event]) -> int:
     """Edits that were applied to a candidate and are not in the skill."""
-    records = [event.record for event in history if isinstance(event, Checkpoint) and event.kind == "step"]
-    tried: int = sum(record["edit_states"].get("applied", 0) for record in records)
-    kept: int = sum(
-        record["edit_apply_summary"]["applied"] for record in records if record["action"] in _TAKEN
-    )
+    records = [
+        event.record
+        for event in history
+        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord)
+    ]
+    tried = sum(record.edit_states.get("applied", 0) for record in records)
+    kept = sum(record.edit_apply_summary.applied for record in records if record.action in _TAKEN)
     return tried - kept
 
 
@@ -76,15 +80,17 @@ def _slow_update(history: Sequence[Event], target: NightTarget) -> Iterator[str]
         yield "no slow update: training ended before it."
     for one in ended[:1]:
         compared = f"slow update, compared with the text before night {target.earlier.night}"
-        yield f"{compared}: {one['action']}" + (f" ({one['why']})." if one.get("why") else ".")
+        yield f"{compared}: {one.action}" + (f" ({one.why})." if one.why else ".")
 
 
-def _edits(history: Sequence[Event], final: State, target: NightTarget) -> Iterator[AcceptedEdit]:
+def _edits(
+    history: Sequence[Event], skills: Skills, final: State, target: NightTarget
+) -> Iterator[AcceptedEdit]:
     """Every accepted edit up to the best skill, in the order in which they were taken."""
     current = final.seed
-    updates: dict[str, Updated] = {}
-    failed: dict[str, list[str]] = {}
-    longer: Mapping[str, Any] = {}
+    updates: dict[Place, Updated] = {}
+    failed: dict[Place, list[str]] = {}
+    longer = SlowUpdateRecord(action="off")
     for event in history:
         if isinstance(event, Updated):
             updates[event.place] = event
@@ -93,65 +99,57 @@ def _edits(history: Sequence[Event], final: State, target: NightTarget) -> Itera
         elif isinstance(event, EpochEnded):
             longer = event.slow_update
         elif isinstance(event, Checkpoint) and event.kind in ("step", "epoch"):
-            place = event.id.rpartition("/")[0] if event.id else ""
-            after = Document(event.state["skill"])
-            if event.kind == "epoch" and after.text != current.text:
-                edit = {"op": "slow_update", "content": longer["slow_update_content"]}
-                why = str(longer.get("reasoning") or "")[:500]
-                yield AcceptedEdit(text=after.text, evidence=Evidence(edit=edit, place=place, why=why))
-                current = after
-            elif after.text != current.text:
+            place, after = Place.parse(event.id or "").root, event.state.skill
+            if after != current and isinstance(event.record, StepRecord):
+                about = _about(place, failed.get(place, ()), target)
                 yield from _step(
-                    current,
-                    after,
-                    place,
-                    updates.get(place),
-                    event.record,
-                    _about(place, failed.get(place, ()), target),
+                    skills.get(current), skills.get(after), updates.get(place), event.record, about
                 )
-                current = after
-            if current.text == final.best.text:
+            elif after != current:
+                edit = {"op": "slow_update", "content": longer.slow_update_content}
+                why = (longer.reasoning or "")[:500]
+                evidence = EditEvidence(edit=edit, place=str(place), why=why)
+                yield AcceptedEdit(text=skills.get(after).text, evidence=evidence)
+            current = after
+            if current == final.best:
                 return
 
 
 def _step(
     before: Document,
     after: Document,
-    place: str,
     update: Updated | None,
-    record: Mapping[str, Any],
-    about: Evidence,
+    record: StepRecord,
+    about: EditEvidence,
 ) -> Iterator[AcceptedEdit]:
     """The edits of a step one at a time, where they lead to its text so; else the step as one change."""
-    taken = [one for one in (update.outcomes if update is not None else ()) if one["state"] == "applied"]
-    for half in record.get("salvage", {}).get("halves", ()):
-        if half["action"] == "accept":
-            taken = [one for one in taken if one["id"] in half["edits"]]
-    edits = [parse_edit(one["edit"], one["id"]) for one in taken]
+    taken = [one for one in (update.outcomes if update is not None else ()) if one.state == "applied"]
+    if record.accepted is not None:
+        taken = [one for one in taken if one.id in record.accepted.edits]
+    edits = [parse_edit(one.edit, one.id) for one in taken]
     texts = [apply(edits[:count], before).document.text for count in range(1, len(edits) + 1)]
     if not texts or texts[-1] != after.text:
         yield AcceptedEdit(text=after.text, evidence=about)
         return
     for one, text in zip(taken, texts, strict=True):
-        why = str(one["edit"].get("rationale") or one["edit"].get("reasoning") or "")[:500]
-        yield AcceptedEdit(
-            text=text, evidence=about.model_copy(update={"edit": dict(one["edit"]), "why": why})
-        )
+        why = str(one.edit.get("rationale") or one.edit.get("reasoning") or "")[:500]
+        yield AcceptedEdit(text=text, evidence=about.model_copy(update={"edit": dict(one.edit), "why": why}))
 
 
-def _about(place: str, failed: Sequence[str], target: NightTarget) -> Evidence:
+def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvidence:
     sessions = {task.id: task.sessions for task in target.tasks}
     named = tuple(dict.fromkeys(failed))[:_TASKS]
     seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
-    return Evidence(place=place, tasks=named, sessions=seen)
+    return EditEvidence(place=str(place), tasks=named, sessions=seen)
 
 
-def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[Pair]:
+def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[TaskScores]:
     """Each held-out task with both texts, the mean over its draws."""
     titles = {task.id: task.kind for task in target.tasks}
     before, after = _means(seed), _means(best)
     for task in sorted({*before, *after}):
-        yield Pair(task=task, title=titles.get(task, ""), before=before.get(task), after=after.get(task))
+        scores = {"before": before.get(task), "after": after.get(task)}
+        yield TaskScores(task=task, title=titles.get(task, ""), **scores)
 
 
 def _means(measured: Measured) -> dict[str, float]:

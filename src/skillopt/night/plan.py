@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skillopt.changes.proposal import Cost, Evidence, Judgement
+from skillopt.changes.proposal import Cost, EditEvidence, Judgement
 from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.night.tasks import NightTask
@@ -61,7 +61,7 @@ class AcceptedEdit(_Record):
     """
 
     text: str
-    evidence: Evidence
+    evidence: EditEvidence
 
 
 class SkillOutcome(_Record):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -243,6 +243,14 @@ class NightSettings(BaseModel):
             "opencode": self.opencode_db,
         }
         return {source: path for source, path in named.items() if path is not None}
+
+
+PATHS = frozenset(
+    key
+    for key, field in NightSettings.model_fields.items()
+    if key == "skill_roots" or Path in get_args(field.annotation)
+)
+"""The keys that hold paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

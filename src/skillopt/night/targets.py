@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillopt.changes._memory_block import block, is_memory_file, with_block
+from skillopt.changes.block import is_memory_file, learned, with_learned
 from skillopt.changes.proposal import live_text
 from skillopt.errors import SkillError, UsageError
 from skillopt.night.plan import NightTarget
@@ -190,8 +190,8 @@ def _target(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> Ni
     name = _name(path)
     if is_memory_file(path):
         try:
-            seed = block(before or "") or ""
-            with_block(before or "", "- A rule.")
+            seed = learned(before or "") or ""
+            with_learned(before or "", "- A rule.")
         except SkillError as error:
             raise SkillError(f"{path}: {error}") from error
         return NightTarget(name=name, kind="memory", path=path, before=before, seed=seed, tasks=tuple(tasks))

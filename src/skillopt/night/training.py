@@ -12,7 +12,7 @@ from typing import Protocol
 
 from skillopt import api
 from skillopt.build import Job, OpenRun, open_run
-from skillopt.changes.proposal import Cost, Draft, Judgement, Step, refuse_unfit
+from skillopt.changes.proposal import Cost, DraftStep, Judgement, TargetDraft, proposed
 from skillopt.errors import BudgetSpent, UsageError
 from skillopt.events import Sink
 from skillopt.night.context import NightContext
@@ -99,7 +99,7 @@ class NightTraining:
         if not outcome.edits:
             return outcome
         try:
-            refuse_unfit(draft_of(target, outcome), self.context.places.roots)
+            proposed([draft_of(target, outcome)], self.context.places.roots)
         except UsageError as error:
             why = f"What was learned may not be proposed. {error}"
             judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})
@@ -117,14 +117,14 @@ class NightTraining:
         return night
 
 
-def draft_of(target: NightTarget, outcome: SkillOutcome) -> Draft:
+def draft_of(target: NightTarget, outcome: SkillOutcome) -> TargetDraft:
     """What is handed in for one skill."""
-    return Draft(
+    return TargetDraft(
         name=target.name,
         kind=target.kind,
         path=target.path,
         before=target.before,
-        steps=[Step(text=edit.text, evidence=edit.evidence) for edit in outcome.edits],
+        steps=[DraftStep(text=edit.text, evidence=edit.evidence) for edit in outcome.edits],
         judgement=outcome.judgement,
     )
 

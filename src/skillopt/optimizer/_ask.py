@@ -14,6 +14,7 @@ from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import Model
 from skillopt.optimizer._replies import Unusable, read
 from skillopt.optimizer.tally import Tally
+from skillopt.place import Place
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES
 from skillopt.tasks.template import fill
 
@@ -50,7 +51,7 @@ class Asker:
         self._window = context_window
         self._caps = dict(caps or {})
         self._models = dict(models or {})
-        self.tallies: dict[str, Tally] = defaultdict(Tally)
+        self.tallies: dict[Place, Tally] = defaultdict(Tally)
 
     def room(self, fixed: str, stage: str) -> int:
         """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the
@@ -71,7 +72,7 @@ class Asker:
         """
         return min(4_400, self._window * CHARACTERS // 12)
 
-    async def ask(self, stage: str, root: str, index: str, user: str, shape: type[R]) -> R | Unusable:
+    async def ask(self, stage: str, place: Place, item: str, user: str, shape: type[R]) -> R | Unusable:
         """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no
         step is burnt.
         """
@@ -81,8 +82,8 @@ class Asker:
         )
         trouble = Unusable("not asked")
         for attempt in (0, 1):
-            reply = await self._send(stage, f"{root}/{stage}/{index}/a{attempt}", messages, shape)
-            self.tallies[root].add(stage, 1, reply.usage)
+            reply = await self._send(stage, place.at(stage, item, attempt=attempt), messages, shape)
+            self.tallies[place].add(stage, 1, reply.usage)
             try:
                 return read(reply, shape)
             except Unusable as error:
@@ -99,14 +100,14 @@ class Asker:
         return trouble
 
     async def _send(
-        self, stage: str, place: str, messages: tuple[Message, ...], shape: type[BaseModel]
+        self, stage: str, place: Place, messages: tuple[Message, ...], shape: type[BaseModel]
     ) -> Reply:
         request = Request(
             messages=messages,
             max_tokens=self._cap(stage),
             role="optimizer",
             stage=stage,
-            place=place,
+            place=str(place),
             schema=shape.model_json_schema(),
         )
         try:

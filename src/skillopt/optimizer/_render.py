@@ -7,9 +7,9 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from skillopt.events.state import MemoryEntry
 from skillopt.skill.edits import Proposal
 from skillopt.tasks.rollout import Scored
 from skillopt.tasks.task import Task
@@ -32,13 +32,13 @@ def skill_section(text: str) -> str:
     )
 
 
-def memory_section(memory: Sequence[Mapping[str, Any]], room: int) -> str:
+def memory_section(memory: Sequence[MemoryEntry], room: int) -> str:
     """What earlier steps tried and how the gate ruled; where there is no room for all of them, the latest."""
     kept: list[str] = []
     for entry in reversed(memory):
-        lines = [f"- Step {entry['step']}: {entry['action']}. {entry['why']}"]
-        lines += [f"  - tried: {json.dumps(edit, ensure_ascii=False)}" for edit in entry.get("edits", [])]
-        lines += [f"  - failures seen: {pattern}" for pattern in entry.get("patterns", [])]
+        lines = [f"- Step {entry.step}: {entry.action}. {entry.why}"]
+        lines += [f"  - tried: {json.dumps(edit, ensure_ascii=False)}" for edit in entry.edits]
+        lines += [f"  - failures seen: {pattern}" for pattern in entry.patterns]
         text = "\n".join(lines)
         room -= len(text) + 1
         if room < 0:

@@ -14,6 +14,7 @@ from skillopt.optimizer._render import proposals_section, section, skill_section
 from skillopt.optimizer._replies import Unusable
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.reflect import Reflection
+from skillopt.place import Place
 from skillopt.skill.edits import Outcome, Proposal
 
 
@@ -37,7 +38,7 @@ class Aggregator:
         self._size = max(2, merge_batch_size)
         self._emit = emit
 
-    async def aggregate(self, place: str, skill: str, meta_skill: str, reflection: Reflection) -> Merged:
+    async def aggregate(self, place: Place, skill: str, meta_skill: str, reflection: Reflection) -> Merged:
         """One list of edits. A patch alone passes through without a call; invalid edits end here."""
         fixed = skill_section(skill) + section("Advice from earlier epochs", meta_skill)
         ended: list[Outcome] = []
@@ -55,7 +56,7 @@ class Aggregator:
         )
         self._emit(
             Aggregated(
-                id=f"{place}/aggregate",
+                id=str(place.at("aggregate")),
                 place=place,
                 merges=result.calls,
                 edits=[edit.as_json() for edit in result.edits],
@@ -64,7 +65,7 @@ class Aggregator:
         return result
 
     async def _reduce(
-        self, place: str, kind: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
+        self, place: Place, kind: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
     ) -> Merged:
         ended: list[Outcome] = []
         calls = 0
@@ -100,7 +101,7 @@ class Aggregator:
         return chunks
 
     async def _merge(
-        self, place: str, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
+        self, place: Place, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
     ) -> Merged:
         if len(patches) == 1:
             return Merged(edits=patches[0], ended=(), calls=0)
@@ -118,9 +119,12 @@ class Aggregator:
         reply = await self._asker.ask("merge", place, index, user, self._form.payload)
         if isinstance(reply, Unusable):  # the inputs stay what they are; selection clips them
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)
-        ended += [Outcome(edit=edit, state="merged", reason=f"into {place}/merge/{index}") for edit in unique]
+        ended += [
+            Outcome(edit=edit, state="merged", reason=f"into {place.at('merge', index)}") for edit in unique
+        ]
         outputs = [
-            self._form.read(item, f"{place}/merge/{index}#{at}") for at, item in enumerate(reply.items)
+            self._form.read(item, str(place.at("merge", index, number=at)))
+            for at, item in enumerate(reply.items)
         ]
         return Merged(edits=self._usable(tuple(outputs), ended), ended=tuple(ended), calls=1)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import section
 from skillopt.optimizer._replies import Consolidated, Unusable
+from skillopt.place import Place
 from skillopt.skill.document import Document, problem_with, to_lf
 
 HEADING = "## Execution Notes Appendix"
@@ -78,7 +79,7 @@ class Archivist:
         self._asker = asker
         self._threshold = threshold
 
-    async def extend(self, place: str, skill: Document, new: Sequence[str]) -> Appendix:
+    async def extend(self, place: Place, skill: Document, new: Sequence[str]) -> Appendix:
         """The appendix after a step's notes."""
         found = with_notes(notes_of(skill), new, skill.region("appendix") or "")
         if not self._threshold or not found.added or len(found.notes) <= self._threshold:

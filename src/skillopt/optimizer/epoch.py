@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from skillopt.events.records import ArmRecord, PairRecord
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import section, trajectory
 from skillopt.optimizer._replies import MetaSkill, SlowUpdate, Unusable
+from skillopt.place import Place
 from skillopt.skill.document import problem_with, to_lf
 from skillopt.tasks.rollout import Rollout, Scored, means
 from skillopt.tasks.task import Task
@@ -63,25 +65,25 @@ def kept_pairs(pairs: Sequence[Pair], policy: PairPolicy) -> list[Pair]:
     return [pair for pair in pairs if (pair.category in ("improved", "regressed")) == (policy == "changed")]
 
 
-def slim(pair: Pair) -> dict[str, Any]:
+def slim(pair: Pair) -> PairRecord:
     """A pair as the run's files show it."""
 
-    def arm(row: Scored) -> dict[str, Any]:
+    def arm(row: Scored) -> ArmRecord:
         told = row.trajectory
-        return {
-            "hard": row.score.hard,
-            "soft": row.score.soft,
-            "predicted_answer": told.answer[:2_000],
-            "fail_reason": told.failure or "",
-        }
+        return ArmRecord(
+            hard=row.score.hard,
+            soft=row.score.soft,
+            predicted_answer=told.answer[:2_000],
+            fail_reason=told.failure or "",
+        )
 
-    return {
-        "id": pair.task.id,
-        "task": pair.task.prompt[:2_000],
-        "category": pair.category,
-        "prev": arm(pair.before),
-        "curr": arm(pair.after),
-    }
+    return PairRecord(
+        id=pair.task.id,
+        task=pair.task.prompt[:2_000],
+        category=pair.category,
+        prev=arm(pair.before),
+        curr=arm(pair.after),
+    )
 
 
 def means_of(pairs: Sequence[Pair]) -> dict[str, float | None]:
@@ -108,7 +110,7 @@ class Historian:
         self._asker = asker
 
     async def slow_update(
-        self, place: str, older: str, newer: str, guidance: str, pairs: Sequence[Pair], ago: str
+        self, place: Place, older: str, newer: str, guidance: str, pairs: Sequence[Pair], ago: str
     ) -> Advice:
         """New text for the slow-update region."""
         fixed = _skills(older, newer, ago) + section("Guidance so far", guidance or "(none yet)")
@@ -117,7 +119,7 @@ class Historian:
         return _advice(reply, "" if isinstance(reply, Unusable) else reply.slow_update_content)
 
     async def meta_skill(
-        self, place: str, older: str, newer: str, advice: str, pairs: Sequence[Pair]
+        self, place: Place, older: str, newer: str, advice: str, pairs: Sequence[Pair]
     ) -> Advice:
         """New advice for the analysts."""
         fixed = _skills(older, newer, EPOCH_AGO) + section("Advice so far", advice or "(none yet)")

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-from skillopt.evaluate.runner import Evaluation
+from skillopt.evaluation.runner import Evaluation
 from skillopt.events import Sink
+from skillopt.events.state import MemoryEntry
 from skillopt.models.port import Model
 from skillopt.optimizer._ask import Asker, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged
@@ -21,6 +22,7 @@ from skillopt.optimizer.reflect import Reflection, Reflector, Side
 from skillopt.optimizer.select import Selection, Selector
 from skillopt.optimizer.tally import Tally
 from skillopt.optimizer.update import Update, Updater
+from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
@@ -50,17 +52,13 @@ class SkillAware:
         return {"analyst_failure": packaged("skill_aware_failure"), "analyst_success": success}
 
 
-class Lesson(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
     """What the optimizer needs to know of the run's state."""
 
-    @property
-    def skill(self) -> Document: ...
-
-    @property
-    def memory(self) -> Sequence[Mapping[str, Any]]: ...
-
-    @property
-    def meta_skill(self) -> str: ...
+    skill: Document
+    memory: tuple[MemoryEntry, ...]
+    meta_skill: str
 
 
 class Occasion(Protocol):
@@ -69,7 +67,7 @@ class Occasion(Protocol):
     """
 
     @property
-    def place(self) -> str: ...
+    def place(self) -> Place: ...
 
     @property
     def seed(self) -> int: ...
@@ -172,7 +170,7 @@ class Optimizer:
             decision = await self._pacer.decide(
                 occasion.place, lesson.skill.text, lesson.memory, lesson.meta_skill, standing, merged.edits
             )
-            limit = decision["learning_rate"]
+            limit = decision.learning_rate
         return await self._selector.select(
             occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, merged, limit, decision
         )
@@ -186,7 +184,7 @@ class Optimizer:
         )
 
     async def slow_update(
-        self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair], ago: str = EPOCH_AGO
+        self, lesson: Lesson, older: Document, place: Place, pairs: Sequence[Pair], ago: str = EPOCH_AGO
     ) -> Advice:
         """What the target should be told from now on; `ago` says when the older skill was."""
         guidance = lesson.skill.region("slow_update") or ""
@@ -194,13 +192,15 @@ class Optimizer:
             place, older.rendered, lesson.skill.rendered, guidance, pairs, ago
         )
 
-    async def meta_skill(self, lesson: Lesson, older: Document, place: str, pairs: Sequence[Pair]) -> Advice:
+    async def meta_skill(
+        self, lesson: Lesson, older: Document, place: Place, pairs: Sequence[Pair]
+    ) -> Advice:
         """What the analysts should be told from now on."""
         return await self._historian.meta_skill(
             place, older.rendered, lesson.skill.rendered, lesson.meta_skill, pairs
         )
 
-    def tally(self, place: str) -> Tally:
+    def tally(self, place: Place) -> Tally:
         """What the optimizer's replies of a step or epoch used; read once, when its record is written."""
         return self._asker.tallies.pop(place, Tally())
 

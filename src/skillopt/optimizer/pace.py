@@ -4,12 +4,14 @@ takes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from skillopt.events.records import LimitRecord
+from skillopt.events.state import MemoryEntry
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
 from skillopt.optimizer._replies import LearningRate, Unusable
+from skillopt.place import Place
 from skillopt.skill.edits import Proposal
 from skillopt.tasks.rollout import Means
 
@@ -24,23 +26,17 @@ class Pacer:
 
     async def decide(
         self,
-        place: str,
+        place: Place,
         skill: str,
-        memory: Sequence[Mapping[str, Any]],
+        memory: Sequence[MemoryEntry],
         meta_skill: str,
         rollouts: Means,
         proposals: Sequence[Proposal],
-    ) -> dict[str, Any]:
+    ) -> LimitRecord:
         """The decision in the public words: `learning_rate` lies between 0 and the number of proposals."""
         available = len(proposals)
         if not available:
-            return {
-                "learning_rate": 0,
-                "available_update_items": 0,
-                "fallback": False,
-                "clamped": False,
-                "reasoning": "nothing was proposed",
-            }
+            return LimitRecord(learning_rate=0, available_update_items=0, reasoning="nothing was proposed")
         score = (
             "not measured"
             if rollouts.hard is None or rollouts.soft is None
@@ -55,23 +51,16 @@ class Pacer:
         )
         reply = await self._asker.ask("lr_autonomous", place, "0", user, LearningRate)
         if isinstance(reply, Unusable):
-            return {
-                "learning_rate": 0,
-                "raw_learning_rate": None,
-                "available_update_items": available,
-                "clamped": False,
-                "fallback": True,
-                "reasoning": "",
-                "error": str(reply),
-            }
+            return LimitRecord(
+                learning_rate=0, available_update_items=available, fallback=True, error=str(reply)
+            )
         chosen = min(reply.learning_rate, available)
-        return {
-            "learning_rate": chosen,
-            "raw_learning_rate": reply.learning_rate,
-            "available_update_items": available,
-            "clamped": chosen != reply.learning_rate,
-            "fallback": False,
-            "reasoning": reply.reasoning,
-            "confidence": reply.confidence,
-            "risk_notes": reply.risk_notes,
-        }
+        return LimitRecord(
+            learning_rate=chosen,
+            raw_learning_rate=reply.learning_rate,
+            available_update_items=available,
+            clamped=chosen != reply.learning_rate,
+            reasoning=reply.reasoning,
+            confidence=reply.confidence,
+            risk_notes=reply.risk_notes,
+        )

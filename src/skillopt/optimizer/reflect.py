@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from skillopt.aio import together
-from skillopt.evaluate.runner import Evaluation, stage_closed
+from skillopt.evaluation.runner import Evaluation, stage_closed
 from skillopt.events import PatchFact, Reflected, Sink
+from skillopt.events.state import MemoryEntry
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import (
     contrasts_section,
@@ -21,6 +22,7 @@ from skillopt.optimizer._render import (
 )
 from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusable
 from skillopt.optimizer.forms import Form
+from skillopt.place import Place
 from skillopt.skill.edits import Proposal
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
@@ -127,10 +129,10 @@ class Reflector:
 
     async def reflect(
         self,
-        place: str,
+        place: Place,
         seed: int,
         skill: str,
-        memory: Sequence[Mapping[str, Any]],
+        memory: Sequence[MemoryEntry],
         meta_skill: str,
         rollouts: Evaluation,
     ) -> Reflection:
@@ -147,11 +149,13 @@ class Reflector:
         outcomes, groups = await _both(rollouts.close(), walks)
         minibatches = tuple(one for group in groups for one in group)
         self._emit(stage_closed(place, rollouts.stage, outcomes))
-        self._emit(Reflected(id=f"{place}/reflect", place=place, patches=[_fact(one) for one in minibatches]))
+        self._emit(
+            Reflected(id=str(place.at("reflect")), place=place, patches=[_fact(one) for one in minibatches])
+        )
         return Reflection(rollouts=outcomes, minibatches=minibatches)
 
     async def _walk(
-        self, place: str, kind: Side, seed: int, fixed: str, rollouts: Evaluation
+        self, place: Place, kind: Side, seed: int, fixed: str, rollouts: Evaluation
     ) -> list[Minibatch]:
         """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch
         gets its analyst at once.
@@ -171,12 +175,12 @@ class Reflector:
             chunk.clear()
 
         try:
-            for places in order:
-                tries = [await _unless_failed(rollouts.arriving(place), analysts) for place in places]
+            for rows in order:
+                tries = [await _unless_failed(rollouts.arriving(row), analysts) for row in rows]
                 scored = sorted((one for one in tries if isinstance(one, Scored)), key=_worth, reverse=True)
                 if (
                     scored
-                    and (studied := Studied(task=rollouts.rows[places[0]].task, tries=tuple(scored))).side
+                    and (studied := Studied(task=rollouts.rows[rows[0]].task, tries=tuple(scored))).side
                     == kind
                 ):
                     chunk.append(studied)
@@ -192,7 +196,7 @@ class Reflector:
             raise
 
     async def _analyse(
-        self, place: str, kind: Side, index: int, fixed: str, chunk: list[Studied]
+        self, place: Place, kind: Side, index: int, fixed: str, chunk: list[Studied]
     ) -> Minibatch:
         stage = f"analyst_{kind}"
         several = self._contrasts
@@ -218,7 +222,8 @@ class Reflector:
         support = {"support_count": max(1, len(chunk)), "source_type": kind}
         edits = tuple(
             self._form.read(
-                {**support, **edit} if isinstance(edit, dict) else edit, f"{place}/{stage}/{index}#{at}"
+                {**support, **edit} if isinstance(edit, dict) else edit,
+                str(place.at(stage, str(index), number=at)),
             )
             for at, edit in enumerate(reply.patch.items[: self._limit])
         )
@@ -246,11 +251,11 @@ class Reflector:
 
 
 def _by_task(rollouts: Evaluation) -> list[list[int]]:
-    """The places of the rows, those of one task together, in planned order."""
-    places: dict[str, list[int]] = {}
-    for place, row in enumerate(rollouts.rows):
-        places.setdefault(row.task.id, []).append(place)
-    return list(places.values())
+    """The numbers of the rows, those of one task together, in planned order."""
+    numbers: dict[str, list[int]] = {}
+    for number, row in enumerate(rollouts.rows):
+        numbers.setdefault(row.task.id, []).append(number)
+    return list(numbers.values())
 
 
 def _worth(rollout: Scored) -> tuple[float, float]:

@@ -4,16 +4,18 @@ was misquoted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from skillopt.events import Selected, Sink
+from skillopt.events.records import LimitRecord, RankingRecord
+from skillopt.events.state import MemoryEntry
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
 from skillopt.optimizer._replies import Edits, Ranking, Unusable
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.forms import Form
+from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 
@@ -28,7 +30,7 @@ class Selection:
     """How many proposals there were to choose from."""
     limit: int | None
     """How many of them might be taken; None is all."""
-    decision: Mapping[str, Any] | None = None
+    decision: LimitRecord | None = None
     """How the optimizer model chose the limit, where it did."""
 
 
@@ -44,13 +46,13 @@ class Selector:
 
     async def select(
         self,
-        place: str,
+        place: Place,
         skill: Document,
-        memory: Sequence[Mapping[str, Any]],
+        memory: Sequence[MemoryEntry],
         meta_skill: str,
         merged: Merged,
         limit: int | None,
-        decision: Mapping[str, Any] | None = None,
+        decision: LimitRecord | None = None,
     ) -> Selection:
         """At most `limit` proposals; edits among them can be looked up in the skill. Of whole skills the
         first one is taken.
@@ -73,16 +75,15 @@ class Selector:
                 place, skill, [edit for edit in chosen if isinstance(edit, Edit)], ended
             )
         shown = [edit.as_json() for edit in chosen]
-        told = dict(decision) if decision else None
         self._emit(
             Selected(
-                id=f"{place}/select",
+                id=str(place.at("select")),
                 place=place,
                 limit=limit,
                 ranked=ranking is not None,
                 ranking=ranking,
                 edits=shown,
-                decision=told,
+                decision=decision,
             )
         )
         return Selection(
@@ -91,13 +92,13 @@ class Selector:
 
     async def _rank(
         self,
-        place: str,
+        place: Place,
         skill: Document,
-        memory: Sequence[Mapping[str, Any]],
+        memory: Sequence[MemoryEntry],
         meta_skill: str,
         edits: tuple[Proposal, ...],
         limit: int,
-    ) -> tuple[tuple[Proposal, ...], dict[str, Any]]:
+    ) -> tuple[tuple[Proposal, ...], RankingRecord]:
         user = (
             skill_section(skill.text)
             + section("Advice from earlier epochs", meta_skill)
@@ -107,18 +108,16 @@ class Selector:
         )
         reply = await self._asker.ask("ranking", place, "0", user, Ranking)
         if isinstance(reply, Unusable):
-            return edits[:limit], {"fallback": True, "error": str(reply)}
+            return edits[:limit], RankingRecord(fallback=True, error=str(reply))
         wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))[
             :limit
         ]
-        return tuple(edits[index] for index in wanted), {
-            "fallback": False,
-            "reasoning": reply.reasoning,
-            "selected_indices": wanted,
-        }
+        return tuple(edits[index] for index in wanted), RankingRecord(
+            fallback=False, reasoning=reply.reasoning, selected_indices=wanted
+        )
 
     async def _repair(
-        self, place: str, skill: Document, chosen: Sequence[Edit], ended: list[Outcome]
+        self, place: Place, skill: Document, chosen: Sequence[Edit], ended: list[Outcome]
     ) -> tuple[Proposal, ...]:
         lost = [outcome for outcome in apply(chosen, skill).outcomes if outcome.state == "unmatched"]
         if not lost:
@@ -130,7 +129,7 @@ class Selector:
         repaired: list[Proposal] = []
         if not isinstance(reply, Unusable):
             repaired = [
-                self._form.read(edit, f"{place}/repair/0#{at}")
+                self._form.read(edit, str(place.at("repair", "0", number=at)))
                 for at, edit in enumerate(reply.items[: len(lost)])
             ]
         ended += lost

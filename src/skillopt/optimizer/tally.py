@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from skillopt.events.records import StageTokens
 from skillopt.messages import Usage
 
 
@@ -20,6 +21,8 @@ class Tally:
             row[1] += usage.input_tokens
             row[2] += usage.output_tokens
 
-    def as_json(self) -> dict[str, dict[str, int]]:
-        names = ("calls", "prompt_tokens", "completion_tokens")
-        return {stage: dict(zip(names, row, strict=True)) for stage, row in sorted(self._stages.items())}
+    def as_record(self) -> dict[str, StageTokens]:
+        return {
+            stage: StageTokens(calls=calls, prompt_tokens=sent, completion_tokens=got)
+            for stage, (calls, sent, got) in sorted(self._stages.items())
+        }

@@ -5,16 +5,18 @@ whole new skill.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from skillopt.events.records import RewriteRecord
+from skillopt.events.state import MemoryEntry
 from skillopt.optimizer._ask import Asker
 from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
 from skillopt.optimizer._replies import Rewrite, Unusable
 from skillopt.optimizer.appendix import Appendix, Archivist
 from skillopt.optimizer.forms import Candidate, Form
 from skillopt.optimizer.select import Selection
+from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.skill.rewrite import rewritten
@@ -28,7 +30,7 @@ class Update:
     outcomes: tuple[Outcome, ...]
     appendix: Appendix | None = None
     """The new appendix, where skill-aware reflection added to it."""
-    rewrite: Mapping[str, Any] | None = None
+    rewrite: RewriteRecord | None = None
     """What the writer said of a rewrite."""
     failed: bool = False
     """True when a rewrite was wanted and there is none."""
@@ -67,9 +69,9 @@ class Updater:
 
     async def update(
         self,
-        place: str,
+        place: Place,
         skill: Document,
-        memory: Sequence[Mapping[str, Any]],
+        memory: Sequence[MemoryEntry],
         meta_skill: str,
         selection: Selection,
         notes: Sequence[str],
@@ -92,9 +94,9 @@ class Updater:
 
     async def _rewrite(
         self,
-        place: str,
+        place: Place,
         skill: Document,
-        memory: Sequence[Mapping[str, Any]],
+        memory: Sequence[MemoryEntry],
         meta_skill: str,
         patch: Sequence[Proposal],
     ) -> Update:
@@ -108,11 +110,9 @@ class Updater:
         if isinstance(reply, Unusable):
             return _without(skill, patch, f"the rewrite cannot be used: {reply}")
         document, problem = rewritten(skill, reply.new_skill)
-        said = {
-            "reasoning": reply.reasoning,
-            "change_summary": reply.change_summary,
-            "new_skill": reply.new_skill,
-        }
+        said = RewriteRecord(
+            reasoning=reply.reasoning, change_summary=reply.change_summary, new_skill=reply.new_skill
+        )
         if document is None:
             return _without(skill, patch, f"the rewrite {problem}", said)
         return Update(
@@ -127,17 +127,23 @@ def _first(skill: Document, patch: Sequence[Proposal]) -> Update:
     candidate = patch[0]
     assert isinstance(candidate, Candidate)
     document, problem = rewritten(skill, candidate.new_skill)
-    said = candidate.as_json()
+    said = RewriteRecord(
+        title=candidate.title,
+        change_summary=candidate.change_summary,
+        new_skill=candidate.new_skill,
+        evidence=candidate.evidence or None,
+    )
     if document is None:
         return _without(skill, patch, f"the new skill {problem}", said)
     return Update(document=document, outcomes=(Outcome(edit=candidate, state="applied"),), rewrite=said)
 
 
 def _without(
-    skill: Document, patch: Sequence[Proposal], why: str, said: Mapping[str, Any] | None = None
+    skill: Document, patch: Sequence[Proposal], why: str, said: RewriteRecord | None = None
 ) -> Update:
     ended = tuple(Outcome(edit=one, state="invalid", reason=why) for one in patch)
-    return Update(document=skill, outcomes=ended, rewrite={**(said or {}), "problem": why}, failed=True)
+    rewrite = (said or RewriteRecord()).model_copy(update={"problem": why})
+    return Update(document=skill, outcomes=ended, rewrite=rewrite, failed=True)
 
 
 def _noted(update: Update, appendix: Appendix | None) -> Update:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from skillopt.changes._actions import Block, Entry, Own
+from skillopt.changes.actions import InstallAction
+from skillopt.changes.receipts import Install, Scope
+from skillopt.errors import UnknownName, UsageError
 from skillopt.plugins._kit import Kit
+from skillopt.registry import Registry
 
-Scope = Literal["user", "project"]
+_registry = Registry("agent", "skillopt.plugins")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class InstallPlace:
     """Where an install takes place: for all projects of the user, or for one."""
 
     scope: Scope
@@ -54,9 +56,40 @@ class Agent:
     """What the agent has afterwards, in a few words."""
     scopes: tuple[Scope, ...]
     """The first one is meant where nobody says otherwise."""
-    actions: Callable[[Place, Kit], Sequence[Own | Entry | Block]]
+    actions: Callable[[InstallPlace, Kit], Sequence[InstallAction]]
     """Everything an install does, one action a file."""
     seen: str
     """What was tried with the real program; empty where the form is only documented."""
     then: str
     """What the person does next."""
+
+
+def agent_names() -> list[str]:
+    """The names of all agents, as they are typed."""
+    return [name.replace("_", "-") for name in _registry.names()]
+
+
+def agent(name: str) -> Agent:
+    """An agent by its name. Raises `UnknownName` with the near miss."""
+    if name.replace("_", "-") not in agent_names():
+        raise UnknownName("agent", name, agent_names())
+    found = _registry.get(name.replace("-", "_"))
+    assert isinstance(found, Agent)
+    return found
+
+
+def install_of(name: str, place: InstallPlace) -> Install:
+    """Which install is meant. Raises `UnknownName` for an agent that is not there."""
+    agent(name)
+    return Install(agent=name, scope=place.scope, root=place.root)
+
+
+def actions_of(name: str, place: InstallPlace, kit: Kit) -> Sequence[InstallAction]:
+    """What an install does. Raises `UsageError` where the agent is not installed in that scope."""
+    found = agent(name)
+    if place.scope not in found.scopes:
+        words = {"user": "all projects of yours", "project": "one project"}
+        where = " or ".join(words[scope] for scope in found.scopes)
+        remedy = "Name it: --project FOLDER." if found.scopes == ("project",) else "Leave --project out."
+        raise UsageError(f"{name} is installed for {where}. {remedy}")
+    return found.actions(place, kit)

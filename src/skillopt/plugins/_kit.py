@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes._actions import Own
+from skillopt.changes.actions import OwnFile
 from skillopt.plugins._program import Program
 from skillopt.skill.folder import SKILL_FILE
 
@@ -87,11 +87,11 @@ class Kit:
             return json.dumps(self._filled(json.loads(raw)), indent=2, ensure_ascii=False) + "\n"
         return _PLACEHOLDER.sub(lambda found: str(self.values[found[1]]), raw)
 
-    def file(self, path: Path, name: str) -> Own:
+    def file(self, path: Path, name: str) -> OwnFile:
         """A shipped text as a whole file of ours."""
-        return Own(path=str(path), text=self.text(name))
+        return OwnFile(path=str(path), text=self.text(name))
 
-    def skill(self, folder: Path) -> list[Own]:
+    def skill(self, folder: Path) -> list[OwnFile]:
         """The shipped skill in a folder of skills. SKILL.md comes last: no agent is to find a skill whose
         files are missing.
         """

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from skillopt.changes._actions import Own
-from skillopt.plugins._agent import Agent, Place
+from skillopt.changes.actions import OwnFile
+from skillopt.plugins._agent import Agent, InstallPlace
 from skillopt.plugins._kit import SKILL, Kit
 
 COMMANDS = ("skillopt-sleep", "skillopt-sleep-handoff", "skillopt-train")
 
 
-def _actions(place: Place, kit: Kit) -> Sequence[Own]:
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile]:
     claude = (
         place.folder("CLAUDE_CONFIG_DIR", ".claude") if place.project is None else place.project / ".claude"
     )

@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from skillopt.changes._actions import Block, Own
-from skillopt.plugins._agent import Agent, Place
+from skillopt.changes.actions import OwnFile, TextLines
+from skillopt.plugins._agent import Agent, InstallPlace
 from skillopt.plugins._kit import SKILL, Kit
 
 _TAKEN = (
@@ -18,7 +18,7 @@ _TAKEN = (
 """A server of our name, or servers written in a way that a further table cannot be added to."""
 
 
-def _actions(place: Place, kit: Kit) -> Sequence[Own | Block]:
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | TextLines]:
     skill = kit.skill(place.root / ".agents" / "skills")
     if place.project is not None:  # Codex reads settings of a project only where it is trusted
         return skill
@@ -26,7 +26,7 @@ def _actions(place: Place, kit: Kit) -> Sequence[Own | Block]:
     lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in kit.server.items())
     content = "\n".join([f"[mcp_servers.{SKILL}]", *lines])
     settings = place.folder("CODEX_HOME", ".codex") / "config.toml"
-    return [Block(path=str(settings), content=content, style="hash", unless=_TAKEN), *skill]
+    return [TextLines(path=str(settings), content=content, style="hash", unless=_TAKEN), *skill]
 
 
 PLUGIN = Agent(

@@ -6,26 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skillopt.changes._actions import Block, Entry, Own
-from skillopt.plugins._agent import Agent, Place
+from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
+from skillopt.plugins._agent import Agent, InstallPlace
 from skillopt.plugins._kit import SKILL, Kit
 
 
-def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry | Block]:
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry | TextLines]:
     if place.project is None:
         home = place.folder("COPILOT_HOME", ".copilot")
         server = {"type": "local", **kit.server, "tools": ["*"]}
         return [
-            Entry(path=str(home / "mcp-config.json"), keys=("mcpServers", SKILL), value=server),
+            JsonEntry(path=str(home / "mcp-config.json"), keys=("mcpServers", SKILL), value=server),
             *kit.skill(home / "skills"),
         ]
     return [
-        Entry(
+        JsonEntry(
             path=str(place.project / ".vscode" / "mcp.json"),
             keys=("servers", SKILL),
             value={"type": "stdio", **kit.server},
         ),
-        Block(
+        TextLines(
             path=str(place.project / ".github" / "copilot-instructions.md"),
             content=kit.text("snippet.md").strip("\n"),
             style="markdown",

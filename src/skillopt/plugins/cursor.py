@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from skillopt.changes._actions import Entry, Own
-from skillopt.plugins._agent import Agent, Place
+from skillopt.changes.actions import JsonEntry, OwnFile
+from skillopt.plugins._agent import Agent, InstallPlace
 from skillopt.plugins._kit import SKILL, Kit
 
 COMMANDS = ("skillopt-sleep", "skillopt-train")
 
 
-def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry]:
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry]:
     cursor = place.root / ".cursor"
     kit = replace(kit, own={"arguments": "what the person wrote after the command"})
     folder = cursor if place.project is not None else cursor / "plugins" / "local" / SKILL
@@ -22,7 +22,7 @@ def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry]:
     ]
     if place.project is None:
         files.append(kit.file(folder / ".cursor-plugin" / "plugin.json", "cursor/.cursor-plugin/plugin.json"))
-    return [Entry(path=str(cursor / "mcp.json"), keys=("mcpServers", SKILL), value=kit.server), *files]
+    return [JsonEntry(path=str(cursor / "mcp.json"), keys=("mcpServers", SKILL), value=kit.server), *files]
 
 
 PLUGIN = Agent(

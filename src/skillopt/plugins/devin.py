@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skillopt.changes._actions import Block, Entry, Own
-from skillopt.plugins._agent import Agent, Place
+from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
+from skillopt.plugins._agent import Agent, InstallPlace
 from skillopt.plugins._kit import SKILL, Kit
 
 
-def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry | Block]:
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry | TextLines]:
     keys = ("mcpServers", SKILL)
     if place.project is None:
         home = place.config / "devin"
         return [
-            Entry(path=str(home / "config.json"), keys=keys, value=kit.server),
-            Block(path=str(home / "AGENTS.md"), content=kit.text("snippet.md").strip("\n"), style="markdown"),
+            JsonEntry(path=str(home / "config.json"), keys=keys, value=kit.server),
+            TextLines(
+                path=str(home / "AGENTS.md"), content=kit.text("snippet.md").strip("\n"), style="markdown"
+            ),
         ]
     devin = place.project / ".devin"
     command = {"type": "command", "command": kit.program.line("plugin", "session-end", "devin"), "timeout": 5}
     return [
         # The local file, which Devin keeps out of version control: the server's path is this machine's.
-        Entry(path=str(devin / "config.local.json"), keys=keys, value=kit.server),
-        Entry(
+        JsonEntry(path=str(devin / "config.local.json"), keys=keys, value=kit.server),
+        JsonEntry(
             path=str(devin / "hooks.v1.json"),
             keys=("SessionEnd",),
             value={"matcher": "", "hooks": [command]},

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skillopt.changes._actions import Block
-from skillopt.plugins._agent import Agent, Place
+from skillopt.changes.actions import TextLines
+from skillopt.plugins._agent import Agent, InstallPlace
 from skillopt.plugins._kit import Kit
 
 
-def _actions(place: Place, kit: Kit) -> Sequence[Block]:
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[TextLines]:
     return [
-        Block(
+        TextLines(
             path=str(place.root / "AGENTS.md"), content=kit.text("snippet.md").strip("\n"), style="markdown"
         )
     ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skillopt.changes._actions import Own
-from skillopt.plugins._agent import Agent, Place
+from skillopt.changes.actions import OwnFile
+from skillopt.plugins._agent import Agent, InstallPlace
 from skillopt.plugins._kit import Kit
 
 
-def _actions(place: Place, kit: Kit) -> Sequence[Own]:
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile]:
     return kit.skill((place.home / ".openclaw" if place.project is None else place.project) / "skills")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skillopt.changes._actions import Entry, Own
-from skillopt.plugins._agent import Agent, Place
+from skillopt.changes.actions import JsonEntry, OwnFile
+from skillopt.plugins._agent import Agent, InstallPlace
 from skillopt.plugins._kit import SKILL, Kit
 
 
-def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry]:
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry]:
     # OpenCode follows XDG on every system.
     home = place.folder("XDG_CONFIG_HOME", ".config") / "opencode" if place.project is None else place.project
     skills = home if place.project is None else home / ".opencode"
@@ -17,7 +17,7 @@ def _actions(place: Place, kit: Kit) -> Sequence[Own | Entry]:
     if not settings.exists() and settings.with_suffix(".jsonc").exists():
         settings = settings.with_suffix(".jsonc")
     server = {"type": "local", "command": [kit.server["command"], *kit.server["args"]], "enabled": True}
-    return [Entry(path=str(settings), keys=("mcp", SKILL), value=server), *kit.skill(skills / "skills")]
+    return [JsonEntry(path=str(settings), keys=("mcp", SKILL), value=server), *kit.skill(skills / "skills")]
 
 
 PLUGIN = Agent(

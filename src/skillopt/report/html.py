@@ -170,10 +170,10 @@ def _step(change: Change) -> str:
             [f"{one.name}: {one.dropped}" for one in change.studies if one.dropped is not None],
         ),
         (
-            "Tried again in halves",
+            "Tried again in parts",
             [
-                f"{_ORDINALS[at]} half: {word}, {why} ({rows} val rows)"
-                for at, (word, why, rows) in enumerate(change.halves)
+                f"candidate {one.id} ({len(one.edits)} edits): {one.action}, {one.why} ({one.rows} val rows)"
+                for one in change.candidates[1:]
             ],
         ),
         ("Notes for the appendix", change.notes),

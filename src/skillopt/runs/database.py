@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from fractions import Fraction
 from functools import lru_cache
@@ -17,6 +18,7 @@ from typing import Any
 
 from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
+from skillopt.events import SCHEMA
 from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
@@ -36,6 +38,7 @@ CREATE TABLE IF NOT EXISTS scores (
 CREATE TABLE IF NOT EXISTS spending (
   id INTEGER PRIMARY KEY, role TEXT NOT NULL, stage TEXT NOT NULL, place TEXT NOT NULL, state TEXT NOT NULL,
   calls INTEGER NOT NULL, tokens INTEGER NOT NULL, reserved INTEGER NOT NULL, usd TEXT, usage TEXT);
+CREATE TABLE IF NOT EXISTS skills (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
 """
 
 SESSION = "session"
@@ -67,7 +70,7 @@ def _known_fraction(text: str) -> Fraction:
 
 
 class Database:
-    """One file. Implements `Records`, `Journal` and the evaluator's `Rollouts`."""
+    """One file. Implements `Records`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -75,7 +78,9 @@ class Database:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.executescript(_SCHEMA)
+            _check_version(self._db, path)
+            if not self._db.execute("PRAGMA user_version").fetchone()[0]:
+                self._db.executescript(f"BEGIN; PRAGMA user_version={SCHEMA}; {_SCHEMA} COMMIT;")
         except sqlite3.Error as error:
             raise RunConflict(
                 f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use"
@@ -88,6 +93,7 @@ class Database:
         database = cls.__new__(cls)
         database._path = path
         database._db = connect_reading(path)
+        _check_version(database._db, path)
         return database
 
     def shut(self) -> None:
@@ -211,7 +217,21 @@ class Database:
         row: tuple[int, Kind, str] | None = self._do(query, (rollout, stage)).fetchone()
         return row
 
+    # Texts
+
+    def text(self, digest: str) -> str | None:
+        row = self._do("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def keep_text(self, digest: str, text: str) -> None:
+        self._do("INSERT OR IGNORE INTO skills VALUES (?, ?)", (digest, text))
+
     # Meta
+
+    def holds_answers(self) -> bool:
+        """Whether any call was answered, or any rollout ran to its end."""
+        found = self._do("SELECT EXISTS (SELECT 1 FROM replies) OR EXISTS (SELECT 1 FROM trajectories)")
+        return bool(found.fetchone()[0])
 
     def note(self, name: str, value: str) -> None:
         self._do("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
@@ -219,6 +239,28 @@ class Database:
     def noted(self, name: str) -> str | None:
         row = self._do("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
+
+
+def other_version(path: Path, version: object) -> RunConflict:
+    """What is said of a folder whose files have another form."""
+    return RunConflict(
+        f"{path} was written by another version of SkillOpt (form {version}, this one reads {SCHEMA});"
+        " nothing was changed. Use the version it was written with, or name another folder with --out_root."
+    )
+
+
+def _check_version(database: sqlite3.Connection, path: Path) -> None:
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    is_new = not database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+    if version != SCHEMA and not is_new:
+        raise other_version(path, version or 1)
+
+
+def stored_text(path: Path, digest: str) -> str | None:
+    """A skill's text from a run's database, also while its run is at work and from any thread."""
+    with closing(connect_reading(path)) as database:
+        row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:

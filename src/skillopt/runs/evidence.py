@@ -12,9 +12,13 @@ from typing import Any, cast
 
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
+from skillopt.events.records import EditRecord, StepRecord
+from skillopt.events.state import Metric, State
 from skillopt.gate.constraints import Constraints, Effort, Ruled
-from skillopt.gate.decision import Case, Limits, Metric, Reader, RowId, value
+from skillopt.gate.decision import Case, Limits, Reader, RowId, value
+from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
+from skillopt.place import BASELINE, Place
 from skillopt.runs.folder import RunView
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
@@ -44,13 +48,13 @@ class Evidence:
     policy: str = "strict"
     decided_by: str = ""
     others: Sequence[str] = ()
-    """Verdicts of the same step beside this one, where its bundle was tried again as halves."""
+    """Verdicts of the same step beside this one, where it tried several candidates."""
     bar: Fraction = Fraction(0)
     upper: Fraction = Fraction(0)
     total: int = 0
     read: int = 0
     rows: Sequence[JudgedRow] = ()
-    edits: Sequence[Mapping[str, Any]] = ()
+    edits: Sequence[EditRecord] = ()
     same_rows: bool = True
     """Whether the record holds the rows that the reading order asks for."""
     same_skill: bool = True
@@ -88,33 +92,32 @@ class Evidence:
             "rows_total": self.total,
             "rows_read": self.read,
             "rows": rows,
-            "edits": [dict(edit) for edit in self.edits],
+            "edits": [edit.model_dump(mode="json") for edit in self.edits],
         }
 
 
 def gather(run: RunView, step: str) -> Evidence:
     """Recompute the verdict on a step (its number) or on an epoch's slow update (`epoch-N`).
 
-    A step whose rejected bundle was tried again as halves has several: its number means the one that its
-    record rests on, which is that of an accepted half or else of the bundle; `N/bundle`, `N/half-1` and
-    `N/half-2` name each.
+    A step that tried several candidates has several: its number means the one that its record rests on, which
+    is that of the accepted candidate or else of the first; `N/c0`, `N/c1` and so on name each.
     """
     judged, of_step = _find(run, step)
-    name = _name(judged.place, with_part=len(of_step) > 1)
+    name = _name(judged.place, with_candidate=len(of_step) > 1)
     config = run.config()
     is_gated = bool(config["evaluation"]["use_gate"])
     policy = str(config["gate"]["policy"]) if is_gated else "strict"
     weight = float(config["evaluation"]["gate_mixed_weight"])
     at = run.events.index(judged)
     before = _state_before(run, at)
-    incumbent = Document(before["skill"] if is_gated else before["best"])
+    incumbent = run.skills.get(before.skill if is_gated else before.best)
     updated = _updated(run, judged.place)
     about: dict[str, Any] = {
         "name": name,
         "judged": judged,
         "policy": policy,
         "others": [
-            f"{_name(other.place, with_part=True)}: {other.action}"
+            f"{_name(other.place, with_candidate=True)}: {other.action}"
             for other in of_step
             if other is not judged
         ],
@@ -124,7 +127,7 @@ def gather(run: RunView, step: str) -> Evidence:
         (
             event
             for event in run.events
-            if isinstance(event, StageClosed) and event.id == f"{judged.place}/selection"
+            if isinstance(event, StageClosed) and event.id == str(judged.place.at(STAGE))
         ),
         None,
     )
@@ -142,7 +145,8 @@ def gather(run: RunView, step: str) -> Evidence:
         raise UsageError(
             f"{name} of {run.folder} is not closed yet: run the same training command again, then explain it."
         )
-    case = _case(config["gate"], policy, values, before, candidate, incumbent)
+    seed = run.skills.get(before.seed)
+    case = _case(config["gate"], policy, values, seed, candidate, incumbent)
     reader, uppers = decide(policy, case, [_value(row, metric, weight) for row in closed.rows])
     read = len(uppers)
     told = [(row.task, row.draw) for row in closed.rows]
@@ -183,61 +187,64 @@ def gather(run: RunView, step: str) -> Evidence:
 
 def _find(run: RunView, step: str) -> tuple[Judged, list[Judged]]:
     """The verdict of that name, and all of the same step."""
-    named = re.fullmatch(r"(?P<step>\d+)(?P<part>/bundle|/half-[12])?|epoch-(?P<epoch>\d+)", step)
+    named = re.fullmatch(r"(?P<step>\d+)(?:/c(?P<candidate>\d+))?|epoch-(?P<epoch>\d+)", step)
     if named is None:
         raise UsageError(
-            f"{step!r} names no verdict: give a step's number or 'epoch-N' (with halves: 'N/bundle',"
-            " 'N/half-1', 'N/half-2')."
+            f"{step!r} names no verdict: give a step's number or 'epoch-N' (with several candidates: 'N/c0',"
+            " 'N/c1', ...)."
         )
-    pattern = rf"e\d+/s{int(named['step'])}" if named["step"] else rf"e{int(named['epoch'])}/end"
-    verdicts = [event for event in run.events if isinstance(event, Judged)]
-    places = [event.place for event in verdicts if re.fullmatch(pattern + r"(\.\d+)?", event.place)]
-    place = places[-1] if places else ""  # a step that was opened again has a later verdict
-    of_step = (
-        [event for event in verdicts if event.place == place or event.place.startswith(f"{place}/half-")]
-        if place
-        else []
-    )
-    wanted = place + (named["part"] or "").replace("/bundle", "")
-    found = [event for event in of_step if event.place == wanted]
-    if not named["part"]:
+    verdicts = [
+        event
+        for event in run.events
+        if isinstance(event, Judged)
+        and (
+            (event.place.scope, event.place.step) == ("step", int(named["step"]))
+            if named["step"]
+            else (event.place.scope, event.place.epoch) == ("end", int(named["epoch"]))
+        )
+    ]
+    # A step that was opened again has later verdicts.
+    of_step = [event for event in verdicts if event.place.root == verdicts[-1].place.root]
+    found = [event for event in of_step if event.place.candidate == int(named["candidate"] or 0)]
+    if not named["candidate"]:
         found = [event for event in of_step if event.action == "accept"] or found
     if not found:
-        had = sorted({record["step"] for record in run.steps})
+        had = sorted({record.step for record in run.steps})
         steps = f"steps {had[0]} to {had[-1]}" if had else "no step"
         raise UsageError(f"{run.folder} holds no verdict on {step!r}; it has closed {steps}.")
     return found[0], of_step
 
 
-def _name(place: str, *, with_part: bool) -> str:
+def _name(place: Place, *, with_candidate: bool) -> str:
     """A verdict by its place, in words a person can give back to `explain`."""
-    epoch, where, part = (*place.split("/"), "bundle")[:3]
-    if where.startswith("end"):
-        return f"epoch-{epoch[1:]}"
-    return f"step {where[1:].partition('.')[0]}" + (f"/{part}" if with_part else "")
+    if place.scope == "end":
+        return f"epoch-{place.epoch}"
+    return f"step {place.step}" + (f"/c{place.candidate}" if with_candidate else "")
 
 
-def _updated(run: RunView, place: str) -> Updated | None:
+def _updated(run: RunView, place: Place) -> Updated | None:
     return next((event for event in run.events if isinstance(event, Updated) and event.place == place), None)
 
 
-def _edits(run: RunView, place: str) -> Sequence[Mapping[str, Any]]:
-    """The edits a verdict is about and how they ended; those of a half are told with the bundle, and the
-    step's record says which.
+def _edits(run: RunView, place: Place) -> Sequence[EditRecord]:
+    """The edits a verdict is about and how they ended; those of a later candidate are told with the first,
+    and the step's record says which.
     """
-    step, half, number = place.partition("/half-")
-    updated = _updated(run, step)
+    updated = _updated(run, place.root)
     outcomes = () if updated is None else updated.outcomes
-    if not half:
+    if not place.candidate:
         return outcomes
-    records = [
-        event.record for event in run.events if isinstance(event, Checkpoint) and event.id == f"{step}/step"
-    ]
-    ids = {one for record in records for one in record["salvage"]["halves"][int(number) - 1]["edits"]}
-    return [outcome for outcome in outcomes if outcome["id"] in ids]
+    closed = str(place.root.at("step"))
+    ids = {
+        edit
+        for event in run.events
+        if isinstance(event, Checkpoint) and event.id == closed and isinstance(event.record, StepRecord)
+        for edit in event.record.candidates[place.candidate].edits
+    }
+    return [outcome for outcome in outcomes if outcome.id in ids]
 
 
-def _state_before(run: RunView, at: int) -> Mapping[str, Any]:
+def _state_before(run: RunView, at: int) -> State:
     states = [event.state for event in run.events[:at] if isinstance(event, Checkpoint)]
     return states[-1]
 
@@ -247,15 +254,15 @@ def _known(run: RunView, before: int) -> dict[str, Sequence[RowFact]]:
     rendered text.
     """
     known: dict[str, Sequence[RowFact]] = {}
-    rows: dict[str, Sequence[RowFact]] = {}
+    rows: dict[Place, Sequence[RowFact]] = {}
     seed: set[RowId] = set()
     for event in run.events[:before]:
-        if isinstance(event, StageClosed) and event.stage == "selection":
+        if isinstance(event, StageClosed) and event.stage == STAGE:
             rows[event.place] = event.rows
         elif isinstance(event, Checkpoint) and event.kind == "baseline":
-            left_out = set(event.state["left_out"])
-            first = [row for row in rows["baseline"] if row.task not in left_out]
-            known[Document(event.state["seed"]).digest], seed = first, _measured(first)
+            left_out = set(event.state.left_out)
+            first = [row for row in rows[BASELINE] if row.task not in left_out]
+            known[run.skills.get(event.state.seed).digest], seed = first, _measured(first)
         elif isinstance(event, Judged) and event.place in rows and _measured(rows[event.place]) == seed:
             known[event.skill] = rows[event.place]
     return known
@@ -286,44 +293,40 @@ def _scored(rows: Sequence[RowFact], metric: Metric, weight: float) -> dict[RowI
     return {(row.task, row.draw): each for row in rows if (each := _value(row, metric, weight)) is not None}
 
 
-def _candidate(
-    run: RunView, judged: Judged, before: Mapping[str, Any], updated: Updated | None
-) -> Document | None:
+def _candidate(run: RunView, judged: Judged, before: State, updated: Updated | None) -> Document | None:
     """The text that was judged: a step's candidate, or the skill with an epoch's guidance; None while the
     epoch is open.
     """
     if updated is not None:
-        return Document(updated.skill)
+        return run.skills.get(updated.skill)
     ended = next(
         (
             event
             for event in run.events
-            if isinstance(event, EpochEnded) and event.id == f"{judged.place}/ended"
+            if isinstance(event, EpochEnded) and event.id == str(judged.place.at("ended"))
         ),
         None,
     )
-    return (
-        None
-        if ended is None
-        else Document(before["skill"]).with_region("slow_update", ended.slow_update["slow_update_content"])
-    )
+    if ended is None:
+        return None
+    guidance = ended.slow_update.slow_update_content or ""
+    return run.skills.get(before.skill).with_region("slow_update", guidance)
 
 
 def _case(
     gate: Mapping[str, Any],
     policy: str,
     values: Mapping[RowId, Fraction],
-    before: Mapping[str, Any],
+    seed: Document,
     candidate: Document,
     incumbent: Document,
 ) -> Case:
     """What the policy was told, put together again from configuration and log."""
-    seed_chars = len(Document(before["seed"]).rendered)
     limits = Limits(
         alpha=gate["alpha"],
         max_chars=gate["max_chars"],
         confirm_draws=gate["confirm_draws"],
-        seed_chars=seed_chars,
+        seed_chars=len(seed.rendered),
     )
     draws = 1 + max((draw for _, draw in values), default=0)  # an incumbent has its further draws as well
     further = (limits.confirm_draws or draws // 2) if policy == "confirm" else 0
@@ -349,7 +352,7 @@ def _without_rows(
             (
                 event.text
                 for event in run.events
-                if isinstance(event, Notice) and event.id == f"{about['judged'].place}/leaks"
+                if isinstance(event, Notice) and event.id == str(about["judged"].place.at("leaks"))
             ),
             "",
         )
@@ -360,7 +363,7 @@ def _without_rows(
             decided_by=LEAK_GUARD,
         )
     if updated is not None:
-        same = Document(updated.skill).rendered == incumbent
+        same = run.skills.get(updated.skill).rendered == incumbent
         reason = (
             "the candidate reads the same as the incumbent"
             if same

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,47 +20,39 @@ from skillopt.events import (
     TestMeasured,
     Updated,
 )
-from skillopt.files import write_json, write_text
-from skillopt.redact import Scrubber
-from skillopt.runs.log import step_records
-from skillopt.skill.document import Document
-from skillopt.tasks.rollout import Trajectory
+from skillopt.events._base import Fact
+from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
+from skillopt.events.state import State
+from skillopt.files import append_json, write_json, write_text
+from skillopt.place import Place
+from skillopt.runs.log import Run
 
+_EXPORTED = "exported"
+"""The note of the last checkpoint whose files are written."""
 _TEST_FOLDERS = {"seed": "test_eval_baseline", "best": "test_eval", "final": "test_eval_final"}
 
 
 class Exports:
     """An event sink that keeps the folder's public layout up to date at each checkpoint."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        scrubber: Scrubber,
-        trajectory: Callable[[str], Trajectory | None] | None = None,
-    ) -> None:
-        self._folder = folder
-        self._scrubber = scrubber
-        self._writes = True
-        self._trajectory = trajectory
-        """Given when `predictions/` is wanted: looks up a stored trajectory by its key."""
+    def __init__(self, run: Run, *, predictions: bool = False) -> None:
+        """`predictions` also writes `predictions/`, one folder a task."""
+        self._run = run
+        self._folder = run.folder
+        self._scrubber = run.scrubber
+        self._predictions = predictions
         self._open: list[Event] = []
-        self._history: list[Event] = []
+        self._best = ""
 
-    def replay(self, history: Sequence[Event]) -> None:
-        """Take in what was decided before; only the last checkpoint's files are written again, in case a
-        crash left them unwritten.
-        """
-        last = max((at for at, event in enumerate(history) if isinstance(event, Checkpoint)), default=-1)
-        for at, event in enumerate(history):
-            self._writes = at >= last
+    def catch_up(self) -> None:
+        """Write what an earlier session decided and did not write any more; usually that is nothing."""
+        exported, last = self._run.database.noted(_EXPORTED), self._run.last_checkpoint()
+        for event in self._run.facts_since(exported):
             self(event)
-        self._writes = True
+        if last is not None and (last.id != exported or not (self._folder / "history.json").exists()):
+            self._rewrite_history()
 
     def __call__(self, event: Event) -> None:
-        if event.id is None:
-            return
-        self._history.append(event)
         if isinstance(event, TestMeasured):
             for name, rows in event.rows.items():
                 self._rows(_TEST_FOLDERS[name], rows, event.kinds)
@@ -71,34 +63,45 @@ class Exports:
             self._open.append(event)
 
     def _checkpoint(self, event: Checkpoint) -> None:
-        state = event.state
-        self._text("best_skill.md", Document(state["best"]).rendered)
-        self._text(f"skills/skill_v{state['step']:04d}.md", state["skill"])
+        state, skills = event.state, self._run.skills
+        if state.best != self._best:
+            self._text("best_skill.md", skills.get(state.best).rendered)
+            self._best = state.best
+        self._text(f"skills/skill_v{state.step:04d}.md", skills.get(state.skill).text)
         if event.kind == "baseline":
             for closed in self._open:
                 if isinstance(closed, StageClosed):
                     self._rows("selection_eval_baseline", closed.rows)
-        elif event.kind == "step":
+            self._rewrite_history()
+        elif isinstance(event.record, StepRecord):
             self._step(event.record)
-        elif event.kind == "epoch":
-            self._epoch(event.record["epoch"])
-        records = step_records(self._history)
-        self._json("history.json", records)
-        if any("lr_decision" in record for record in records):
-            told = [
-                {"step": record["step"], **record["lr_decision"]}
-                for record in records
-                if "lr_decision" in record
-            ]
-            self._text(
-                "lr_history.jsonl", "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in told)
-            )
+            self._append_history(event.record)
+        elif isinstance(event.record, EpochRecord):
+            self._epoch(event.record.epoch)
+        elif isinstance(event.record, ReopenedRecord):
+            self._rewrite_history()
         self._json("runtime_state.json", _runtime(state))
+        self._run.database.note(_EXPORTED, event.id or "")
 
-    def _step(self, record: Mapping[str, Any]) -> None:
-        home = f"steps/step_{record['step']:04d}"
+    def _append_history(self, record: StepRecord) -> None:
+        written = self._scrubber.scrub_json(record.model_dump(mode="json"))
+        if not append_json(self._path("history.json"), written):
+            self._rewrite_history()
+        elif record.lr_decision is not None:
+            with self._path("lr_history.jsonl").open("a", encoding="utf-8", newline="\n") as file:
+                file.write(self._scrubber.scrub(_limit_line(record)))
+
+    def _rewrite_history(self) -> None:
+        records = self._run.steps()
+        self._json("history.json", [record.model_dump(mode="json") for record in records])
+        limits = [_limit_line(record) for record in records if record.lr_decision is not None]
+        if limits or (self._folder / "lr_history.jsonl").exists():
+            self._text("lr_history.jsonl", "".join(limits))
+
+    def _step(self, record: StepRecord) -> None:
+        home = f"steps/step_{record.step:04d}"
         for event in self._open:
-            at = home + _half(event)
+            at = home + _candidate_folder(event)
             if isinstance(event, StageClosed):
                 self._rows(f"{at}/{'rollout' if event.stage == 'rollout' else 'selection_eval'}", event.rows)
             elif isinstance(event, Reflected):
@@ -114,16 +117,17 @@ class Exports:
                         "edits": event.edits,
                         "limit": event.limit,
                         "ranked": event.ranked,
-                        "ranking_details": event.ranking,
+                        "ranking_details": _dump(event.ranking),
                     },
                 )
                 if event.decision is not None:
-                    self._json(f"{home}/lr_decision.json", event.decision)
+                    self._json(f"{home}/lr_decision.json", _dump(event.decision))
             elif isinstance(event, Updated):
-                self._text(f"{at}/candidate_skill.md", event.skill)
-                self._json(f"{at}/edit_apply_report.json", event.outcomes)
+                self._text(f"{at}/candidate_skill.md", self._run.skills.get(event.skill).text)
+                self._json(f"{at}/edit_apply_report.json", [_dump(one) for one in event.outcomes])
                 if event.rewrite is not None:
-                    self._json(f"{at}/rewrite_result.json", event.rewrite)
+                    told = event.rewrite.model_dump(mode="json")
+                    self._json(f"{at}/rewrite_result.json", {**told, **told.pop("evidence", {})})
                 if event.notes is not None:
                     self._json(f"{at}/appendix_notes.json", event.notes)
             elif isinstance(event, Judged):
@@ -131,22 +135,21 @@ class Exports:
                     f"{at}/verdict.json", event.model_dump(mode="json", exclude={"time", "id", "type"})
                 )
         self._json(f"{home}/trajectory_digest.json", _digest(record, self._open))
-        self._json(f"{home}/step_record.json", record)
+        self._json(f"{home}/step_record.json", _dump(record))
 
     def _epoch(self, epoch: int) -> None:
         home = f"slow_update/epoch_{epoch:02d}"
         for event in self._open:
             if isinstance(event, EpochEnded):
-                self._json(f"{home}/slow_result.json", event.slow_update)
+                self._json(f"{home}/slow_result.json", _dump(event.slow_update))
                 if event.pairs:
-                    self._json(f"{home}/comparison_pairs.json", event.pairs)
-                self._json(f"meta_skill/epoch_{epoch:02d}/meta_skill_result.json", event.meta_skill)
+                    self._json(f"{home}/comparison_pairs.json", [_dump(pair) for pair in event.pairs])
+                self._json(f"meta_skill/epoch_{epoch:02d}/meta_skill_result.json", _dump(event.meta_skill))
             elif isinstance(event, StageClosed):
-                before, _, part = event.place.rpartition("/")
-                folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(part, "selection_eval")
-                more = before.rpartition("/")[2]
+                place = event.place
+                folder = {"older": "rollout_prev", "newer": "rollout_curr"}.get(place.arm, "selection_eval")
                 self._rows(
-                    f"{home}/{folder}" + (f"/topup/{more}" if more.startswith("more-") else ""), event.rows
+                    f"{home}/{folder}" + (f"/topup/more-{place.sample}" if place.sample else ""), event.rows
                 )
 
     def _rows(self, name: str, rows: Sequence[RowFact], kinds: Mapping[str, str] | None = None) -> None:
@@ -164,22 +167,21 @@ class Exports:
         if kinds:
             figures["task_types"] = _by_kind(scored, kinds)
         self._json(f"{name}/summary.json", figures)
-        if self._trajectory is not None:
+        if self._predictions:
             for row in scored:
-                found = None if row.rollout is None else self._trajectory(row.rollout)
+                found = None if row.rollout is None else self._run.database.finished(row.rollout)
                 if found is not None:
-                    turns = [{"role": message.role, "content": message.content} for message in found.messages]
+                    messages = found[1].messages
+                    turns = [{"role": message.role, "content": message.content} for message in messages]
                     self._json(
                         f"{name}/predictions/{_safe(self._scrubber.scrub(row.task))}/conversation.json", turns
                     )
 
     def _text(self, name: str, text: str) -> None:
-        if self._writes:
-            write_text(self._path(name), self._scrubber.scrub(text), durable=False)
+        write_text(self._path(name), self._scrubber.scrub(text), durable=False)
 
     def _json(self, name: str, value: Any) -> None:
-        if self._writes:
-            write_json(self._path(name), self._scrubber.scrub_json(value), durable=False)
+        write_json(self._path(name), self._scrubber.scrub_json(value), durable=False)
 
     def _path(self, name: str) -> Path:
         path = self._folder / name
@@ -198,7 +200,7 @@ def _by_kind(rows: Sequence[RowFact], kinds: Mapping[str, str]) -> dict[str, Any
     }
 
 
-def _digest(record: Mapping[str, Any], events: Sequence[Event]) -> dict[str, Any]:
+def _digest(record: StepRecord, events: Sequence[Event]) -> dict[str, Any]:
     """What the step saw go wrong: the analysts' patterns, each with the tasks its analyst was shown."""
     failures = [
         patch
@@ -213,32 +215,39 @@ def _digest(record: Mapping[str, Any], events: Sequence[Event]) -> dict[str, Any
         for pattern in patch.summary
         if isinstance(pattern, Mapping)
     ]
-    n = record["rollout_n"]
     return {
-        "step": record["step"],
-        "action": record["action"],
-        "n_total": n,
+        "step": record.step,
+        "action": record.action,
+        "n_total": record.rollout_n,
         "n_fail": sum(len(patch.tasks) for patch in failures),
         "failure_patterns": patterns,
     }
 
 
-def _half(event: Event) -> str:
-    """The folder of a half that was tried on its own, below its step's."""
-    last = str(getattr(event, "place", "")).rpartition("/")[2]
-    return f"/{last.replace('-', '_')}" if last.startswith("half-") else ""
+def _candidate_folder(event: Event) -> str:
+    """The folder of a further candidate, below its step's."""
+    place = getattr(event, "place", None)
+    return f"/candidate_{place.candidate}" if isinstance(place, Place) and place.candidate else ""
 
 
-def _runtime(state: Mapping[str, Any]) -> dict[str, Any]:
+def _dump(fact: Fact | None) -> Any:
+    return None if fact is None else fact.model_dump(mode="json")
+
+
+def _limit_line(record: StepRecord) -> str:
+    return json.dumps({"step": record.step, **_dump(record.lr_decision)}, ensure_ascii=False) + "\n"
+
+
+def _runtime(state: State) -> dict[str, Any]:
     return {
-        "last_completed_step": state["step"],
-        "current_skill_path": f"skills/skill_v{state['step']:04d}.md",
-        "current_score": state["score"],
-        "current_origin": state["origin"],
+        "last_completed_step": state.step,
+        "current_skill_path": f"skills/skill_v{state.step:04d}.md",
+        "current_score": state.score,
+        "current_origin": state.origin,
         "best_skill_path": "best_skill.md",
-        "best_score": state["best_score"],
-        "best_step": state["best_step"],
-        "best_origin": state["best_origin"],
+        "best_score": state.best_score,
+        "best_step": state.best_step,
+        "best_origin": state.best_origin,
     }
 
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from skillopt.account import Account
 from skillopt.errors import UsageError
-from skillopt.evaluate.compare import by_task, compare_rows
+from skillopt.evaluation.compare import by_task, compare_rows
 from skillopt.events import Event, RowFact, TestMeasured
-from skillopt.gate.decision import Metric
+from skillopt.events.state import Metric, State
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold, worth_of
 from skillopt.runs.values import Facts, Test
 from skillopt.skill.diff import unified
-from skillopt.skill.document import Document
+from skillopt.skill.store import Skills
 
 HIDDEN = "[set]"
 
 
 def fold(
-    events: Sequence[Event],
+    events: Iterable[Event],
+    skills: Skills,
     *,
     config: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
@@ -32,7 +33,7 @@ def fold(
     looks_by_eval: int = 0,
 ) -> Facts:
     """Everything a report says of a run. `config` and `summary` are its files, where they are there."""
-    folded = Fold(mixed_weight(config))
+    folded = Fold(skills, mixed_weight(config))
     for event in events:
         folded.take(event)
     return facts_of(
@@ -88,13 +89,13 @@ def facts_of(
         config=_settings(config or {}),
         claim="" if summary is None else str(summary.get("claim", "")),
     )
-    if state:
-        seed, best = Document(state["seed"]).rendered, Document(state["best"]).rendered
+    if state is not None:
+        seed, best = folder.rendered(state.seed), folder.rendered(state.best)
         facts = replace(
             facts,
-            baseline=state["baseline_score"],
-            best=state["best_score"],
-            best_origin=_origin(state["best_origin"]),
+            baseline=state.baseline_score,
+            best=state.best_score,
+            best_origin=_origin(state.best_origin),
             seed_skill=seed,
             best_skill=best,
             best_diff=unified(seed, best, "seed", "best"),
@@ -106,7 +107,7 @@ def _test(
     looks: Sequence[TestMeasured],
     metric: Metric,
     weight: float,
-    state: Mapping[str, Any],
+    state: State | None,
     summary: Mapping[str, Any] | None,
 ) -> Test:
     """The last look at the test split, compared as the run itself compares it."""
@@ -114,7 +115,7 @@ def _test(
         why = str((summary or {}).get("test", {}).get("why", ""))
         waiting = (
             "it is opened at the end of the run"
-            if not state.get("finished")
+            if state is None or not state.finished
             else "the log holds no look at it"
         )
         return Test(why=why or waiting)
@@ -142,7 +143,7 @@ def _test(
 
 def _remarks(
     facts: Facts,
-    state: Mapping[str, Any],
+    state: State | None,
     config: Mapping[str, Any] | None,
     summary: Mapping[str, Any] | None,
     folder: Fold,
@@ -152,8 +153,8 @@ def _remarks(
         yield "The gate was off: every candidate was taken without proof."
     elif any(change.action == "force_accept" for change in facts.changes):
         yield "Slow updates were taken without a gate and measured afterwards."
-    left_out = list(state.get("left_out", ()))
-    too_few = bool(state) and len(facts.tasks) - len(left_out) < SMALLEST_VERIFIED
+    left_out = [] if state is None else list(state.left_out)
+    too_few = state is not None and len(facts.tasks) - len(left_out) < SMALLEST_VERIFIED
     if too_few or any(not change.verified for change in facts.changes):
         yield f"Unverified: fewer than {SMALLEST_VERIFIED} val tasks decided."
     if left_out:

@@ -26,6 +26,7 @@ from skillopt.events import (
 )
 from skillopt.gate.gate import STAGE
 from skillopt.ledger import TEST_STAGE
+from skillopt.place import BASELINE, Place
 from skillopt.runs.fold import Fold
 from skillopt.runs.tail import News
 
@@ -39,7 +40,7 @@ class _Stage:
     """An open stage. `turn` tells two takes of the same stage apart."""
 
     name: str
-    place: str
+    place: Place
     total: int
     turn: int
     after: int = 0
@@ -101,11 +102,11 @@ class Floor:
     def _begin(self, one: Entry) -> None:
         if one.role == "optimizer":
             self._newest["optimizer"] = max(self._newest["optimizer"], one.id)
-        parts = one.place.split("/")
-        if one.role == "target" and len(parts) == 3 and parts[0] == ROLLOUT:
+        place = Place.parse(one.place)
+        if one.role == "target" and place.scope == "rollout":
             if one.stage == STAGE:
                 self._newest[STAGE] = max(self._newest[STAGE], one.id)
-            self._begun.setdefault(parts[1].partition(".")[0], (one.stage, one.id))
+            self._begun.setdefault(place.name, (one.stage, one.id))
 
     def _forget(self, rows: Iterable[RowFact]) -> None:
         for row in rows:
@@ -115,54 +116,58 @@ class Floor:
 
     def _open_stage(self, fold: Fold, config: Mapping[str, Any]) -> _Stage | None:
         started, state = fold.started, fold.state
-        if started is None or (state and state["finished"]):
+        if started is None or (state is not None and state.finished):
             return None
         counts, train = started.counts, config.get("train", {})
-        if not state:
+        if state is None:
             repeats = config.get("evaluation", {}).get("repeats") or math.ceil(
                 FIRST_ROWS / max(1, counts.get("val", 1))
             )
-            return self._gate("baseline", counts.get("val", 0) * repeats)
+            return self._gate(BASELINE, counts.get("val", 0) * repeats)
         epochs = max(1, int(train.get("num_epochs", 1)))
         per_epoch = max(1, started.steps // epochs)
-        step, ended = int(state["step"]), int(state["epoch"])
+        step, ended = state.step, state.epoch
         rows = self._gate_rows(fold)
         updated = [one for one in fold.open if isinstance(one, Updated)]
         if updated:
             return self._gate(updated[-1].place, rows)
         if step > 0 and step % per_epoch == 0 and ended < step // per_epoch:  # the end of an epoch
-            place = f"e{ended + 1}/end"
+            place = Place.end_of(ended + 1)
             samples = 2 * int(config.get("optimizer", {}).get("slow_update_samples", 20))
             closed = [one for one in fold.open if isinstance(one, StageClosed)]
-            return self._gate(place, rows) if len(closed) >= 2 else self._rollouts(f"{place}/older", samples)
+            return (
+                self._gate(place, rows)
+                if len(closed) >= 2
+                else self._rollouts(place.of_arm("older"), samples)
+            )
         if fold.open:
             return None  # the optimizer is at work: nothing to count
-        waited, patience = step - int(state["best_step"]), int(train.get("patience", 0))
+        waited, patience = step - state.best_step, int(train.get("patience", 0))
         is_gated = config.get("evaluation", {}).get("use_gate") is not False
         # Training is over with its plan, or before it where no further step could help.
         if (
             (step >= started.steps and ended >= epochs)
-            or (is_gated and state["score"] == 1.0)
+            or (is_gated and state.score == 1.0)
             or (patience and waited >= patience)
         ):
-            return _Stage(TEST_STAGE, "test/all", 2 * counts.get("test", 0), 0)
+            return _Stage(TEST_STAGE, Place.named("test", "all"), 2 * counts.get("test", 0), 0)
         return self._rollouts(
-            f"e{step // per_epoch + 1}/s{step + 1}", _batch(counts, train, step % per_epoch)
+            Place.of_step(step // per_epoch + 1, step + 1), _batch(counts, train, step % per_epoch)
         )
 
     def _gate_rows(self, fold: Fold) -> int:
         """Rows of a gate that is read to its end: those of the seed, without the tasks that were left out."""
-        if not self._rows and fold.seed is not None:
-            left_out = set(fold.state["left_out"])
+        if not self._rows and fold.seed is not None and fold.state is not None:
+            left_out = set(fold.state.left_out)
             self._rows = sum(
                 max(1, len(cell.rollouts)) for task, cell in fold.seed.cells.items() if task not in left_out
             )
         return self._rows
 
-    def _gate(self, place: str, rows: int) -> _Stage:
+    def _gate(self, place: Place, rows: int) -> _Stage:
         return _Stage(STAGE, place, rows, self._turn, self._newest["optimizer"])
 
-    def _rollouts(self, place: str, rows: int) -> _Stage:
+    def _rollouts(self, place: Place, rows: int) -> _Stage:
         return _Stage(ROLLOUT, place, rows, self._turn, self._newest[STAGE])
 
 

@@ -4,10 +4,10 @@ read a run alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from skillopt.events import (
     Checkpoint,
@@ -21,12 +21,14 @@ from skillopt.events import (
     TestMeasured,
     Updated,
 )
-from skillopt.gate.decision import Metric, value
+from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
+from skillopt.events.state import Metric, State
+from skillopt.gate.decision import value
 from skillopt.gate.gate import STAGE
-from skillopt.runs.proposals import edit_fact, kept_half, study
+from skillopt.runs.proposals import edit_fact, study
 from skillopt.runs.values import Cell, Change, Mark, Version
 from skillopt.skill.diff import unified
-from skillopt.skill.document import Document
+from skillopt.skill.store import Skills
 from skillopt.tasks.rollout import Score
 
 LONGEST_DETAIL = 400
@@ -38,12 +40,13 @@ class Fold:
     gone.
     """
 
-    def __init__(self, weight: float = 0.5) -> None:
+    def __init__(self, skills: Skills, weight: float = 0.5) -> None:
         """`weight` is that of the soft score where the gate reads a mixed one."""
         self.weight = weight
+        self._skills = skills
         self.metric: Metric = "hard"
         self.started: RunStarted | None = None
-        self.state: Mapping[str, Any] = {}
+        self.state: State | None = None
         """The state at the last checkpoint."""
         self.looks: list[TestMeasured] = []
         self.open: list[Event] = []
@@ -69,7 +72,7 @@ class Fold:
     @property
     def under_way(self) -> str:
         """The place whose stages closed without a checkpoint yet."""
-        return next((event.place for event in self.open if isinstance(event, StageClosed)), "")
+        return next((str(event.place) for event in self.open if isinstance(event, StageClosed)), "")
 
     def take(self, event: Event) -> None:
         """Read the next event; live ones decide nothing and are passed over."""
@@ -81,24 +84,24 @@ class Fold:
             if event.id is not None:
                 self.open.append(event)
             return
-        self.metric = cast(Metric, event.state.get("metric", "hard"))
-        if event.kind == "reopened":
-            first = event.record["from_step"]
+        self.metric = event.state.metric
+        record = event.record
+        if isinstance(record, ReopenedRecord):
+            first = record.from_step
             before = len(self.changes)
             self._kept = [kept for kept in self._kept if kept[0] is None or kept[0].at < first]
             self.taken_back += before - len(self.changes)
         elif event.kind == "baseline":
-            seed = Document(event.state["seed"]).rendered
-            self._kept.append(
-                (
-                    None,
-                    self._version(
-                        "seed", "the seed skill", "baseline", 0.0, seed, event.state["baseline_score"]
-                    ),
-                )
+            seed = self.rendered(event.state.seed)
+            score = event.state.baseline_score
+            version = self._version("seed", "the seed skill", "baseline", 0.0, seed, score)
+            self._kept.append((None, version))
+        elif isinstance(record, (StepRecord, EpochRecord)):
+            change = (
+                self._step(event.state, record)
+                if isinstance(record, StepRecord)
+                else self._epoch(event.state)
             )
-        elif event.kind in ("step", "epoch"):
-            change = self._step(event) if event.kind == "step" else self._epoch(event)
             if change is not None:
                 text = self._candidate(change.text)
                 version = self._version(
@@ -108,8 +111,7 @@ class Fold:
         self.state = event.state
         self.open = []
 
-    def _step(self, event: Checkpoint) -> Change:
-        record = event.record
+    def _step(self, after: State, record: StepRecord) -> Change:
         judged = self._judged()
         rollouts = [
             row
@@ -121,66 +123,65 @@ class Fold:
         updated = next((one for one in self.open if isinstance(one, Updated)), None)
         patches = [patch for one in self.open if isinstance(one, Reflected) for patch in one.patches]
         return Change(
-            name=f"step {record['step']}",
-            short=str(record["step"]),
-            at=float(record["step"]),
-            step=record["step"],
-            epoch=record["epoch"],
-            action=record["action"],
-            why=record["why"],
+            name=f"step {record.step}",
+            short=str(record.step),
+            at=float(record.step),
+            step=record.step,
+            epoch=record.epoch,
+            action=record.action,
+            why=record.why,
             train=float(sum(scored, Fraction(0)) / len(scored)) if scored else None,
             train_rows=len(scored),
-            limit=record.get("edit_budget"),
-            edits=[
-                edit_fact(one, kept_half(record)) for one in (updated.outcomes if updated is not None else ())
-            ],
+            limit=record.edit_budget,
+            edits=[edit_fact(one, record) for one in (updated.outcomes if updated is not None else ())],
             studies=[study(patch) for patch in patches],
             notes=[note for patch in patches for note in patch.notes],
-            tried=self._tried(updated, event.state),
-            halves=[
-                (half["action"], half["why"], half["rows"])
-                for half in record.get("salvage", {}).get("halves", ())
-            ],
-            **self._verdict(judged, event.state),
+            tried=self._tried(updated, after),
+            candidates=record.candidates,
+            **self._verdict(judged, after),
         )
 
-    def _epoch(self, event: Checkpoint) -> Change | None:
+    def _epoch(self, after: State) -> Change | None:
         """The slow update of an epoch, where one was proposed."""
         ended = next((one for one in self.open if isinstance(one, EpochEnded)), None)
-        if ended is None or "why" not in ended.slow_update:
+        if ended is None or ended.slow_update.why is None:
             return None
-        told, step = ended.slow_update, int(event.state["step"])
+        told, step = ended.slow_update, after.step
         return Change(
             name=f"slow update of epoch {ended.epoch}",
             short=f"E{ended.epoch}",
             at=step + 0.5,
             step=step,
             epoch=ended.epoch,
-            action=told["action"],
-            why=told["why"],
-            text=told.get("slow_update_content", ""),
-            **self._verdict(self._judged(), event.state),
+            action=told.action,
+            why=ended.slow_update.why,
+            text=told.slow_update_content or "",
+            **self._verdict(self._judged(), after),
         )
 
-    def _tried(self, updated: Updated | None, after: Mapping[str, Any]) -> str:
+    def _tried(self, updated: Updated | None, after: State) -> str:
         """What a rewrite that was not taken would have changed: its proposals do not say that."""
         if updated is None or updated.rewrite is None:
             return ""
-        before = _rendered(self.state["skill"])
-        if _rendered(after["skill"]) != before:
+        before = self._before()
+        if self.rendered(after.skill) != before:
             return ""
-        return unified(before, _rendered(updated.skill), "before", "candidate")
+        return unified(before, self.rendered(updated.skill), "before", "candidate")
+
+    def _before(self) -> str:
+        assert self.state is not None, "a change comes after the baseline"
+        return self.rendered(self.state.skill)
+
+    def rendered(self, digest: str) -> str:
+        """The text of a skill that the log names, as the target gets it."""
+        return self._skills.get(digest).rendered
 
     def _judged(self) -> Judged | None:
-        """The verdict that counts: the first, or that of the half which was accepted after the
-        whole was not.
-        """
+        """The verdict that counts: that of the candidate which was accepted, else the first."""
         verdicts = [one for one in self.open if isinstance(one, Judged)]
-        return next(
-            (one for one in verdicts[1:] if one.action == "accept"), verdicts[0] if verdicts else None
-        )
+        return next((one for one in verdicts if one.action == "accept"), verdicts[0] if verdicts else None)
 
-    def _verdict(self, judged: Judged | None, after: Mapping[str, Any]) -> dict[str, Any]:
+    def _verdict(self, judged: Judged | None, after: State) -> dict[str, Any]:
         rows = [
             (one, row)
             for one in self.open
@@ -189,7 +190,7 @@ class Fold:
             if row.invalid is not None
         ]
         lost = [(f"{row.task} ({one.stage})", str(row.invalid), cut(row.detail)) for one, row in rows]
-        before, now = _rendered(self.state["skill"]), _rendered(after["skill"])
+        before, now = self._before(), self.rendered(after.skill)
         return {
             "candidate": None if judged is None else judged.candidate,
             "bound": None if judged is None else judged.bound,
@@ -199,7 +200,7 @@ class Fold:
             "rows_used": 0 if judged is None else judged.rows_used,
             "rows_total": 0 if judged is None else judged.rows_total,
             "verified": judged is None or judged.verified,
-            "score": after["score"],
+            "score": after.score,
             "invalid": lost,
             "diff": unified(before, now, "before", "after") if before != now else "",
         }
@@ -213,8 +214,10 @@ class Fold:
             (one for one in self.open if isinstance(one, Updated) and one.place == judged.place), None
         )
         if updated is not None:
-            return _rendered(updated.skill)
-        return Document(self.state["skill"]).with_region("slow_update", guidance).rendered if guidance else ""
+            return self.rendered(updated.skill)
+        if not guidance or self.state is None:
+            return ""
+        return self._skills.get(self.state.skill).with_region("slow_update", guidance).rendered
 
     def _version(
         self, short: str, name: str, action: str, at: float, text: str, score: float | None
@@ -274,12 +277,6 @@ def _mark(mean: Fraction) -> tuple[Mark, str]:
     """How a task went by the mean of its draws, and what there is to say of it."""
     mark: Mark = "pass" if mean >= 1 else "fail" if mean <= 0 else "partial"
     return mark, f"{float(mean):.3f}" if mark == "partial" else ""
-
-
-@lru_cache(maxsize=64)
-def _rendered(text: str) -> str:
-    """The same few texts come again and again: a step that changed nothing has its state's."""
-    return Document(text).rendered
 
 
 def cut(text: str) -> str:

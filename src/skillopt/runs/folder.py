@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skillopt.account import account_of
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint, Event, RunStarted, TestMeasured
+from skillopt.events.records import StepRecord
+from skillopt.events.state import State
 from skillopt.files import holder
-from skillopt.runs.database import Database
+from skillopt.runs.database import Database, stored_text
 from skillopt.runs.facts import fold
 from skillopt.runs.log import DATABASE, EVENTS, read_events, step_records
 from skillopt.runs.looks import read_looks
 from skillopt.runs.values import Facts
+from skillopt.skill.store import Skills
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,20 +30,25 @@ class RunView:
     folder: Path
     events: Sequence[Event]
     started: RunStarted | None
-    state: Mapping[str, Any] | None
+    state: State | None
     """The state at the last checkpoint."""
 
     @property
-    def steps(self) -> list[dict[str, Any]]:
+    def steps(self) -> list[StepRecord]:
         """Public records of the closed steps."""
         return step_records(self.events)
+
+    @property
+    def skills(self) -> Skills:
+        """The skills that the log names."""
+        return Skills(partial(stored_text, self.folder / DATABASE))
 
     @property
     def status(self) -> str:
         """finished, running or stopped."""
         if holder(self.folder / ".lock") is not None:
             return "running"
-        return "finished" if self.state is not None and self.state["finished"] else "stopped"
+        return "finished" if self.state is not None and self.state.finished else "stopped"
 
     @property
     def test(self) -> dict[str, float | None]:
@@ -81,7 +90,7 @@ def open_run(folder: Path) -> RunView:
             f"{folder} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the"
             " runs below a folder."
         )
-    events = read_events(folder / EVENTS)
+    events = list(read_events(folder / EVENTS))
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     states = [event.state for event in events if isinstance(event, Checkpoint)]
     return RunView(folder=folder, events=events, started=started, state=states[-1] if states else None)
@@ -113,6 +122,7 @@ def read_facts(view: RunView) -> Facts:
     files = {name: _json_object(view.folder / f"{name}.json") for name in ("config", "summary")}
     return fold(
         view.events,
+        view.skills,
         config=files["config"],
         summary=files["summary"],
         account=account,

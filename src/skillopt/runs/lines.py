@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skillopt.events import Checkpoint, EpochEnded, Event, Notice, StageClosed, TestMeasured
+from skillopt.events.records import ReopenedRecord, StepRecord
 from skillopt.runs.words import outcome, score
 
 Tone = Literal["plain", "good", "warn", "bad"]
@@ -44,29 +45,29 @@ def line_of(event: Event, steps: int) -> Line | None:
             tone="warn" if is_warning else "plain",
         )
     if isinstance(event, Checkpoint) and event.kind == "baseline":
-        return Line(time=time, head=f"seed skill: {score(event.state['baseline_score'])} on val")
-    if isinstance(event, Checkpoint) and event.kind == "step":
+        return Line(time=time, head=f"seed skill: {score(event.state.baseline_score)} on val")
+    if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
         record = event.record
-        word = outcome(record["action"])
-        edits = record["edit_apply_summary"]["applied"]
-        rest = f", {record['why']} ({edits} {'edit' if edits == 1 else 'edits'})"
+        word = outcome(record.action)
+        edits = record.edit_apply_summary.applied
+        rest = f", {record.why} ({edits} {'edit' if edits == 1 else 'edits'})"
         return Line(
             time=time,
-            head=f"step {record['step']}/{steps}: ",
+            head=f"step {record.step}/{steps}: ",
             word=word,
             rest=rest,
             tone=_TONES.get(word, "plain"),
         )
-    if isinstance(event, Checkpoint) and event.kind == "reopened":
-        return Line(time=time, head=f"step {event.record['from_step']} and what followed it are open again")
-    if isinstance(event, EpochEnded) and "why" in event.slow_update:
-        word = outcome(event.slow_update["action"])
+    if isinstance(event, Checkpoint) and isinstance(event.record, ReopenedRecord):
+        return Line(time=time, head=f"step {event.record.from_step} and what followed it are open again")
+    if isinstance(event, EpochEnded) and event.slow_update.why is not None:
+        word = outcome(event.slow_update.action)
         head = f"end of epoch {event.epoch}: slow update "
         return Line(
             time=time,
             head=head,
             word=word,
-            rest=f", {event.slow_update['why']}",
+            rest=f", {event.slow_update.why}",
             tone=_TONES.get(word, "plain"),
         )
     if isinstance(event, TestMeasured):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from skillopt.errors import SkillOptError
 from skillopt.events import Checkpoint, RunStarted, TestMeasured
+from skillopt.events.records import ReopenedRecord, StepRecord
 from skillopt.files import holder
 from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.spending import LedgerView
@@ -100,12 +101,11 @@ class _Entry:
             self._test = event
         elif isinstance(event, Checkpoint):
             self._last = event
-            if event.kind == "step":
-                self._actions[event.record["step"]] = event.record["action"]
-            elif event.kind == "reopened":
-                self._actions = {
-                    step: action for step, action in self._actions.items() if step < event.record["from_step"]
-                }
+            if isinstance(event.record, StepRecord):
+                self._actions[event.record.step] = event.record.action
+            elif isinstance(event.record, ReopenedRecord):
+                first = event.record.from_step
+                self._actions = {step: action for step, action in self._actions.items() if step < first}
 
     def _listed(self, started: RunStarted, changed: float) -> Listed:
         at_work = holder(self._folder / ".lock") is not None
@@ -114,19 +114,19 @@ class _Entry:
         if news is not None:
             self._spending.take(news.booked, news.session)
         paid = self._spending.settled()
-        state = self._last.state if self._last is not None else {}
+        state = None if self._last is None else self._last.state
         return Listed(
             folder=self._folder,
             benchmark=started.benchmark,
             target=started.target,
             optimizer=started.optimizer,
             simulated=started.simulated,
-            status="running" if at_work else "finished" if state.get("finished") else "stopped",
-            step=state.get("step", 0),
+            status="running" if at_work else "finished" if state and state.finished else "stopped",
+            step=0 if state is None else state.step,
             steps=started.steps,
             actions=tuple(self._actions.values()),
-            baseline=state.get("baseline_score"),
-            best=state.get("best_score"),
+            baseline=None if state is None else state.baseline_score,
+            best=None if state is None else state.best_score,
             test_seed=self._hard("seed"),
             test_best=self._hard("best"),
             calls=paid.calls,

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from skillopt.errors import SkillOptError, UsageError
 from skillopt.events import Event, RunStarted
 from skillopt.events import Spending as SpendingEvent
 from skillopt.files import holder
+from skillopt.runs.database import stored_text
 from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.floor import Floor
 from skillopt.runs.fold import Fold
@@ -27,6 +29,7 @@ from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import Status
 from skillopt.runs.tail import DatabaseTail, LogTail
 from skillopt.runs.values import Facts
+from skillopt.skill.store import Skills
 
 State = Literal["waiting", "running", "stopped", "finished"]
 
@@ -50,7 +53,7 @@ class Watcher:
     def _begin(self) -> None:
         self.config: Mapping[str, Any] = {}
         """What the run was last started with; empty until it is written."""
-        self.fold = Fold()
+        self.fold = Fold(Skills(partial(stored_text, self.folder / DATABASE)))
         self.spending = LedgerView(self._now)
         self.status = Status(clock=self._now, from_records=True)
         self.status.timer, self.status.gauge = self.seconds, lambda: self.spending.in_flight
@@ -155,7 +158,7 @@ class Watcher:
             return "running"
         if self.fold.started is None:
             return "waiting"
-        return "finished" if self.fold.state and self.fold.state["finished"] else "stopped"
+        return "finished" if self.fold.state and self.fold.state.finished else "stopped"
 
     def _read_config(self) -> None:
         self.config = _json(self.folder / "config.json") or self.config

@@ -1,24 +1,27 @@
 """A run folder: whose it is, the log of what was decided, and the lock that keeps two processes apart.
 
 Re-running the same command opens the same folder and goes on. The log is append-only; a torn last line, left
-by a crash, is cut off.
+by a crash, is cut off. It is read once when the folder is opened and not kept in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from skillopt.errors import RunConflict, Stopped, UsageError
-from skillopt.events import Checkpoint, Event, RunStarted, Sink, TestMeasured, parse_event
+from skillopt.events import SCHEMA, Checkpoint, Event, RunStarted, Sink, TestMeasured, parse_event
+from skillopt.events.records import ReopenedRecord, StepRecord
+from skillopt.events.state import MEMORY, MemoryEntry
 from skillopt.files import lock
 from skillopt.redact import Scrubber
-from skillopt.runs.database import Database
+from skillopt.runs.database import Database, other_version
 from skillopt.runs.looks import read_looks
+from skillopt.skill.store import SkillStore
 
 EVENTS = "events.jsonl"
 DATABASE = "run.db"
@@ -31,24 +34,27 @@ class Run:
         self, folder: Path, identity: Mapping[str, Any], *, scrubber: Scrubber, sinks: Sequence[Sink] = ()
     ) -> None:
         self.folder = folder
-        self.history: list[Event] = []
-        """Decided facts so far, in order, also of steps that were opened again later; `step_records` leaves
-        those out.
-        """
-        self._scrubber = scrubber
+        self.scrubber = scrubber
         self._sinks = list(sinks)
+        self._fact_sinks: list[Sink] = []
         self._seen: set[str] = set()
+        self._last: Checkpoint | None = None
+        self._open: list[Event] = []
+        self._memory: tuple[MemoryEntry, ...] = ()
+        self._looks: dict[str, int] = {}
         self._stack = ExitStack()
         _prepare(folder)
         self._stack.enter_context(lock(folder / ".lock"))
         try:
             self.database = Database(folder / DATABASE)
             self._stack.callback(self.database.shut)
+            self.skills = SkillStore(self.database, scrub=scrubber.scrub)
             self._claim(identity)
             _sweep(folder)
             for event in read_events(folder / EVENTS, mend=True):
+                if isinstance(event, RunStarted):
+                    self._check_log(event)
                 self._remember(event)
-            self._check_log()
             self._log = self._stack.enter_context((folder / EVENTS).open("a", encoding="utf-8", newline="\n"))
         except BaseException:  # whatever fails, the folder's lock must not stay
             self._stack.close()
@@ -60,20 +66,24 @@ class Run:
     def __exit__(self, *exc: object) -> None:
         self._stack.close()
 
-    def watch(self, sink: Sink) -> None:
-        """Hear every event from now on; `history` holds what was decided before."""
-        self._sinks.append(sink)
+    def watch(self, sink: Sink, *, facts_only: bool = False) -> None:
+        """Hear every event from now on, or only what is decided; `history` has what was decided before."""
+        (self._fact_sinks if facts_only else self._sinks).append(sink)
 
     def emit(self, event: Event) -> None:
         """Append a fact once; what it reports is committed already. Live events are only passed on."""
+        if event.id is None and not self._sinks:
+            return
         line = event.model_dump_json()
-        clean = self._scrubber.scrub(line)
+        clean = self.scrubber.scrub(line)
         event = event if clean == line else parse_event(clean)
         if event.id is not None:
             if event.id in self._seen:
                 return
             self._write(clean + "\n")
             self._remember(event)
+            for sink in self._fact_sinks:
+                sink(event)
         for sink in list(self._sinks):
             self._tell(sink, event)
 
@@ -100,43 +110,77 @@ class Run:
                 raise
             self._sinks.remove(sink)
 
-    def last_state(self) -> Mapping[str, Any] | None:
-        """The state at the last checkpoint; that is all a run needs to go on."""
-        for event in reversed(self.history):
-            if isinstance(event, Checkpoint):
-                return event.state
-        return None
+    def history(self) -> Iterator[Event]:
+        """What was decided so far, in order, read from the log; also of steps that were opened again later,
+        which `step_records` leaves out.
+        """
+        return read_events(self.folder / EVENTS)
 
-    def steps(self) -> list[dict[str, Any]]:
+    def facts_since(self, checkpoint: str | None) -> list[Event]:
+        """What was decided after a checkpoint; everything where there is none of that id."""
+        if self._last is not None and self._last.id == checkpoint:
+            return list(self._open)
+        found: list[Event] = []
+        for event in self.history():
+            found.append(event)
+            if event.id == checkpoint:
+                found = []
+        return found
+
+    def last_checkpoint(self) -> Checkpoint | None:
+        """Where the run stands."""
+        return self._last
+
+    def checkpoint(self, id: str) -> Checkpoint:
+        """An earlier checkpoint."""
+        for event in self.history():
+            if event.id == id and isinstance(event, Checkpoint):
+                return event
+        raise RunConflict(
+            f"{self.folder / EVENTS} holds no checkpoint {id!r}. Put the log back as it was written."
+        )
+
+    def memory(self) -> tuple[MemoryEntry, ...]:
+        """What the checkpoints so far told later analysts, as far back as they are told."""
+        return self._memory
+
+    def steps(self) -> list[StepRecord]:
         """The public records of all closed steps."""
-        return step_records(self.history)
+        return step_records(self.history())
 
     def looks(self, other_than: str) -> int:
         """How often the test split was opened, by this run or by `eval`, before the look of that id."""
-        opened = [event for event in self.history if isinstance(event, TestMeasured)]
-        for event in opened:
-            if event.id == other_than:
-                return event.look - 1  # looks since then do not make it a later one
-        return len(opened) + len(read_looks(self.folder))
+        if other_than in self._looks:
+            return self._looks[other_than] - 1  # looks since then do not make it a later one
+        return len(self._looks) + len(read_looks(self.folder))
 
     def _remember(self, event: Event) -> None:
-        if event.id is not None:
-            self._seen.add(event.id)
-            self.history.append(event)
+        if event.id is None:
+            return
+        self._seen.add(event.id)
+        self._open.append(event)
+        if isinstance(event, TestMeasured):
+            self._looks[event.id] = event.look
+        elif isinstance(event, Checkpoint):
+            self._last, self._open = event, []
+            self._memory = (*self._memory, *event.remembered)[-MEMORY:]
 
-    def _check_log(self) -> None:
-        started = [event for event in self.history if isinstance(event, RunStarted)]
-        if started and started[0].identity != self.identity:
+    def _check_log(self, started: RunStarted) -> None:
+        if started.identity != self.identity:
             raise RunConflict(
                 f"{self.folder / EVENTS} is the log of another run than {DATABASE} beside it. Put the right"
                 " one back."
             )
 
     def _claim(self, identity: Mapping[str, Any]) -> None:
-        mine = json.dumps(self._scrubber.scrub_json(identity), sort_keys=True, ensure_ascii=False)
+        mine = json.dumps(self.scrubber.scrub_json(identity), sort_keys=True, ensure_ascii=False)
         self.identity = _digest(mine)
         theirs = self.database.noted("identity")
         if theirs is None:
+            self.database.note("identity", mine)
+        elif theirs != mine and not self.database.holds_answers():
+            # A first command with wrong settings got no answer: nothing here is worth keeping from another.
+            (self.folder / EVENTS).unlink(missing_ok=True)
             self.database.note("identity", mine)
         elif theirs != mine:
             changed = "\n".join(difference(json.loads(theirs), json.loads(mine)))
@@ -165,36 +209,53 @@ def _sweep(folder: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def read_events(path: Path, *, mend: bool = False) -> list[Event]:
+def read_events(path: Path, *, mend: bool = False) -> Iterator[Event]:
     """All complete events of a log; with `mend`, what a crash left of a last line is cut off the file."""
     if not path.exists():
-        return []
+        return
     data = path.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     if mend and len(whole) < len(data):
         with path.open("r+b") as log:
             log.truncate(len(whole))
-    events = []
     for number, line in enumerate(whole.split(b"\n"), start=1):
         if line.strip():
-            try:
-                events.append(parse_event(line))
-            except ValueError as error:
-                raise RunConflict(
-                    f"{path}, line {number}, is not an event of this program; nothing was changed. Put the"
-                    " log back as it was written."
-                ) from error
-    return events
+            yield read_line(path, number, line)
 
 
-def step_records(history: Sequence[Event]) -> list[dict[str, Any]]:
+def read_line(path: Path, number: int, line: bytes) -> Event:
+    """One line of a log; raises where it is none of ours, or where the log has another form."""
+    if number == 1:
+        _check_form(path, line)
+    try:
+        return parse_event(line)
+    except ValueError as error:
+        raise RunConflict(
+            f"{path}, line {number}, is not an event of this program; nothing was changed. Put the log back"
+            " as it was written."
+        ) from error
+
+
+def _check_form(path: Path, line: bytes) -> None:
+    try:
+        first = json.loads(line)
+    except ValueError:
+        return  # whoever parses the line says what is wrong with it
+    if isinstance(first, dict) and first.get("type") == "run_started":
+        version = first.get("schema_version", 1)
+        if version != SCHEMA:
+            raise other_version(path, version)
+
+
+def step_records(history: Iterable[Event]) -> list[StepRecord]:
     """Public step records, without those that a later `reopened` checkpoint took back."""
-    records: list[dict[str, Any]] = []
+    records: list[StepRecord] = []
     for event in history:
-        if isinstance(event, Checkpoint) and event.kind == "step":
+        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
             records.append(event.record)
-        elif isinstance(event, Checkpoint) and event.kind == "reopened":
-            records = [record for record in records if record["step"] < event.record["from_step"]]
+        elif isinstance(event, Checkpoint) and isinstance(event.record, ReopenedRecord):
+            first = event.record.from_step
+            records = [record for record in records if record.step < first]
     return records
 
 

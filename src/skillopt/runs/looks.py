@@ -18,7 +18,7 @@ from skillopt.files import lock, read_text, write_text
 LOOKS = "looks.jsonl"
 
 
-class Seen(BaseModel):
+class MeasuredSkill(BaseModel):
     """One skill that was measured with one target. Digests tell what it was; names are for people."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,7 +43,7 @@ class Look(BaseModel):
     time: str = Field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
     tasks: int
     """How many tasks were measured."""
-    seen: list[Seen]
+    seen: list[MeasuredSkill]
 
 
 def read_looks(folder: Path) -> list[Look]:

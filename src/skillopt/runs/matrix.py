@@ -1,6 +1,4 @@
-"""Decides what a table of tasks and versions holds, and what is shown of the rollout behind one
-of its cells.
-"""
+"""The table of tasks and versions, and the rollout behind one of its cells."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ MARKS = ("not evaluated", "pass", "partial", "fail", "invalid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matrix:
+class TaskMatrix:
     """Val tasks in planned order, versions in order; `cells[version][task]` is a position in `MARKS`."""
 
     tasks: Sequence[str]
@@ -38,7 +36,7 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class ShownMessage:
     """One message of a conversation as text."""
 
     role: str
@@ -51,7 +49,7 @@ class Shown:
 
     draw: int
     attempt: int
-    turns: Sequence[Turn]
+    turns: Sequence[ShownMessage]
     answer: str
     failure: str | None
     calls: int
@@ -61,7 +59,7 @@ class Shown:
     feedback: str
 
 
-def matrix(facts: Facts) -> Matrix:
+def matrix(facts: Facts) -> TaskMatrix:
     """Every val task with every version that was measured."""
     codes = {mark: position for position, mark in enumerate(MARKS)}
     places = {task: place for place, task in enumerate(facts.tasks)}
@@ -71,7 +69,7 @@ def matrix(facts: Facts) -> Matrix:
         for task, cell in version.cells.items():
             column[places[task]] = codes[cell.mark]
         cells.append(bytes(column))
-    return Matrix(
+    return TaskMatrix(
         tasks=facts.tasks,
         versions=[version.short for version in facts.versions],
         names=[version.name for version in facts.versions],
@@ -109,7 +107,7 @@ def _shown(folder: Path, draw: int, key: str, attempt: int, trajectory: Trajecto
     return Shown(
         draw=draw,
         attempt=attempt,
-        turns=[Turn(role=message.role, text=_text(message)) for message in trajectory.messages],
+        turns=[ShownMessage(role=message.role, text=_text(message)) for message in trajectory.messages],
         answer=trajectory.answer,
         failure=trajectory.failure,
         calls=trajectory.calls,

@@ -5,36 +5,29 @@ the analysts behind them.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from skillopt.events import PatchFact
+from skillopt.events.records import EditRecord, StepRecord
 from skillopt.runs.values import EditFact, Study
 
 
-def edit_fact(outcome: Mapping[str, Any], kept: Collection[str] | None = None) -> EditFact:
-    """A proposal of any update mode and how it ended. `kept` are those in the accepted half of a bundle; None
-    where it was not halved.
-    """
-    edit = outcome["edit"]
+def edit_fact(outcome: EditRecord, record: StepRecord) -> EditFact:
+    """A proposal of any update mode and how it ended, also where only a part of the bundle was accepted."""
+    edit, accepted = outcome.edit, record.accepted
     shown = next((key for key in ("content", "instruction", "new_skill") if edit.get(key)), "content")
     kind = "op" if "op" in edit else "type"
-    is_left_out = kept is not None and outcome["state"] == "applied" and outcome["id"] not in kept
+    is_left_out = accepted is not None and outcome.state == "applied" and outcome.id not in accepted.edits
     return EditFact(
-        id=str(outcome.get("id", "")),
-        state="left_out" if is_left_out else str(outcome["state"]),
-        reason="not in the half that was accepted" if is_left_out else str(outcome.get("reason", "")),
+        id=outcome.id,
+        state="left_out" if is_left_out else outcome.state,
+        reason="not in the candidate that was accepted" if is_left_out else outcome.reason,
         op="whole skill" if shown == "new_skill" else str(edit.get(kind, "")),
         target=str(edit.get("target", "")),
         content=str(edit.get(shown, "")),
         evidence={key: item for key, item in edit.items() if key not in (kind, "target", shown)},
     )
-
-
-def kept_half(record: Mapping[str, Any]) -> Collection[str] | None:
-    """The edits of the half that was accepted after its bundle was not."""
-    halves = record.get("salvage", {}).get("halves", ())
-    return next((half["edits"] for half in halves if half["action"] == "accept"), None)
 
 
 def study(patch: PatchFact) -> Study:

@@ -5,8 +5,8 @@ outside.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
 from typing import Literal
@@ -25,6 +25,7 @@ from skillopt.events import (
     StageOpened,
     Updated,
 )
+from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
 from skillopt.runs.words import duration, marks, outcomes, score
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
@@ -103,13 +104,13 @@ class Status:
         self._stage_began = self._began
         self._test_rows = 0
 
-    def replay(self, history: Sequence[Event]) -> None:
+    def replay(self, history: Iterable[Event]) -> None:
         """Take in what earlier sessions decided."""
         self._replaying = True
         for event in history:
             self(event)
+            self._is_resumed = True
         self._replaying = False
-        self._is_resumed = bool(history)
         self.stage = ""
 
     def __call__(self, event: Event) -> None:
@@ -256,20 +257,17 @@ class Status:
     # The fold
 
     def _open(self, event: StageOpened) -> None:
-        group = (
-            event.stage
-            if event.stage in ("test", "eval")
-            else event.place.removesuffix("/older").removesuffix("/newer")
-        )
+        place = event.place
+        group = event.stage if event.stage in ("test", "eval") else str(replace(place, arm=""))
         if (group, event.stage) == (self._group, self._opened):
             self.total += event.total  # two arms side by side
             return
         self._group, self._opened = group, event.stage
         self.done, self.total, self._fresh, self._stage_began = 0, event.total, 0, self._clock()
-        self._read_place(event.place)
-        if event.place == "baseline":
+        self.epoch = place.epoch if place.scope in ("step", "end") else self.epoch
+        if place.scope == "baseline":
             self.stage = "baseline"
-        elif "/end" in event.place:
+        elif place.scope == "end":
             self.stage = "slow update" if event.stage == "rollout" else "slow update, gate"
         else:
             self.stage = _STAGES.get(event.stage, event.stage)
@@ -288,7 +286,7 @@ class Status:
         now = self._clock()
         if not self._replaying and self._fresh >= 10 and event.stage in ("selection", "rollout"):
             self._rows_per_second = self._pace(now) or self._rows_per_second
-        if event.stage == "rollout" and "/end" not in event.place:
+        if event.stage == "rollout" and event.place.scope != "end":
             self.stage = "reflect"
 
     def _pace(self, now: float) -> float | None:
@@ -299,20 +297,16 @@ class Status:
 
     def _check(self, event: Checkpoint) -> None:
         state = event.state
-        self.step, self.score, self.best, self.best_step = (
-            state["step"],
-            state["score"],
-            state["best_score"],
-            state["best_step"],
-        )
-        self.baseline = state["baseline_score"]
-        self.epoch = max(state["epoch"], 1)
+        self.step, self.score, self.best = state.step, state.score, state.best_score
+        self.best_step, self.baseline = state.best_step, state.baseline_score
+        self.epoch = max(state.epoch, 1)
         self.stage, self.done, self.total, self._group = "", 0, 0, ""
-        self.is_finished = bool(state.get("finished"))
-        if event.kind == "step":
-            self._learn(event)
-            self._actions = {**self._actions, event.record["step"]: event.record["action"]}
-            self.epoch = event.record["epoch"]
+        self.is_finished = state.finished
+        record = event.record
+        if isinstance(record, StepRecord):
+            self._learn(event, record)
+            self._actions[record.step] = record.action
+            self.epoch = record.epoch
             if (
                 self._is_resumed
             ):  # the first step after a stop was half paid already: no measure for the others
@@ -320,27 +314,18 @@ class Status:
             elif not self._replaying:
                 self._steps_here += 1
                 self._last_step = self._clock()
-        elif event.kind == "reopened":
-            self._actions = {
-                step: action for step, action in self._actions.items() if step < event.record["from_step"]
-            }
-        elif event.kind == "epoch":
-            self.epoch = min(event.record["epoch"] + 1, self.epochs)
+        elif isinstance(record, ReopenedRecord):
+            first = record.from_step
+            self._actions = {step: action for step, action in self._actions.items() if step < first}
+        elif isinstance(record, EpochRecord):
+            self.epoch = min(record.epoch + 1, self.epochs)
 
-    def _learn(self, event: Checkpoint) -> None:
+    def _learn(self, event: Checkpoint, record: StepRecord) -> None:
         """How long a step took and how quick its gate was, as its record tells."""
         if not self._from_records:
             return
-        record, self._closed_at = event.record, datetime.fromisoformat(event.time).timestamp()
-        self._took = [*self._took, float(record.get("wall_time_s", 0.0))][-RECENT:]
-        rows, seconds = (
-            int(record.get("selection_rows_all", 0)),
-            float(record.get("timing", {}).get("evaluate_s", 0.0)),
-        )
+        self._closed_at = datetime.fromisoformat(event.time).timestamp()
+        self._took = [*self._took, record.wall_time_s][-RECENT:]
+        rows, seconds = record.selection_rows_all, record.timing.get("evaluate_s", 0.0)
         if rows >= 10 and seconds > 0:
             self._rows_per_second = rows / seconds
-
-    def _read_place(self, place: str) -> None:
-        head = place.partition("/")[0]
-        if head[:1] == "e" and head[1:].isdigit():
-            self.epoch = int(head[1:])

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from skillopt.account import Entry
 from skillopt.errors import RunConflict
-from skillopt.events import Event, parse_event
+from skillopt.events import Event
 from skillopt.runs.database import ENTRIES, SESSION, connect_reading, entry_of
+from skillopt.runs.log import read_line
 
 _CHUNK = 500
 """Fewer than the variables an SQLite query may have in any build."""
@@ -62,12 +63,7 @@ class LogTail:
     def _parsed(self, lines: Sequence[bytes]) -> Iterator[Event]:
         for number, line in enumerate(lines, start=self._lines + 1):
             if line.strip() and (not self._only or any(name in line[:_HEAD] for name in self._only)):
-                try:
-                    yield parse_event(line)
-                except ValueError as error:
-                    raise RunConflict(
-                        f"{self._path}, line {number}, is not an event of this program. Put the log back."
-                    ) from error
+                yield read_line(self._path, number, line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillopt.account import Account, Total
-from skillopt.evaluate.compare import Comparison
+from skillopt.evaluation.compare import Comparison
+from skillopt.events.records import CandidateRecord
 from skillopt.messages import Role
 
 Mark = Literal["pass", "partial", "fail", "invalid"]
@@ -74,8 +75,8 @@ class Change:
     studies: Sequence[Study] = ()
     invalid: Sequence[tuple[str, str, str]] = ()
     """Rows that could not be measured: task, kind, detail."""
-    halves: Sequence[tuple[str, str, int]] = ()
-    """What became of the halves of a rejected candidate: verdict, reason, and the rows it cost."""
+    candidates: Sequence[CandidateRecord] = ()
+    """What the step tried, the bundle first."""
     text: str = ""
     """The guidance a slow update proposed."""
     notes: Sequence[str] = ()

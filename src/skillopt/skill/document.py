@@ -51,8 +51,7 @@ class Document:
     @property
     def newline(self) -> str:
         """The line ending most lines use."""
-        crlf = self.text.count("\r\n")
-        return "\r\n" if crlf and crlf * 2 >= self.text.count("\n") else "\n"
+        return newline_of(self.text)
 
     @property
     def protected(self) -> tuple[tuple[int, int], ...]:
@@ -84,6 +83,11 @@ class Document:
     def digest(self) -> str:
         """SHA-256 of the rendered text: two documents the target cannot tell apart have the same."""
         return hashlib.sha256(self.rendered.encode()).hexdigest()
+
+    @property
+    def text_digest(self) -> str:
+        """SHA-256 of the whole text, markers included: the name under which a run keeps it."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     def region(self, name: RegionName) -> str | None:
         """What stands between the markers, with LF line ends and without blank lines around it; None when
@@ -137,6 +141,12 @@ def problem_with(content: str) -> str:
     if leaves_fence_open(content):
         return "holds an odd number of code-fence lines"
     return ""
+
+
+def newline_of(text: str) -> str:
+    """The line ending most lines of a text use."""
+    crlf = text.count("\r\n")
+    return "\r\n" if crlf and crlf * 2 >= text.count("\n") else "\n"
 
 
 def to_lf(text: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from skillopt.events import Checkpoint, Event, Judged, RowFact, TestMeasured, Updated
+from skillopt.events.records import StepRecord
 
 _STEP_FIGURES = {
     "rollout_hard": "train/hard",
@@ -38,7 +39,7 @@ class Figures:
     def of(self, event: Event) -> Iterator[Point]:
         """The figures of a fact; most facts have none."""
         if isinstance(event, Checkpoint):
-            self.step = int(event.state.get("step", self.step))
+            self.step = event.state.step
             yield from self._named(_of_checkpoint(event))
         elif isinstance(event, TestMeasured):
             for skill, rows in event.rows.items():
@@ -59,31 +60,31 @@ class Text:
     text: str
 
 
-def texts(event: Event, step: int) -> Iterator[Text]:
-    """Skill texts and verdicts in words."""
+def texts(event: Event, step: int, skill: Callable[[str], str]) -> Iterator[Text]:
+    """Skill texts, which `skill` looks up by the digest in an event, and verdicts in words."""
     if isinstance(event, Updated):
-        yield Text(step=step + 1, name="skill/candidate", text=event.skill)
+        yield Text(step=step + 1, name="skill/candidate", text=skill(event.skill))
     elif isinstance(event, Judged):
         yield Text(step=step + 1, name="verdict", text=f"{event.place}: {event.action} - {event.why}")
     elif isinstance(event, Checkpoint) and event.kind == "finish":
-        yield Text(step=step, name="skill/best", text=str(event.state["best"]))
+        yield Text(step=step, name="skill/best", text=skill(event.state.best))
 
 
 def _of_checkpoint(event: Checkpoint) -> Iterator[tuple[str, Any]]:
     if event.kind == "baseline":
-        yield "val/current", event.state.get("score")
-        yield "val/best", event.state.get("best_score")
-    elif event.kind == "step":
+        yield "val/current", event.state.score
+        yield "val/best", event.state.best_score
+    elif isinstance(event.record, StepRecord):
         record = event.record
         for key, name in _STEP_FIGURES.items():
-            yield name, record.get(key)
-        for state, count in (record.get("edit_states") or {}).items():
+            yield name, getattr(record, key)
+        for state, count in record.edit_states.items():
             yield f"edits/{state}", count
-        yield "gate/accepted", float(str(record.get("action", "")).startswith("accept"))
-        for stage, used in (record.get("tokens") or {}).items():
-            yield f"tokens/{stage}", used["prompt_tokens"] + used["completion_tokens"]
+        yield "gate/accepted", float(record.action.startswith("accept"))
+        for stage, used in record.tokens.items():
+            yield f"tokens/{stage}", used.prompt_tokens + used.completion_tokens
     elif event.kind == "epoch":  # a name of its own: its step has a point already
-        yield "val/after_epoch", event.state.get("score")
+        yield "val/after_epoch", event.state.score
 
 
 def _of_rows(name: str, rows: Sequence[RowFact]) -> Iterator[tuple[str, Any]]:

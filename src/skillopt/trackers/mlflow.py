@@ -5,16 +5,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from skillopt.events import Checkpoint, Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _PARAMS_AT_ONCE = 100
 _LONGEST_PARAM = 500
 
 
+class MLflowSettings(TrackerSettings):
+    """The keys below `tracking.mlflow`."""
+
+    uri: str | None = Field(
+        default=None, description="MLflow server or store; unset leaves it to MLflow's own variables."
+    )
+
+
 class MLflow:
-    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow_uri`, else
+    """Logs figures as metrics and settings as parameters. Where to send is `tracking.mlflow.uri`, else
     MLflow's own variables.
     """
 
@@ -24,8 +34,9 @@ class MLflow:
 
         self._figures = Figures()
         self._texts = opening.texts
+        self._skill = opening.skill
         self._finished = False
-        self._client: Any = MlflowClient(tracking_uri=opening.uri)
+        self._client: Any = MlflowClient(tracking_uri=opening.own.uri)
         if opening.earlier is not None:
             self.reference = opening.earlier
             self._client.update_run(self.reference, status="RUNNING")
@@ -56,13 +67,13 @@ class MLflow:
         if metrics:
             self._client.log_batch(self.reference, metrics=metrics)
         if self._texts:
-            for text in texts(event, self._figures.step):
+            for text in texts(event, self._figures.step, self._skill):
                 self._client.log_text(self.reference, text.text, f"{text.name}/step_{text.step:04d}.md")
         if isinstance(event, Checkpoint):
-            self._finished = event.kind == "finish" and bool(event.state["finished"])
+            self._finished = event.kind == "finish" and event.state.finished
 
     def close(self) -> None:
         self._client.set_terminated(self.reference, status="FINISHED" if self._finished else "KILLED")
 
 
-PLUGIN = Kind(open=MLflow, module="mlflow.tracking", extra="mlflow")
+PLUGIN = TrackerPlugin(open=MLflow, Settings=MLflowSettings, module="mlflow.tracking", extra="mlflow")

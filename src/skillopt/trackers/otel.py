@@ -10,15 +10,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from skillopt.events import Called, Checkpoint, Event, Judged
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _AT_ONCE = 256
 _TIMEOUT_SECONDS = 10
 
 
+class OpenTelemetrySettings(TrackerSettings):
+    """The keys below `tracking.otel`."""
+
+    endpoint: str | None = Field(
+        default=None,
+        description="OTLP collector over HTTP; unset leaves it to OpenTelemetry's own variables.",
+    )
+
+
 class OpenTelemetry:
-    """Sends spans by OTLP over HTTP to `tracking.otel_endpoint`, else to where OpenTelemetry's own variables
+    """Sends spans by OTLP over HTTP to `tracking.otel.endpoint`, else to where OpenTelemetry's own variables
     say.
     """
 
@@ -29,9 +40,8 @@ class OpenTelemetry:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
 
-        endpoint = (
-            None if opening.uri is None else opening.uri.rstrip("/").removesuffix("/v1/traces") + "/v1/traces"
-        )
+        given = opening.own.endpoint
+        endpoint = None if given is None else given.rstrip("/").removesuffix("/v1/traces") + "/v1/traces"
         self._exporter: Any = OTLPSpanExporter(endpoint=endpoint, timeout=_TIMEOUT_SECONDS)
         # No processor: theirs log what could not be sent and go on, and a person would never learn that
         # nothing arrives.
@@ -109,11 +119,11 @@ class OpenTelemetry:
 
     def _close_step(self, event: Checkpoint, now: int) -> None:
         span = self._open_step(now)
-        number = event.state.get("step", 0)
+        number = event.state.step
         span.update_name(event.kind if event.kind != "step" else f"step {number}")
         for name in ("action", "rollout_hard", "candidate_gate_score", "best_score"):
-            if event.record.get(name) is not None:
-                span.set_attribute(f"skillopt.{name}", event.record[name])
+            if (value := getattr(event.record, name, None)) is not None:
+                span.set_attribute(f"skillopt.{name}", value)
         self._end(span, now)
         self._step = None
 
@@ -139,8 +149,9 @@ def _nanoseconds(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp() * 1e9)
 
 
-PLUGIN = Kind(
+PLUGIN = TrackerPlugin(
     open=OpenTelemetry,
+    Settings=OpenTelemetrySettings,
     module="opentelemetry.exporter.otlp.proto.http.trace_exporter",
     extra="otel",
     wants_calls=True,

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict
 
 from skillopt.events import Event
+
+
+class TrackerSettings(BaseModel):
+    """Base of a tracker's own settings, and the settings of a tracker that has none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +31,12 @@ class Opening:
     project: str
     settings: Mapping[str, Any]
     """The run's configuration by dotted key."""
-    uri: str | None = None
-    """Where to send, for trackers that send; unset leaves it to the library's own variables."""
-    mode: Literal["online", "offline"] | None = None
+    own: Any = None
+    """The tracker's own settings (`tracking.<name>.*`), as its `TrackerPlugin.Settings`."""
     texts: bool = False
     """Whether skill texts may leave the run folder too."""
+    skill: Callable[[str], str] = str
+    """The text of a skill that an event names by its digest; may be called from any thread."""
     earlier: str | None = None
     """What the tracker called this run in an earlier session (`Tracker.reference`)."""
 
@@ -55,10 +64,13 @@ class Tracker(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class TrackerPlugin:
     """What a tracker's file declares as its `PLUGIN`."""
 
     open: Callable[[Opening], Tracker]
+    Settings: type[BaseModel] = TrackerSettings
+    """The keys below `tracking.<name>`, typed and documented per field, each with a default.
+    """
     module: str = ""
     """The library it needs, as it is imported; looked for before anything is paid."""
     extra: str = ""

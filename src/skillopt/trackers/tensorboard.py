@@ -6,7 +6,7 @@ from typing import Any
 
 from skillopt.events import Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Opening, TrackerPlugin
 
 
 class TensorBoard:
@@ -19,6 +19,7 @@ class TensorBoard:
 
         self._figures = Figures()
         self._texts = opening.texts
+        self._skill = opening.skill
         # Files are named by the second; two short sessions would share one, and the second would overwrite
         # the first.
         session = len(list(opening.folder.iterdir())) if opening.folder.is_dir() else 0
@@ -28,7 +29,7 @@ class TensorBoard:
         for point in self._figures.of(event):
             self._writer.add_scalar(point.name, point.value, point.step)
         if self._texts:
-            for text in texts(event, self._figures.step):
+            for text in texts(event, self._figures.step, self._skill):
                 self._writer.add_text(text.name, f"```\n{text.text}\n```", text.step)
         self._writer.flush()  # what was told is on disk before it counts as told
 
@@ -36,4 +37,4 @@ class TensorBoard:
         self._writer.close()
 
 
-PLUGIN = Kind(open=TensorBoard, module="tensorboardX", extra="tensorboard")
+PLUGIN = TrackerPlugin(open=TensorBoard, module="tensorboardX", extra="tensorboard")

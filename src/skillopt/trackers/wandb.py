@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from skillopt.events import Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _QUIET: dict[str, Any] = {
     "console": "off",
@@ -19,8 +21,16 @@ _QUIET: dict[str, Any] = {
 """Figures and settings only: nothing of the machine, its terminal or its repository is sent along."""
 
 
+class WandBSettings(TrackerSettings):
+    """The keys below `tracking.wandb`."""
+
+    mode: Literal["online", "offline"] | None = Field(
+        default=None, description="Whether Weights & Biases sends; unset leaves it to its own variables."
+    )
+
+
 class WandB:
-    """Logs figures by step. `tracking.wandb_mode: offline` keeps everything below the run folder, for `wandb
+    """Logs figures by step. `tracking.wandb.mode: offline` keeps everything below the run folder, for `wandb
     sync`.
     """
 
@@ -29,10 +39,11 @@ class WandB:
 
         self._figures = Figures()
         self._texts = opening.texts
+        self._skill = opening.skill
         self.reference = opening.earlier or opening.identity[:16]
         opening.folder.mkdir(parents=True, exist_ok=True)
         if (
-            opening.mode == "offline"
+            opening.own.mode == "offline"
         ):  # a run's own mode keeps its figures here, but not what W&B reports about its use
             wandb.setup(wandb.Settings(mode="offline"))
         self._run: Any = wandb.init(
@@ -41,7 +52,7 @@ class WandB:
             name=opening.name,
             resume="allow",
             dir=str(opening.folder),
-            mode=opening.mode,
+            mode=opening.own.mode,
             config={key: value for key, value in opening.settings.items() if value is not None},
             settings=wandb.Settings(**_QUIET),
         )
@@ -53,11 +64,11 @@ class WandB:
         if points:
             self._run.log({"step": points[0].step, **{point.name: point.value for point in points}})
         if self._texts:
-            for text in texts(event, self._figures.step):
+            for text in texts(event, self._figures.step, self._skill):
                 self._run.log({"step": text.step, f"text/{text.name}": text.text})
 
     def close(self) -> None:
         self._run.finish()
 
 
-PLUGIN = Kind(open=WandB, module="wandb", extra="wandb")
+PLUGIN = TrackerPlugin(open=WandB, Settings=WandBSettings, module="wandb", extra="wandb")

@@ -8,20 +8,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 from skillopt.account import Amount
 from skillopt.aio import together
-from skillopt.evaluate.breaker import MOST_LOST
-from skillopt.evaluate.compare import Comparison, compare
-from skillopt.evaluate.runner import Evaluation, Evaluator, Row, fact
+from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.compare import Comparison, compare
+from skillopt.evaluation.runner import Evaluation, Evaluator, Row, fact
 from skillopt.events import Notice, TestMeasured
-from skillopt.gate.decision import Metric, value
+from skillopt.events.state import Metric, TestShare
+from skillopt.gate.decision import value
 from skillopt.gate.gate import STAGE
 from skillopt.harnesses._rollout_budget import Allowance, reservation
 from skillopt.ledger import TEST_STAGE, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
+from skillopt.place import EARLY_TEST, Place
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Invalid, Means, Rollout, Scored, means
 
@@ -84,7 +86,7 @@ class Exam:
         self._early: Evaluation | None = None
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
 
-    def estimate(self, baseline: Sequence[Rollout]) -> dict[str, Any]:
+    def estimate(self, baseline: Sequence[Rollout]) -> TestShare | None:
         """What the tests will need: their rows at the baseline's mean cost, 30 % on top, plus one full
         reservation.
 
@@ -92,7 +94,7 @@ class Exam:
         """
         used = [row.trajectory for row in baseline if isinstance(row, Scored)]
         if not self.rows or not used:
-            return {}
+            return None
         known = [one.usage for one in used if one.usage is not None] or [self._charged(len(used))]
         calls = Fraction(sum(one.calls for one in used), len(used))
         tokens = Fraction(sum(one.total for one in known), len(known))
@@ -107,12 +109,12 @@ class Exam:
             usd=None if mean is None else self._planned * mean * MARGIN,
         )
         whole = planned + self._full(known, max(one.calls for one in used), mean) + judged
-        return {
-            "calls": whole.calls,
-            "tokens": whole.tokens,
-            "usd": None if whole.usd is None else str(whole.usd),
-            "seconds": round(float(self._ledger.elapsed() / len(baseline) * self._planned * MARGIN), 3),
-        }
+        return TestShare(
+            calls=whole.calls,
+            tokens=whole.tokens,
+            usd=None if whole.usd is None else str(whole.usd),
+            seconds=round(float(self._ledger.elapsed() / len(baseline) * self._planned * MARGIN), 3),
+        )
 
     def _full(self, known: Sequence[Usage], calls: int, mean: Fraction | None) -> Amount:
         """One full reservation: of a call, or of a whole rollout where it is paid as one."""
@@ -152,25 +154,26 @@ class Exam:
         mean = math.ceil(Fraction(paid.tokens, rollouts))
         return Usage(input_tokens=max(0, mean - self._max_tokens), output_tokens=min(mean, self._max_tokens))
 
-    def provide(self, set_aside: Mapping[str, Any], seed: Document) -> None:
+    def provide(self, share: TestShare | None, seed: Document) -> None:
         """Reserve the test's share of the budget, or refuse the test before training if it would take more
         than half.
 
         Rows of the seed that are measured already need no share.
         """
-        if not self.rows or not set_aside or not self._ledger.budget.is_limited:
+        if not self.rows or share is None or not self._ledger.budget.is_limited:
             return
-        usd = set_aside["usd"]
         amount = Amount(
-            calls=set_aside["calls"], tokens=set_aside["tokens"], usd=None if usd is None else Fraction(usd)
+            calls=share.calls,
+            tokens=share.tokens,
+            usd=None if share.usd is None else Fraction(share.usd),
         )
-        seconds = float(set_aside.get("seconds", 0.0))  # absent in folders of an earlier version
+        seconds = share.seconds
         in_time = self._ledger.budget.seconds is None or 2 * seconds <= self._ledger.budget.seconds
         if self._ledger.budget.holds(amount + amount) and in_time:
             text = seed.rendered
             measured = sum(self._evaluator.stored(text, row) is not None for row in self.rows)
-            share = Fraction(self._planned - measured, self._planned)
-            self._ledger.set_aside_for_test(amount.times(share), seconds * float(share))
+            left = Fraction(self._planned - measured, self._planned)
+            self._ledger.set_aside_for_test(amount.times(left), seconds * float(left))
             return
         dollars = "" if amount.usd is None else f", ${float(2 * amount.usd):.2f}"
         self.refused = (
@@ -184,11 +187,11 @@ class Exam:
         """The seed's test fills idle slots; nobody sees a row of it before the end."""
         if not self.refused and self._early is None:
             self._early = self._evaluator.start(
-                seed.rendered, self.rows, stage=TEST_STAGE, place="test/seed", background=True
+                seed.rendered, self.rows, stage=TEST_STAGE, place=EARLY_TEST, background=True
             )
 
-    async def measure(self, skills: Mapping[str, Document], position: str, *, look: int) -> Report:
-        """Open the seal: all skills side by side on all test rows. `position` says where in the run, `look`
+    async def measure(self, skills: Mapping[str, Document], place: Place, *, look: int) -> Report:
+        """Open the seal: all skills side by side on all test rows. `place` says where in the run, `look`
         how often it was opened.
         """
         if self.refused:
@@ -199,14 +202,14 @@ class Exam:
         for name, skill in skills.items():
             names.setdefault(skill.rendered, name)  # equal skills are measured once
         running = [
-            self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=f"{position}/{name}")
+            self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=place.of_skill(name))
             for text, name in names.items()
         ]
         results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
         outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
         self._evaluator.emit(
             TestMeasured(
-                id=position,
+                id=str(place),
                 look=look,
                 kinds={row.task.id: row.task.kind for row in self.rows if row.task.kind},
                 skills={name: skill.digest for name, skill in skills.items()},

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from skillopt.evaluate.runner import Row, rows_of
+from skillopt.evaluation.runner import Row, rows_of
+from skillopt.place import Place
 from skillopt.tasks.task import Task
 from skillopt.train.schedule import Schedule
 
@@ -27,7 +28,7 @@ class Batch:
     seed: int
     rows: tuple[Row, ...]
     limit: int
-    place: str
+    place: Place
 
 
 class Progress(Protocol):
@@ -94,14 +95,14 @@ class Plan:
                     rows_of(order[index * self.batch_size : (index + 1) * self.batch_size], self.draws)
                 ),
                 limit=self.schedule(step, self.total_steps, self.largest_limit, self.smallest_limit),
-                place=f"e{epoch}/s{step}" + (f".{take}" if take else ""),
+                place=Place.of_step(epoch, step, take),
             )
 
-    def end_place(self, epoch: int, progress: Progress) -> str:
+    def end_place(self, epoch: int, progress: Progress) -> Place:
         """The name of an epoch's end in every record; a later take when one of its steps was opened again."""
         last = epoch * self.steps_per_epoch
         take = max(progress.takes.get(step, 0) for step in range(last - self.steps_per_epoch + 1, last + 1))
-        return f"e{epoch}/end" + (f".{take}" if take else "")
+        return Place.end_of(epoch, take)
 
     def slow_samples_of(self, epoch: int) -> Iterator[list[Task]]:
         """The training tasks on which the slow update compares two skills, sample by sample: all of them in

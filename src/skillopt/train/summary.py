@@ -7,29 +7,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from skillopt.events.records import StepRecord
+from skillopt.events.state import State
 from skillopt.gate.gate import Gate, Measured
 from skillopt.tasks.rollout import Means
 from skillopt.train.exam import Report
-from skillopt.train.state import State
 
 
-def epoch_stats(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def epoch_stats(history: Sequence[StepRecord]) -> list[dict[str, Any]]:
     """Accepts, rejects and skips per epoch."""
     stats: dict[int, dict[str, Any]] = {}
     for record in history:
         row = stats.setdefault(
-            record["epoch"], {"epoch": record["epoch"], "steps": 0, "accepts": 0, "rejects": 0, "skips": 0}
+            record.epoch, {"epoch": record.epoch, "steps": 0, "accepts": 0, "rejects": 0, "skips": 0}
         )
         row["steps"] += 1
-        row[_group(record["action"])] += 1
-        row["best_score_at_epoch_end"] = record["best_score"]
-        row["current_score_at_epoch_end"] = record["current_score"]
+        row[_group(record.action)] += 1
+        row["best_score_at_epoch_end"] = record.best_score
+        row["current_score_at_epoch_end"] = record.current_score
     return list(stats.values())
 
 
 def summary(
     state: State,
-    history: Sequence[Mapping[str, Any]],
+    history: Sequence[StepRecord],
     *,
     seed: Measured,
     best: Measured,
@@ -47,7 +48,7 @@ def summary(
     """`summary.json`. Scores that were not measured are null; `final` is the current skill, where it was
     measured in full.
     """
-    groups = Counter(_group(record["action"]) for record in history)
+    groups = Counter(_group(record.action) for record in history)
     test = {name: Means(hard=None, soft=None, n=0) for name in ("seed", "best", "final")} | dict(
         report.scores
     )

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from skillopt.aio import together
 from skillopt.errors import BudgetSpent, UnusableReplies
-from skillopt.evaluate.leaks import LeakGuard, why
-from skillopt.evaluate.runner import Evaluator
-from skillopt.events import Checkpoint, CheckpointKind, EpochEnded, Event, Notice
+from skillopt.evaluation.leaks import LeakGuard, why
+from skillopt.evaluation.runner import Evaluator
+from skillopt.events import Checkpoint, CheckpointKind, Notice
+from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
+from skillopt.events.state import MemoryEntry, State
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.optimizer.epoch import EPOCH_AGO, Advice, Pair, PairPolicy, means_of, slim
-from skillopt.optimizer.optimizer import Optimizer
+from skillopt.optimizer.epoch import PairPolicy
+from skillopt.optimizer.optimizer import Lesson, Optimizer
 from skillopt.optimizer.reflect import Reflection
+from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, halves
+from skillopt.place import BASELINE, FINISH, Place
 from skillopt.skill.document import Document
-from skillopt.train.book import StepBook
+from skillopt.skill.edits import Outcome
+from skillopt.skill.store import SkillStore
+from skillopt.train.closing import JudgedCandidate, Timing, close_step, lost_selection, updated
+from skillopt.train.epoch_end import EpochComparison, EpochEnd, LookBack
 from skillopt.train.exam import Exam, Report
-from skillopt.train.hindsight import Hindsight, LookBack, nothing_to_say, skipped
+from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
-from skillopt.train.state import State
 
 LEAK_GUARD = "leak_guard"
-
-
-class Log(Protocol):
-    """The run folder as the trainer sees it."""
-
-    def emit(self, event: Event) -> None: ...
-
-    def last_state(self) -> Mapping[str, Any] | None:
-        """The state at the last checkpoint."""
-        ...
-
-    def looks(self, other_than: str) -> int:
-        """How often test was looked at, not counting the look of that id."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +56,7 @@ class Trainer:
         plan: Plan,
         exam: Exam,
         log: Log,
+        skills: SkillStore,
         use_slow_update: bool = True,
         use_meta_skill: bool = True,
         gates_slow_update: bool = True,
@@ -81,10 +72,19 @@ class Trainer:
         self.plan = plan
         self.exam = exam
         self.log = log
-        self.use_slow_update = use_slow_update
-        self.use_meta_skill = use_meta_skill
-        self.gates_slow_update = gates_slow_update
-        self.hindsight = Hindsight(evaluator, emit=log.emit, policy=pair_policy, wanted=plan.slow_samples)
+        self.skills = skills
+        self.epoch_end = EpochEnd(
+            EpochComparison(evaluator, emit=log.emit, policy=pair_policy, wanted=plan.slow_samples),
+            optimizer,
+            plan,
+            skills,
+            self.consider,
+            use_slow_update=use_slow_update,
+            use_meta_skill=use_meta_skill,
+            gates_slow_update=gates_slow_update and gate.is_on,
+            takes_unmeasured=not gate.is_on,
+            look_back=look_back,
+        )
         self.salvages = salvages
         self.guard = guard
         self.look_back = look_back
@@ -96,7 +96,7 @@ class Trainer:
         """Which changes pass no gate in this run, as every report says it; empty when all do."""
         if not self.gate.is_on:
             return "The gate was off: every candidate was taken without proof."
-        if self.use_slow_update and not self.gates_slow_update:
+        if self.epoch_end.takes_ungated:
             return "Slow updates were taken without a gate and measured afterwards."
         return ""
 
@@ -105,7 +105,7 @@ class Trainer:
         try:
             state = self.load() or await self.baseline(skill)
             for epoch in self.plan.epochs_left(state):
-                self.exam.start_early(state.seed)
+                self.exam.start_early(self.skills.get(state.seed))
                 for batch in self.plan.batches_left(epoch, state):
                     if why := self.enough(state):
                         return await self.finish(state, why)
@@ -119,7 +119,7 @@ class Trainer:
 
     async def baseline(self, skill: Document) -> State:
         """Measure the seed on the whole of val: the first incumbent, and what the sealed test will cost."""
-        measured, outcomes, lost = await self.gate.baseline(skill.rendered, "baseline")
+        measured, outcomes, lost = await self.gate.baseline(skill.rendered, BASELINE)
         self._measured[skill.rendered] = measured
         if lost:
             self.log.emit(
@@ -138,16 +138,21 @@ class Trainer:
                 )
             )
         set_aside = self.exam.estimate(outcomes)
-        older = None if self.look_back is None else self.look_back.older
-        first = State.begin(
-            skill,
-            measured.score,
+        digest = self.skills.keep(skill)
+        older = None if self.look_back is None else self.skills.keep(self.look_back.older)
+        first = State(
+            seed=digest,
+            skill=digest,
+            best=digest,
+            score=measured.score,
+            best_score=measured.score,
+            baseline_score=measured.score,
             metric=self.gate.metric,
             left_out=tuple(lost),
             set_aside=set_aside,
             epoch_skill=older,
         )
-        state = self.checkpoint("baseline", first, {}, place="baseline")
+        state = self.checkpoint(BASELINE, "baseline", first)
         self.exam.provide(set_aside, skill)
         return state
 
@@ -155,36 +160,72 @@ class Trainer:
         """One step: the six stages. Rollouts are awaited inside reflection, which starts on the first
         minibatch that is in.
         """
-        book = StepBook(batch, self._clock, hide=str if self.guard is None else self.guard.hide)
+        timing = Timing(self._clock)
+        skill = self.skills.get(state.skill)
+        lesson = Lesson(skill=skill, memory=state.memory, meta_skill=state.meta_skill)
         rollouts = self.evaluator.start(
-            state.skill.rendered, batch.rows, stage="rollout", place=batch.place
+            skill.rendered, batch.rows, stage="rollout", place=batch.place
         )  # 1 rollout    forward pass
-        reflection = await book.note(
-            "reflect", self.optimizer.reflect(state, batch, rollouts)
+        reflection = await timing.of(
+            "reflect", self.optimizer.reflect(lesson, batch, rollouts)
         )  # 2 reflect    backward pass
         if reflection.is_inconclusive:
-            return self.lose(state, batch, reflection, book)
-        merged = await book.note(
-            "aggregate", self.optimizer.aggregate(state, batch, reflection)
+            return self.lose(state, batch, reflection, timing)
+        merged = await timing.of(
+            "aggregate", self.optimizer.aggregate(lesson, batch, reflection)
         )  # 3 aggregate  reduce
-        selection = await book.note(
-            "select", self.optimizer.select(state, batch, reflection, merged)
+        selection = await timing.of(
+            "select", self.optimizer.select(lesson, batch, reflection, merged)
         )  # 4 select     clip
-        update = await book.note(
-            "update", self.optimizer.update(state, batch, reflection, selection)
+        update = await timing.of(
+            "update", self.optimizer.update(lesson, batch, reflection, selection)
         )  # 5 update
-        self.log.emit(book.updated(selection, update))
-        verdict = await book.note(
-            "evaluate", self.consider(state, update.document, place=batch.place)
+        bundle = await timing.of(
+            "evaluate", self.attempt(state, update, batch.place, selection.ended)
         )  # 6 gate
-        if (
-            verdict.action == "reject" and self.salvages and self.gate.is_on
-        ):  # with the gate off the whole candidate is taken
-            verdict = await book.note("salvage", self.salvage(state, update, verdict, book))
-        after, record = book.close(state, reflection, verdict, self.gate, self.optimizer)
-        return self.checkpoint("step", after, record, place=batch.place)
+        tried = [bundle]
+        if bundle.verdict.action == "reject" and self.salvages and self.gate.is_on:
+            tried += await timing.of("salvage", self.salvage(state, bundle, batch.place))
+        return self.close(state, batch, reflection, selection, tried, timing)
 
-    async def salvage(self, state: State, update: Update, verdict: Verdict, book: StepBook) -> Verdict:
+    def close(
+        self,
+        state: State,
+        batch: Batch,
+        reflection: Reflection,
+        selection: Selection,
+        tried: Sequence[JudgedCandidate],
+        timing: Timing,
+        reopen: str | None = None,
+    ) -> State:
+        """Write a step down: from here on it is decided."""
+        closed = close_step(
+            state,
+            self.skills.get(state.skill),
+            batch,
+            reflection,
+            selection,
+            tried,
+            gate=self.gate,
+            optimizer=self.optimizer,
+            timing=timing.seconds,
+            hide=str if self.guard is None else self.guard.hide,
+        )
+        after = closed.state.replace(reopen=reopen)
+        return self.checkpoint(batch.place, "step", after, closed.record, closed.remembered)
+
+    async def attempt(
+        self, state: State, update: Update, place: Place, ended: Sequence[Outcome] = ()
+    ) -> JudgedCandidate:
+        """One candidate of a step: told, then judged. `ended` are proposals that came to an end before it."""
+        skill = self.skills.keep(update.document)
+        outcomes = () if place.candidate else (*ended, *update.outcomes)  # each proposal's end is told once
+        self.log.emit(updated(place, update, skill, outcomes))
+        return JudgedCandidate(
+            update=update, verdict=await self.consider(state, update.document, place=place)
+        )
+
+    async def salvage(self, state: State, bundle: JudgedCandidate, place: Place) -> list[JudgedCandidate]:
         """A bundle that was clearly worse may be a good half and a bad one: each half is tried once, until
         one is accepted.
 
@@ -194,25 +235,26 @@ class Trainer:
         that was not even better than the skill before. Notes are no part of the limit and came along
         unchosen, so a bundle with notes is always taken apart.
         """
+        update, verdict = bundle.update, bundle.verdict
         if update.appendix is None and 2 * len(verdict.rows) >= verdict.rows_total:
-            return verdict
-        for number, half in enumerate(halves(update, state.skill), 1):
-            place = f"{book.place}/half-{number}"
-            self.log.emit(book.halved(half, place, verdict))
-            second = await self.consider(state, half.document, place=place)
-            if book.tried(half, second):
-                return second
-        return verdict
+            return []
+        tried: list[JudgedCandidate] = []
+        for number, half in enumerate(halves(update, self.skills.get(state.skill)), 1):
+            tried.append(await self.attempt(state, half, place.of_candidate(number)))
+            if tried[-1].is_accepted:
+                break
+        return tried
 
     async def consider(
-        self, state: State, candidate: Document, *, place: str, in_full: bool = False
+        self, state: State, candidate: Document, *, place: Place, in_full: bool = False
     ) -> Verdict:
         """The gate: every change to the skill passes here, measured against the skill it would replace.
 
         While the gate is off the best skill is the incumbent: the current one may never have been measured in
         full. `in_full` measures a candidate to the end that will be taken whatever the verdict.
         """
-        if candidate.rendered == state.skill.rendered:
+        current = self.skills.get(state.skill)
+        if candidate.rendered == current.rendered:
             return self.gate.without_measuring(
                 "unchanged", "the candidate reads the same as the current skill", state.score, place
             )
@@ -222,13 +264,13 @@ class Trainer:
             )
             self.log.emit(
                 Notice(
-                    id=f"{place}/leaks",
+                    id=str(place.at("leaks")),
                     text=f"A candidate was refused, as it quotes a {shown}.",
                     level="warning",
                 )
             )
             return self.gate.refuse(why(leaks), state.score, place, by=LEAK_GUARD)
-        incumbent = self.measured(state.skill if self.gate.is_on else state.best)
+        incumbent = self.measured(current if self.gate.is_on else self.skills.get(state.best))
         verdict = await self.gate.judge(candidate.rendered, incumbent, place, in_full=in_full)
         if verdict.candidate is not None:
             self._measured[candidate.rendered] = verdict.candidate
@@ -239,76 +281,10 @@ class Trainer:
         advice does not need to.
         """
         place = self.plan.end_place(epoch, state)
-        wants_slow = self.use_slow_update
-        wants_meta = (
-            self.use_meta_skill and epoch < self.plan.epochs
-        )  # the last epoch's advice would have no reader
-        older = state.epoch_skill
-        after, slow, meta = state, skipped(older, wants_slow), skipped(older, wants_meta)
-        pairs: list[Pair] = []
-        if older is not None and older.rendered != state.skill.rendered and (wants_slow or wants_meta):
-            pairs = await self.hindsight.look_back(
-                older, state.skill, self.plan.slow_samples_of(epoch), place
-            )
-            ago = EPOCH_AGO if self.look_back is None or epoch > 1 else self.look_back.ago
-            guidance, advice = await together(  # without a pair there is nothing to learn from
-                (
-                    self.optimizer.slow_update(state, older, place, pairs, ago)
-                    if wants_slow and pairs
-                    else nothing_to_say()
-                ),
-                (
-                    self.optimizer.meta_skill(state, older, place, pairs)
-                    if wants_meta and pairs
-                    else nothing_to_say()
-                ),
-            )
-            if wants_slow:
-                after, slow = await self.take_guidance(state, guidance, epoch, place)
-                slow |= {"reasoning": guidance.reasoning, **means_of(pairs)}
-            if wants_meta:
-                after = replace(after, meta_skill=advice.text or after.meta_skill)
-                meta = {
-                    "action": "write_meta_skill" if advice.text else "no_content",
-                    "why": advice.why,
-                    "reasoning": advice.reasoning,
-                    "meta_skill_content": advice.text,
-                }
-        after = replace(after, epoch=epoch, epoch_skill=after.skill)
-        compared = [slim(pair) for pair in pairs]
-        self.log.emit(
-            EpochEnded(id=f"{place}/ended", epoch=epoch, slow_update=slow, meta_skill=meta, pairs=compared)
-        )
-        return self.checkpoint(
-            "epoch", after, {"epoch": epoch, "tokens": self.optimizer.tally(place).as_json()}, place=place
-        )
-
-    async def take_guidance(
-        self, state: State, guidance: Advice, epoch: int, place: str
-    ) -> tuple[State, dict[str, Any]]:
-        """The slow update: guidance in its protected region, if the gate agrees.
-
-        Where it is not to be gated it is taken whatever the verdict, but only with a complete measurement: a
-        score is never assumed.
-        """
-        if not guidance.text:
-            return state, {"action": "no_content", "why": guidance.why}
-        candidate = state.skill.with_region("slow_update", guidance.text)
-        verdict = await self.consider(state, candidate, place=place, in_full=not self.gates_slow_update)
-        forced = not self.gate.is_on or (not self.gates_slow_update and verdict.candidate is not None)
-        after, action = state.adopt(
-            candidate, verdict, step=state.step, origin=f"slow_update_epoch_{epoch:02d}", forced=forced
-        )
-        measured = verdict.candidate
-        told = {
-            "action": action,
-            "why": verdict.why,
-            "slow_update_content": guidance.text,
-            "candidate_hash": candidate.digest[:16],
-            "selection_hard": None if measured is None else measured.hard,
-            "selection_soft": None if measured is None else measured.soft,
-        }
-        return after, told
+        after, ended = await self.epoch_end.look_back(state, epoch, place)
+        self.log.emit(ended)
+        record = EpochRecord(epoch=epoch, tokens=self.optimizer.tally(place).as_record())
+        return self.checkpoint(place, "epoch", after.replace(epoch=epoch, epoch_skill=after.skill), record)
 
     def enough(self, state: State) -> str:
         """Why no further step can help, or nothing."""
@@ -327,7 +303,7 @@ class Trainer:
             return (
                 f"val leaves no headroom after step {state.step}: nothing can be better than a perfect score"
             )
-        objection = self.gate.objection_to_all(self.measured(state.skill))
+        objection = self.gate.objection_to_all(self.measured(self.skills.get(state.skill)))
         return (
             objection
             and f"after step {state.step} even a perfect skill would not be accepted on this val split "
@@ -341,28 +317,29 @@ class Trainer:
                 Notice(text=f"Training ends after step {state.step} of {self.plan.total_steps}: {stopped}.")
             )
         report = await self.examine(state)
-        state = self.checkpoint("finish", replace(state, finished=True), {}, place="finish")
+        state = self.checkpoint(FINISH, "finish", state.replace(finished=True))
         return Fitted(state=state, report=report, stopped=stopped)
 
     async def examine(self, state: State) -> Report:
         """Test what there is; each look at the split is counted."""
-        position = f"test/{state.epoch}.{state.step}" + "".join(f".{take}" for take in state.takes.values())
-        skills = {"seed": state.seed, "best": state.best}
-        if not self.gate.is_on or state.skill.rendered != state.best.rendered:
-            skills["final"] = state.skill
-        return await self.exam.measure(skills, position, look=self.log.looks(position) + 1)
+        place = Place.of_test(state.epoch, state.step, state.takes.values())
+        skills = {"seed": self.skills.get(state.seed), "best": self.skills.get(state.best)}
+        final = self.skills.get(state.skill)
+        if not self.gate.is_on or final.rendered != skills["best"].rendered:
+            skills["final"] = final
+        return await self.exam.measure(skills, place, look=self.log.looks(str(place)) + 1)
 
     # Going on, and ending early.
 
     def load(self) -> State | None:
         """Where the run stands, if it was started before."""
-        data = self.log.last_state()
-        if data is None:
+        last = self.log.last_checkpoint()
+        if last is None:
             return None
-        state = State.from_json(data)
+        state = last.state.replace(memory=self.log.memory())
         self.gate.leave_out(state.left_out)
         self.gate.metric = state.metric
-        self.exam.provide(state.set_aside, state.seed)
+        self.exam.provide(state.set_aside, self.skills.get(state.seed))
         return state
 
     def measured(self, skill: Document) -> Measured:
@@ -373,10 +350,16 @@ class Trainer:
         return self._measured[text]
 
     def checkpoint(
-        self, kind: CheckpointKind, state: State, record: Mapping[str, Any], *, place: str
+        self,
+        place: Place,
+        kind: CheckpointKind,
+        state: State,
+        record: StepRecord | EpochRecord | ReopenedRecord | None = None,
+        remembered: Sequence[MemoryEntry] = (),
     ) -> State:
         """From here the run goes on after whatever happens."""
-        self.log.emit(Checkpoint(id=f"{place}/{kind}", kind=kind, state=state.as_json(), record=dict(record)))
+        id = str(place.at(kind))
+        self.log.emit(Checkpoint(id=id, kind=kind, state=state, record=record, remembered=list(remembered)))
         return state
 
     async def finish_early(self, spent: BudgetSpent) -> Fitted:
@@ -394,15 +377,15 @@ class Trainer:
             )
         return Fitted(state=state, report=report, ended_early=str(spent))
 
-    def lose(self, state: State, batch: Batch, reflection: Reflection, book: StepBook) -> State:
+    def lose(self, state: State, batch: Batch, reflection: Reflection, timing: Timing) -> State:
         """Most analysts of a step were unreadable: it is inconclusive. Twice in a row stops the run, with
         both steps open again.
         """
         if state.reopen is not None:
-            before = State.from_json(state.reopen)
+            before = self.log.checkpoint(state.reopen).state
             takes = {step: before.takes.get(step, 0) + 1 for step in (batch.step - 1, batch.step)}
-            again = replace(before, takes={**before.takes, **takes})
-            self.checkpoint("reopened", again, {"from_step": batch.step - 1}, place=batch.place)
+            again = before.replace(takes={**before.takes, **takes})
+            self.checkpoint(batch.place, "reopened", again, ReopenedRecord(from_step=batch.step - 1))
             causes = "; ".join(reflection.troubles())
             raise UnusableReplies(
                 "Two steps in a row lost most of their reflections: the optimizer's replies cannot be read"
@@ -410,11 +393,18 @@ class Trainer:
                 " so, start a run with another optimizer model or a larger output cap in a new folder; with"
                 " cache.path set to this run.db its rollouts are not paid again."
             )
-        dropped, asked = (
-            sum(one.dropped is not None for one in reflection.minibatches),
-            len(reflection.minibatches),
-        )
-        why = f"{dropped} of {asked} reflections were unreadable"
+        dropped = sum(one.dropped is not None for one in reflection.minibatches)
+        why = f"{dropped} of {len(reflection.minibatches)} reflections were unreadable"
         verdict = self.gate.without_measuring("inconclusive", why, state.score, batch.place)
-        after, record = book.close(state, reflection, verdict, self.gate, self.optimizer)
-        return self.checkpoint("step", replace(after, reopen=state.as_json()), record, place=batch.place)
+        before_it = self.log.last_checkpoint()
+        assert before_it is not None, "a step stands behind the baseline's checkpoint"
+        nothing = Update(document=self.skills.get(state.skill), outcomes=())
+        return self.close(
+            state,
+            batch,
+            reflection,
+            lost_selection(reflection, batch.limit),
+            [JudgedCandidate(update=nothing, verdict=verdict)],
+            timing,
+            reopen=before_it.id,
+        )

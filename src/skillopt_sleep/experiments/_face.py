@@ -96,7 +96,7 @@ def line_of(night: Night) -> str:
     marks = "" if night.summary["verified"] else "   (unverified: fewer than 5 tasks decide)"
     marks += "   (the allowance ended it)" if night.is_cut_short else ""
     lines = [f"night {night.number}   val {span(*night.val)}   held-out {span(*night.holdout)}{marks}"]
-    lines += [f"  step {step['step']}  {step['action']:<16} {step['why']}" for step in night.steps]
+    lines += [f"  step {step.step}  {step.action:<16} {step.why}" for step in night.steps]
     return "\n".join(lines)
 
 

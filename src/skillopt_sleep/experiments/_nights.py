@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ from skillopt.build import Job, open_run
 from skillopt.changes.proposal import Cost
 from skillopt.errors import BudgetSpent
 from skillopt.events import Event
+from skillopt.events.records import StepRecord
 from skillopt.night import NightSettings, Roles
 from skillopt.night.job import NightJobs, advice_of, cost_of
 from skillopt.night.plan import NightTarget, total_cost
 from skillopt.night.tasks import NightTask
+from skillopt.runs.database import stored_text
+from skillopt.runs.log import DATABASE
+from skillopt.skill.store import Skills
 from skillopt.tasks.task import Split
 
 
@@ -61,7 +66,9 @@ class Night:
     claim: str
     summary: Mapping[str, Any] = field(repr=False)
     events: Sequence[Event] = field(repr=False)
-    steps: Sequence[Mapping[str, Any]] = field(repr=False)
+    skills: Skills = field(repr=False)
+    """The skills that the events name; read from the folder."""
+    steps: Sequence[StepRecord] = field(repr=False)
 
     @property
     def val(self) -> tuple[float, float | None]:
@@ -95,7 +102,7 @@ class Night:
             "holdout_after": self.holdout[1],
             "tokens": self.cost.tokens,
             "claim": self.claim,
-            "steps": [{name: step.get(name) for name in about} for step in self.steps],
+            "steps": [{name: getattr(step, name) for name in about} for step in self.steps],
         }
 
 
@@ -149,17 +156,19 @@ async def _night(job: Job, number: int, skill: str, folder: Path) -> Night:
     async with open_run(job, folder) as opened:
         result = await api.train(opened)
         cost = cost_of(opened)
-        events = tuple(opened.run.history)
+        events = tuple(opened.run.history())
+    skills = Skills(partial(stored_text, folder / DATABASE))
     gate_on = job.config.evaluation.use_gate
     return Night(
         number=number,
         folder=folder,
         before=skill,
-        after=result.best_skill if gate_on else result.state.skill.rendered,
+        after=result.best_skill if gate_on else skills.get(result.state.skill).rendered,
         gate_on=gate_on,
         cost=cost,
         claim=result.claim,
         summary=result.summary,
         events=events,
+        skills=skills,
         steps=result.steps,
     )

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skillopt.events import Checkpoint, Event, Judged, Reflected, StageClosed, Updated
+from skillopt.place import Place
+from skillopt.skill.store import Skills
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class Trail:
         return self.is_measured and self.action == "reject" and not self.taken
 
 
-def trails(events: Sequence[Event], edit: str, night: int) -> list[Trail]:
+def trails(events: Sequence[Event], skills: Skills, edit: str, night: int) -> list[Trail]:
     """One trail for each step whose analysts proposed the edit, by the events with an id alone."""
     updates = {event.place: event for event in events if isinstance(event, Updated)}
     verdicts = {event.place: event for event in events if isinstance(event, Judged)}
@@ -56,7 +58,7 @@ def trails(events: Sequence[Event], edit: str, night: int) -> list[Trail]:
         if isinstance(event, StageClosed) and event.stage == "selection"
     }
     closed = {
-        (event.id or "").rpartition("/")[0]: event
+        Place.parse(event.id or "").root: event
         for event in events
         if isinstance(event, Checkpoint) and event.kind == "step"
     }
@@ -66,13 +68,15 @@ def trails(events: Sequence[Event], edit: str, night: int) -> list[Trail]:
         if verdict is None or end is None:
             continue  # a step that was opened again: its later take has a place of its own
         update = updates.get(place)
-        is_about = update is not None and edit in update.skill and verdict.skill == update.candidate
+        is_about = (
+            update is not None and edit in skills.get(update.skill).text and verdict.skill == update.digest
+        )
         measured = rows.get(place, []) if is_about else []
         found.append(
             Trail(
                 night=night,
-                step=int(end.record["step"]),
-                place=place,
+                step=place.step,
+                place=str(place),
                 action=verdict.action,
                 rows=len(measured),
                 passed=sum(row.hard == 1 for row in measured),
@@ -82,13 +86,13 @@ def trails(events: Sequence[Event], edit: str, night: int) -> list[Trail]:
                 candidate=verdict.bound if verdict.candidate is None else verdict.candidate,
                 is_bound=verdict.candidate is None,
                 why=verdict.why,
-                taken=edit in str(end.state["skill"]),
+                taken=edit in skills.get(end.state.skill).text,
             )
         )
     return found
 
 
-def _proposed(events: Iterable[Event], edit: str) -> list[str]:
+def _proposed(events: Iterable[Event], edit: str) -> list[Place]:
     return [
         event.place
         for event in events

@@ -107,7 +107,11 @@ async def experiment(persona: Persona, options: argparse.Namespace) -> int:
                 out=out,
                 told=lambda night: None if options.json else print(face.line_of(night)),
             )
-    followed = [trail for night in nights for trail in trails(night.events, persona.harmful, night.number)]
+        followed = [
+            trail
+            for night in nights
+            for trail in trails(night.events, night.skills, persona.harmful, night.number)
+        ]
     finding = ExperimentResult(
         persona=persona, work=work, nights=nights, trails=followed, gate_on=options.gate == "on"
     )

@@ -23,7 +23,7 @@ class _Cost:
         self.chart: ui.echart | None = None
         self.groups = 0
         with w.section("Spent so far"):
-            self.figures = live.Figures(
+            self.figures = live.LiveFigures(
                 "cost", "calls", "tokens", "input tokens", "output tokens", "in flight"
             )
             w.paragraph(

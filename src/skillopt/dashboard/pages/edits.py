@@ -121,8 +121,10 @@ def _numbers(change: Change) -> None:
             ("verified", "yes" if change.verified else "no: fewer than 5 val tasks"),
         ]
     )
-    for action, why, rows in change.halves:
-        w.paragraph(f"A half of it was tried alone: {outcome(action)}, {why} ({rows:,} rows).", soft=True)
+    for one in change.candidates[1:]:
+        w.paragraph(
+            f"A part of it was tried alone: {outcome(one.action)}, {one.why} ({one.rows:,} rows).", soft=True
+        )
 
 
 def _item(change: Change, edit: EditFact) -> Markup:

@@ -40,7 +40,7 @@ class _Overview:
                 self.bar = ui.element("progress")
                 w.named(self.bar, "Rows of this stage that are in")
                 self.rows = ui.label("").classes("so-soft")
-            self.figures = live.Figures(
+            self.figures = live.LiveFigures(
                 "val, seed",
                 "val, current",
                 "val, best",

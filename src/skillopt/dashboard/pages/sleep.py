@@ -7,17 +7,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
 
 from nicegui import ui
 
-from skillopt.changes._status import ProposalStatus, Status
-from skillopt.changes.adopt import Desk, Done
-from skillopt.changes.proposal import Change, Judgement, Target
+from skillopt.changes.adoption import Adoption, Done
+from skillopt.changes.proposal import Judgement, ProposedEdit, ProposedFile
+from skillopt.changes.status import ProposalsStatus, ProposalStatus
 from skillopt.dashboard import _widgets as w
-from skillopt.dashboard._nights import desk_of, nights_of
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.night import NightContext, ProjectState
+from skillopt.night import NightContext, ProjectState, open_context
 
 _TONES: dict[str, w.Tone] = {
     "pending": "info",
@@ -31,17 +32,17 @@ _BUTTON = "unelevated no-caps"
 
 
 class _Review:
-    """One proposal in front of a person. Everything it does goes through the desk, which checks
+    """One proposal in front of a person. Everything it does goes through `Adoption`, which checks
     it all again.
     """
 
-    def __init__(self, desk: Desk, id: str, place: ui.element) -> None:
-        self.desk, self.id, self.place = desk, id, place
+    def __init__(self, adoption: Adoption, id: str, place: ui.element) -> None:
+        self.adoption, self.id, self.place = adoption, id, place
         self.boxes: dict[int, ui.checkbox] = {}
 
     async def show(self, said: str = "", trouble: str = "") -> None:
         """Draw the proposal as it stands now, under what the last decision did."""
-        status = await asyncio.to_thread(self.desk.status)
+        status = await asyncio.to_thread(self.adoption.status)
         found = next((one for one in status.proposals if one.proposal.id == self.id), None)
         self.place.clear()
         with self.place:
@@ -94,26 +95,26 @@ class _Review:
                     soft=True,
                 )
                 _judgement(target.judgement)
-                for change in target.changes:
-                    self._change(target, change, one.edits[change.id])
+                for edit in target.edits:
+                    self._edit(target, edit, one.edits[edit.id])
 
-    def _change(self, target: Target, change: Change, decided: str) -> None:
-        with w.named(ui.element("article"), f"Edit {change.id}").classes("so-edit"):
+    def _edit(self, target: ProposedFile, edit: ProposedEdit, decided: str) -> None:
+        with w.named(ui.element("article"), f"Edit {edit.id}").classes("so-edit"):
             box = ui.checkbox(value=decided == "pending")
-            w.named(box, f"Choose edit {change.id}")
+            w.named(box, f"Choose edit {edit.id}")
             box.set_enabled(decided == "pending")
             if decided == "pending":
-                self.boxes[change.id] = box
+                self.boxes[edit.id] = box
             with ui.element("div"):
                 with ui.element("div").classes("so-row"):
-                    w.heading(f"Edit {change.id}", level=3)
+                    w.heading(f"Edit {edit.id}", level=3)
                     w.chip(decided, _TONES.get(decided, "plain"))
-                if change.needs:
+                if edit.needs:
                     w.paragraph(
-                        f"Stands inside edit {', '.join(map(str, change.needs))}, and goes only together"
+                        f"Stands inside edit {', '.join(map(str, edit.needs))}, and goes only together"
                         " with it."
                     )
-                for evidence in change.evidence:
+                for evidence in edit.evidence:
                     reason = evidence.why or str(
                         evidence.edit.get("rationale", "") or evidence.edit.get("reason", "")
                     )
@@ -126,8 +127,8 @@ class _Review:
                     if any(seen):
                         w.paragraph("Evidence: " + "; ".join(filter(None, seen)) + ".", soft=True)
                 w.diff(
-                    target.diff((change.id, *change.needs), over=change.needs),
-                    f"What edit {change.id} changes",
+                    target.diff((edit.id, *edit.needs), over=edit.needs),
+                    f"What edit {edit.id} changes",
                 )
 
     def _chosen(self) -> list[int]:
@@ -140,7 +141,7 @@ class _Review:
             f"Adopt {_edits(chosen)}?",
             "The live files change now. What was there before is kept, and undo puts it back byte for byte.",
             "Adopt",
-            lambda: self.desk.adopt(self.id, edits=chosen),
+            lambda: self.adoption.adopt(self.id, edits=chosen),
         )
 
     async def _discard(self) -> None:
@@ -151,7 +152,7 @@ class _Review:
             f"Discard {_edits(chosen)}?",
             detail,
             "Discard",
-            lambda: self.desk.discard(self.id, edits=chosen),
+            lambda: self.adoption.discard(self.id, edits=chosen),
         )
 
     async def _undo(self) -> None:
@@ -159,7 +160,9 @@ class _Review:
             "The live files get back, byte for byte, what they held before. A file that was edited since is"
             " refused."
         )
-        await self._decide([0], "Undo the last adoption?", detail, "Undo", lambda: self.desk.undo(self.id))
+        await self._decide(
+            [0], "Undo the last adoption?", detail, "Undo", lambda: self.adoption.undo(self.id)
+        )
 
     async def _decide(
         self, chosen: list[int], question: str, detail: str, yes: str, work: Callable[[], Done]
@@ -168,7 +171,7 @@ class _Review:
             await self.show(trouble="No edit is chosen. Tick those that are meant.")
         elif await w.confirmed(question, detail, yes):
             try:
-                # In a thread: the desk waits for another process that adopts at this moment.
+                # In a thread: it waits for another process that adopts at this moment.
                 done = await asyncio.to_thread(work)
             except SkillOptError as error:
                 await self.show(trouble=str(error))
@@ -178,10 +181,10 @@ class _Review:
 
 async def build(visit: Visit) -> None:
     """Make the page."""
-    nights = nights_of(visit.around)
-    desk = desk_of(nights)
-    kept = nights.home.project(nights.project).load()
-    status = await asyncio.to_thread(desk.status)
+    nights = open_context({}, home=Path.home(), cwd=visit.around.cwd, environ=visit.around.environ)
+    adoption = nights.adoption(lambda: datetime.now(timezone.utc))
+    kept = nights.kept.load()
+    status = await asyncio.to_thread(adoption.status)
     wanted = visit.query.get("proposal")
     if wanted is not None and all(one.proposal.id != wanted for one in status.proposals):
         raise UsageError(f"There is no proposal {wanted[:40]!r} here that is yours.")
@@ -189,7 +192,7 @@ async def build(visit: Visit) -> None:
     _nights(nights, kept)
     _list(visit, status, shown)
     if shown is not None:
-        await _Review(desk, shown, ui.element("div").classes("so-main so-bare")).show()
+        await _Review(adoption, shown, ui.element("div").classes("so-main so-bare")).show()
 
 
 def _nights(nights: NightContext, kept: ProjectState) -> None:
@@ -225,7 +228,7 @@ def _nights(nights: NightContext, kept: ProjectState) -> None:
                 w.row(cells, numbers=(2, 3))
 
 
-def _list(visit: Visit, status: Status, shown: str | None) -> None:
+def _list(visit: Visit, status: ProposalsStatus, shown: str | None) -> None:
     with w.section("Proposals"):
         if not status.proposals:
             w.empty(
@@ -268,7 +271,7 @@ def _judgement(judged: Judgement) -> None:
 
 
 def _told(done: Done) -> str:
-    parts = [*done.recovered, f"{_VERBS[done.action]}: {_edits(done.changes)}."]
+    parts = [*done.recovered, f"{_VERBS[done.action]}: {_edits(done.edits)}."]
     parts += [f"Wrote {path}." for path in done.written]
     parts += [f"Left {name} as it is: somebody else changed it at the last moment." for name in done.left_out]
     return " ".join(parts)

@@ -12,7 +12,7 @@ from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError
 from skillopt.runs.live import Watcher
-from skillopt.runs.matrix import MARKS, Matrix, Shown, matrix, trajectories
+from skillopt.runs.matrix import MARKS, Shown, TaskMatrix, matrix, trajectories
 from skillopt.runs.values import Facts
 from skillopt.runs.words import outcome
 
@@ -53,7 +53,7 @@ class _Tasks:
         self.visit = visit
         self.decided = -1
         self.facts: Facts | None = None
-        self.matrix: Matrix | None = None
+        self.matrix: TaskMatrix | None = None
         self.wanted = ("", "")
         with w.section("Tasks and versions", hidden_title=True):
             with ui.element("div").classes("so-row"):
@@ -148,7 +148,7 @@ class _Tasks:
                     soft=True,
                 )
 
-    def _wanted(self, found: Matrix) -> list[int]:
+    def _wanted(self, found: TaskMatrix) -> list[int]:
         words = (self.words.value or "").lower()
         rows = [place for place, task in enumerate(found.tasks) if words in task.lower()]
         if self.filter.value == "changed":
@@ -176,7 +176,7 @@ def _legend() -> None:
     ).classes("so-legend so-map")
 
 
-def _map(found: Matrix, rows: list[int], columns: list[int]) -> Markup:
+def _map(found: TaskMatrix, rows: list[int], columns: list[int]) -> Markup:
     head = [tag("th", "task", scope="col")]
     for column in columns:
         counts = found.counts(column)
@@ -194,7 +194,7 @@ def _map(found: Matrix, rows: list[int], columns: list[int]) -> Markup:
     return tag("table", tag("thead", tag("tr", *head)), tag("tbody", joined(body)), cls="so-map")
 
 
-def _cell(found: Matrix, row: int, column: int, *, is_first: bool) -> Markup:
+def _cell(found: TaskMatrix, row: int, column: int, *, is_first: bool) -> Markup:
     mark = found.cells[column][row]
     button = tag(
         "button",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,23 @@ from skillopt.agents._run import Driver
 from skillopt.agents.port import OWN, Access, Ask
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.messages import Image, Message, Reply, Request
-from skillopt.models.port import ModelSpec
+from skillopt.models.port import ModelSpec, Provider
 from skillopt.models.wires.http import clean_text, fingerprint
+from skillopt.services import AnyOptions
 
 _WIRES = {"claude_code": "anthropic", "codex": "openai", "copilot": "openai"}
 """What a CLI speaks to an endpoint that is not its own service."""
 _NOT_SAID = ("path", "home", "activation")
 """Settings that change nothing about an answer."""
+
+
+def agent_chat(name: str) -> Provider:
+    """The provider that asks the model behind an agent CLI; what configuration knows of it is the login that
+    the agent declares.
+    """
+    account = replace(agent(name).account, Options=AnyOptions)
+    known = {each.name: getattr(account, each.name) for each in fields(account)}
+    return Provider(open=lambda spec: AgentChat(spec, name), **known)
 
 
 class AgentChat:

@@ -9,15 +9,14 @@ from typing import Any
 
 from skillopt.errors import ConfigError, ModelError, suggest
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
-from skillopt.models.port import Model, ModelSpec
+from skillopt.models.port import Model, ModelSpec, Provider
+from skillopt.models.prices import by_address
 from skillopt.models.wires.http import (
     Refusal,
     Wire,
     clean_text,
     count,
     fingerprint,
-    require_key,
-    require_known_options,
 )
 from skillopt.models.wires.structured import Form, Structure, closed
 
@@ -222,10 +221,8 @@ class AnthropicModel:
         return arguments
 
 
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A model of the Anthropic API. Needs a key; there is no seed in this API."""
-    require_known_options(spec)
-    require_key(spec, "ANTHROPIC_API_KEY")
+def build(spec: ModelSpec) -> Model:
+    """A model of the Anthropic API, which has no seed."""
     if spec.seed is not None:
         raise ConfigError(f"anthropic:{spec.name}: the Anthropic API has no seed. Unset it.")
     if spec.reasoning_effort is not None and spec.reasoning_effort not in EFFORTS:
@@ -234,6 +231,14 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
             f"{suggest(spec.reasoning_effort, EFFORTS)}"
         )
     return AnthropicModel(spec)
+
+
+PLUGIN = Provider(
+    open=build,
+    needs_key=True,
+    default_model="claude-sonnet-4-6",
+    price=by_address("https://api.anthropic.com"),
+)
 
 
 def _image(image: Image) -> dict[str, Any]:

@@ -5,10 +5,14 @@ it has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-from skillopt.errors import ConfigError, suggest
-from skillopt.models.port import Model, ModelSpec
+from pydantic import Field
+
+from skillopt.errors import ConfigError
+from skillopt.models.port import Model, ModelSpec, Provider
+from skillopt.models.prices import by_vendor
 from skillopt.models.providers._entra import (
     DEFAULT_SCOPE,
     TokenLogin,
@@ -18,13 +22,14 @@ from skillopt.models.providers._entra import (
     require_azure_host,
 )
 from skillopt.models.providers._openai import OpenAIModel
+from skillopt.models.wires.address import is_loopback
 from skillopt.models.wires.chat import ChatModel
-from skillopt.models.wires.http import Wire, is_loopback, require_key, require_known_options
+from skillopt.models.wires.http import Wire
 from skillopt.models.wires.responses import ResponsesModel
 from skillopt.models.wires.structured import Structure
+from skillopt.services import Options
 
-AUTH_MODES = ("api_key", "azure_cli", "managed_identity", "openai_compatible")
-OPTIONS = ("auth_mode", "api_version", "ad_scope", "managed_identity_client_id")
+_BY_KEY = ("api_key", "openai_compatible")
 API_VERSION = "2024-12-01-preview"
 
 
@@ -47,29 +52,32 @@ class KeyLogin:
         return (self._key,)
 
 
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A deployment behind `AZURE_OPENAI_ENDPOINT`.
+class AzureOptions(Options):
+    """Options of Azure OpenAI."""
 
-    Option `auth_mode`: `api_key`, `azure_cli` (the login of the Azure CLI), `managed_identity`, or
-    `openai_compatible` (the endpoint is a base URL of the OpenAI kind); unset means `api_key` where a key is
-    known and `azure_cli` where none is.
-    """
-    return build(spec)
+    auth_mode: Literal["api_key", "azure_cli", "managed_identity", "openai_compatible"] | None = Field(
+        default=None, description="How to log in; unset means api_key where a key is known, else azure_cli."
+    )
+    api_version: str | None = Field(
+        default=None, description="Version of the API; unset means the provider's own choice."
+    )
+    ad_scope: str | None = Field(
+        default=None, description="Scope of the token; unset means Azure's cognitive services."
+    )
+    managed_identity_client_id: str | None = Field(
+        default=None, description="Client id of a user-assigned managed identity."
+    )
 
 
 def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
-    """The same; `token_source` replaces the Entra login, and only with it may a token go to a loopback
-    address, for tests.
+    """A deployment behind `AZURE_OPENAI_ENDPOINT`.
+
+    `token_source` replaces the Entra login, and only with it may a token go to a loopback address, for tests.
     """
-    require_known_options(spec, OPTIONS)
     shown = f"azure:{spec.name}"
     if spec.base_url is None:
         raise ConfigError(f"{shown} needs an endpoint. Set AZURE_OPENAI_ENDPOINT.")
     mode = spec.options.get("auth_mode") or ("azure_cli" if spec.api_key is None else "api_key")
-    if mode not in AUTH_MODES:
-        raise ConfigError(f"{shown}: no auth mode named {mode!r}. {suggest(str(mode), AUTH_MODES)}")
-    if mode in ("api_key", "openai_compatible"):
-        require_key(spec, "AZURE_OPENAI_API_KEY")
     structure = Structure(spec)
     if mode == "openai_compatible":
         wire = Wire(spec, base_url=spec.base_url)
@@ -104,3 +112,41 @@ def _address(spec: ModelSpec) -> tuple[str, dict[str, str], str]:
     version = str(spec.options.get("api_version") or API_VERSION)
     base_url = f"{endpoint.removesuffix('/openai')}/openai"
     return base_url, {"api-version": version}, f"/deployments/{quote(spec.name, safe='')}/chat/completions"
+
+
+def _needs_key(options: Mapping[str, Any]) -> bool:
+    """Unset, the login of the Azure CLI takes the place of a missing key."""
+    return options.get("auth_mode") in _BY_KEY
+
+
+PLUGIN = Provider(
+    open=build,
+    Options=AzureOptions,
+    routing=frozenset(AzureOptions.model_fields),
+    needs_key=_needs_key,
+    needs_url=True,
+    uses_own_login=True,
+    default_model="gpt-5.5",
+    prefix="azure_openai",
+    keys={
+        "endpoint": "base_url",
+        "api_key": "api_key",
+        **{name: f"options.{name}" for name in AzureOptions.model_fields},
+    },
+    aliases={
+        "azure_endpoint": "azure_openai_endpoint",
+        "azure_api_version": "azure_openai_api_version",
+        "azure_api_key": "azure_openai_api_key",
+    },
+    synonyms={
+        "auth_mode": {
+            "api_key": ("key",),
+            "azure_cli": (),
+            "managed_identity": ("aad", "azure_ad"),
+            "openai_compatible": ("compat", "openai"),
+        }
+    },
+    backends=("azure_openai",),
+    stands_in_for="openai",
+    price=by_vendor("azure"),
+)

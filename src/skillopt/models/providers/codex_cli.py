@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from skillopt.models.port import Model, ModelSpec
-from skillopt.models.providers._agent_cli import AgentChat
+from skillopt.models.providers._agent_cli import agent_chat
 
-
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A model that the installed `codex` answers for; see docs/agents.md."""
-    return AgentChat(spec, "codex")
+PLUGIN = agent_chat("codex")

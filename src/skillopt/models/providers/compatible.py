@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from skillopt.errors import ConfigError
-from skillopt.models.port import Model, ModelSpec
+from skillopt.models.port import Model, ModelSpec, Provider
+from skillopt.models.prices import by_address
 from skillopt.models.wires.chat import ChatModel
-from skillopt.models.wires.http import Wire, require_known_options
+from skillopt.models.wires.http import Wire
+from skillopt.services import ENDPOINT, KNOBS
 
 
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
+def build(spec: ModelSpec) -> Model:
     """A model behind the given base URL. Without a key no Authorization header is sent."""
-    require_known_options(spec)
     if spec.base_url is None:
         raise ConfigError(
             f"compatible:{spec.name} needs an address. Write compatible:{spec.name}@http://host/v1 or set the"
             " base URL."
         )
     return ChatModel(spec, Wire(spec, base_url=spec.base_url), cap_field="max_tokens")
+
+
+PLUGIN = Provider(
+    open=build,
+    needs_key=True,
+    may_lack_key=True,
+    needs_url=True,
+    prefix="openai_compatible",
+    keys={**ENDPOINT, **KNOBS},
+    backends=("openai_compatible", "openai_compatible_chat", "compat"),
+    price=by_address(None),
+)

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from skillopt.messages import Message
-from skillopt.models.port import Model, ModelSpec
+from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
-from skillopt.models.wires.http import Wire, require_key, require_known_options
+from skillopt.models.wires.http import Wire
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta/openai"
 # ai.google.dev/gemini-api/docs/thought-signatures: from Gemini 3 on a tool call comes back with its signature
@@ -27,11 +27,12 @@ class GeminiModel(ChatModel):
         return wire
 
 
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A Gemini model. Needs a key. `reasoning_effort` sets the thinking level, `none` turns thinking off
-    where the model allows it.
+def build(spec: ModelSpec) -> Model:
+    """A Gemini model. `reasoning_effort` sets the thinking level, `none` turns thinking off where the model
+    allows it.
     """
-    require_known_options(spec)
-    require_key(spec, "GEMINI_API_KEY")
     wire = Wire(spec, base_url=(spec.base_url or BASE_URL).rstrip("/"))
     return GeminiModel(spec, wire, cap_field="max_tokens")
+
+
+PLUGIN = Provider(open=build, needs_key=True, variables={"GOOGLE_API_KEY": "api_key"})

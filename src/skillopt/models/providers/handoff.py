@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from skillopt.errors import AnswersWanted, ConfigError
 from skillopt.messages import Reply, Request
 from skillopt.models.handoff.folder import QuestionFolder
-from skillopt.models.port import UNBOUNDED, Model, ModelSpec
-from skillopt.models.wires.http import require_known_options
+from skillopt.models.port import UNBOUNDED, Model, ModelSpec, Provider
+from skillopt.services import WRITES, Options
 
 FOLDER = "handoff"
 
@@ -46,11 +48,21 @@ class Handoff:
         """Nothing is open."""
 
 
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
+class HandoffOptions(Options):
+    """Options of answers by hand."""
+
+    folder: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Where questions wait for their answers.",
+        json_schema_extra=WRITES,
+    )
+
+
+def build(spec: ModelSpec) -> Model:
     """A model that is asked through files in the option `folder`; without it, in `handoff/` of the working
     directory.
     """
-    require_known_options(spec, ("folder",))
     if spec.sampling():
         raise ConfigError(
             f"handoff has no {', '.join(spec.sampling())}: whoever answers cannot be told. Leave it unset for"
@@ -59,6 +71,9 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     if spec.base_url is not None or spec.api_key is not None:
         raise ConfigError("handoff has no address and needs no key. Leave both unset for this role.")
     folder = spec.options.get("folder")
-    if folder is not None and not isinstance(folder, (str, Path)):
-        raise ConfigError(f"The option folder of handoff is a path, not {folder!r}.")
     return Handoff(spec, Path(folder or FOLDER).expanduser().absolute())
+
+
+PLUGIN = Provider(
+    open=build, Options=HandoffOptions, routing=frozenset({"folder"}), needs_name=False, keys={}
+)

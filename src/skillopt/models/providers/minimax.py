@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from skillopt.errors import ConfigError, Kind, suggest
-from skillopt.models.port import Model, ModelSpec
+from pydantic import Field
+
+from skillopt.errors import ConfigError, Kind
+from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
-from skillopt.models.wires.http import Wire, require_key, require_known_options
+from skillopt.models.wires.http import Wire
 from skillopt.models.wires.structured import Form, Structure
+from skillopt.services import ENDPOINT, KNOBS, Options
 
 REGIONS = {"global_en": "https://api.minimax.io/v1", "cn_zh": "https://api.minimaxi.com/v1"}
 # platform.minimax.io/docs/api-reference/errorcode: these arrive as `base_resp.status_code` under HTTP 200.
@@ -52,24 +55,21 @@ class MiniMaxModel(ChatModel):
         )
 
 
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A MiniMax model. Needs a key; option `region` is `global_en` (default) or `cn_zh`; option
-    `enable_thinking` is True, False or None.
+class MiniMaxOptions(Options):
+    """Options of the MiniMax API."""
+
+    region: Literal["global_en", "cn_zh"] | None = Field(
+        default=None, description="Which of its two endpoints; unset means global_en."
+    )
+    enable_thinking: bool | None = Field(default=None, description="Thinking on or off; unset sends nothing.")
+
+
+def build(spec: ModelSpec) -> Model:
+    """A MiniMax model.
 
     Their API documents neither seed nor reasoning effort, so both are refused here rather than ignored there,
-    and no schema mode, so
-    `auto` asks for JSON by the prompt alone.
+    and no schema mode, so `auto` asks for JSON by the prompt alone.
     """
-    require_known_options(spec, ["region", "enable_thinking"])
-    require_key(spec, "MINIMAX_API_KEY")
-    region = spec.options.get("region") or "global_en"
-    if region not in REGIONS:
-        raise ConfigError(f"minimax:{spec.name}: no region named {region!r}. {suggest(str(region), REGIONS)}")
-    thinking = spec.options.get("enable_thinking")
-    if thinking not in (None, True, False):
-        raise ConfigError(
-            f"minimax:{spec.name}: enable_thinking must be true or false, or unset, got {thinking!r}."
-        )
     for knob in ("seed", "reasoning_effort"):
         if getattr(spec, knob) is not None:
             raise ConfigError(
@@ -77,15 +77,29 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
             )
     # Thinking is kept out of the text; what the model says is the answer alone.
     extra: dict[str, Any] = {"reasoning_split": True}
+    thinking = spec.options.get("enable_thinking")
     if thinking is not None:
         extra["thinking"] = {"type": "adaptive" if thinking else "disabled"}
     forms: tuple[Form, ...] = ("off",) if spec.structured_output == "auto" else ("schema", "json", "off")
+    base_url = spec.base_url or REGIONS[spec.options.get("region") or "global_en"]
     return MiniMaxModel(
         spec,
-        Wire(spec, base_url=spec.base_url or REGIONS[region]),
+        Wire(spec, base_url=base_url),
         cap_field="max_completion_tokens",
         structure=Structure(spec, forms),
         extra=extra,
         thinks_in_text=True,
         options=["enable_thinking"],
     )
+
+
+PLUGIN = Provider(
+    open=build,
+    Options=MiniMaxOptions,
+    routing=frozenset({"region"}),
+    needs_key=True,
+    default_model="MiniMax-M3",
+    keys={"region": "options.region", **ENDPOINT, **KNOBS, "enable_thinking": "options.enable_thinking"},
+    backends=("minimax_chat",),
+    backs_optimizer=False,
+)

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from skillopt.errors import ConfigError
-from skillopt.models.port import Model, ModelSpec
+from pydantic import Field
+
+from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.wires.chat import ChatModel
-from skillopt.models.wires.http import Wire, require_known_options
+from skillopt.models.wires.http import Wire
+from skillopt.services import ENDPOINT, KNOBS, Options, Words
 
 BASE_URL = "http://localhost:8000/v1"
-OPTIONS = ("enable_thinking", "use_max_completion_tokens")
 
 
-def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
-    """A Qwen model at the base URL, by default a server on this machine. The key is optional.
+class QwenOptions(Options):
+    """Options of a Qwen server."""
 
-    Option `enable_thinking`: True or False is handed to the chat template, None leaves the server's default
-    and sends nothing. Option `use_max_completion_tokens`: the newer name of the output cap, for servers that
-    want it.
+    enable_thinking: bool | None = Field(default=None, description="Thinking on or off; unset sends nothing.")
+    use_max_completion_tokens: bool | None = Field(
+        default=None, description="Send the cap as max_completion_tokens instead of max_tokens."
+    )
+
+
+def build(spec: ModelSpec) -> Model:
+    """A Qwen model at the base URL, by default a server on this machine.
+
+    `enable_thinking` is handed to the chat template; unset leaves the server's default.
     """
-    require_known_options(spec, OPTIONS)
-    for name in OPTIONS:
-        if spec.options.get(name) not in (None, True, False):
-            raise ConfigError(
-                f"qwen:{spec.name}: {name} must be true or false, or unset, got {spec.options[name]!r}."
-            )
     thinking = spec.options.get("enable_thinking")
     extra: dict[str, Any] = (
         {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}
@@ -38,3 +40,25 @@ def PLUGIN(spec: ModelSpec) -> Model:  # noqa: N802 - the name every plug-in has
         thinks_in_text=True,  # without a reasoning parser the server leaves the thinking in the text
         options=["enable_thinking"],
     )
+
+
+PLUGIN = Provider(
+    open=build,
+    Options=QwenOptions,
+    routing=frozenset({"use_max_completion_tokens"}),
+    default_model="Qwen/Qwen3.5-4B",
+    prefix="qwen_chat",
+    keys={
+        **ENDPOINT,
+        **KNOBS,
+        "enable_thinking": "options.enable_thinking",
+        "thinking_mode": Words(
+            fills="options.enable_thinking",
+            values={"server_default": None, "enabled": True, "disabled": False},
+            description="Thinking on, off, or as the server has it.",
+        ),
+        "use_max_completion_tokens": "options.use_max_completion_tokens",
+    },
+    backends=("qwen_chat",),
+    backs_optimizer=False,
+)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import email.utils
-import ipaddress
 import json
 import math
 import re
@@ -16,10 +15,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
-from skillopt.errors import ConfigError, Kind, ModelError, suggest
+from skillopt.errors import ConfigError, Kind, ModelError
 from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
+from skillopt.models.wires.address import is_loopback
 from skillopt.models.wires.session import Session, open_session
 from skillopt.redact import Scrubber, redact_patterns
 
@@ -249,33 +249,6 @@ def retry_after(headers: Mapping[str, str], now: float, said: str = "") -> float
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now)
     return None
-
-
-def is_loopback(url: str) -> bool:
-    """True when the URL's host is this machine by its loopback address or as `localhost`."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def require_key(spec: ModelSpec, variable: str) -> None:
-    """Refuse a spec without an API key, naming the variable that holds it."""
-    if spec.api_key is None:
-        raise ConfigError(f"{spec.provider}:{spec.name} needs an API key. Set {variable}.")
-
-
-def require_known_options(spec: ModelSpec, known: Iterable[str] = ()) -> None:
-    """Refuse an option this provider would ignore; one that is None is not set."""
-    names = sorted(known)
-    for name, value in spec.options.items():
-        if name not in names and value is not None:
-            raise ConfigError(
-                f"Model provider {spec.provider!r} has no option {name!r}. {suggest(name, names)}"
-            )
 
 
 def count(value: Any) -> int | None:

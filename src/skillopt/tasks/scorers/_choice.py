@@ -1,10 +1,7 @@
-"""Scores multiple choice: reads one label out of an answer, and never takes a word such as "A" in a sentence
-for one.
-"""
+"""Scores multiple choice by the label that an answer commits to; the word "A" in a sentence is no label."""
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +9,9 @@ from typing import Any, ClassVar
 
 from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Score
+from skillopt.tasks.scorers._label import fold, label_of_text, read_label
 from skillopt.tasks.scorers._scorer import TextScorer, as_text, passed, references
 from skillopt.tasks.task import Task
-
-_LABEL = r"([A-Za-z]|\d{1,2})"
-_ALONE = re.compile(rf"[\W_]*{_LABEL}[\W_]*")
-_LEADING = re.compile(rf"[(\[*\s]*{_LABEL}\s*[).:\]*](?!\d)")
-_STATED = re.compile(
-    rf"\b(?:answer|option|choice)\b(?:\s+is)?\s*:?\s*[(\[*\s]*{_LABEL}[)\]*.\s]*$", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +19,12 @@ class MultipleChoice(TextScorer):
     """The label of the right choice.
 
     The reference is a label, or the text of a choice when the task's data has `choices` (a list is labelled
-    A, B, C ..., a mapping by its keys). An answer is read as a label alone, else the text of a choice, else a
-    last line such as `B) Paris` or `The answer is B`.
+    A, B, C ..., a mapping by its keys). An answer is a label alone, the text of a choice, or the last
+    commitment of a longer reply: `B) Paris`, `The answer is B`, a last line with nothing but the label.
     """
 
     name: ClassVar[str] = "multiple_choice"
+    revision: ClassVar[int] = 2
 
     def check_task(self, task: Task) -> None:
         """Every reference names a choice; a bare number beside a list of choices is refused, since it could
@@ -50,10 +42,10 @@ class MultipleChoice(TextScorer):
         """All or nothing."""
         choices = _choices(task)
         wanted = references(task)
-        labels = {_fold(_reference_label(text, choices) or text) for text in wanted}
-        label = _answer_label(answer, choices)
+        labels = {fold(_reference_label(text, choices) or text) for text in wanted}
+        label = read_label(answer, choices)
         return passed(
-            label is not None and _fold(label) in labels,
+            label is not None and fold(label) in labels,
             answer,
             wanted,
             "No choice label was found." if label is None else "",
@@ -70,26 +62,5 @@ def _choices(task: Task) -> dict[str, str]:
 
 
 def _reference_label(text: str, choices: Mapping[str, str]) -> str | None:
-    return _label_named(text.strip().strip("().:"), choices) or _label_of(text, choices)
-
-
-def _answer_label(answer: str, choices: Mapping[str, str]) -> str | None:
-    if alone := _ALONE.fullmatch(answer):
-        return alone[1]
-    if label := _label_of(answer, choices):
-        return label
-    last = next((line for line in reversed(answer.splitlines()) if line.strip()), "")
-    match = _LEADING.match(last) or _STATED.search(last)
-    return match[1] if match else None
-
-
-def _label_named(text: str, choices: Mapping[str, str]) -> str | None:
-    return next((label for label in choices if _fold(label) == _fold(text)), None)
-
-
-def _label_of(text: str, choices: Mapping[str, str]) -> str | None:
-    return next((label for label, choice in choices.items() if _fold(choice) == _fold(text)), None)
-
-
-def _fold(text: str) -> str:
-    return " ".join(text.casefold().split())
+    bare = fold(text.strip().strip("().:"))
+    return next((label for label in choices if fold(label) == bare), None) or label_of_text(text, choices)

@@ -1,0 +1,414 @@
+"""Adoption: how a proposed edit reaches a live file, and how it is taken back.
+
+Nothing is written but by `adopt` and `undo`, and only where the file is byte for byte what the proposal was
+made for. Every method that changes something first settles what a killed process left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from skillopt.changes.apply import FileChange, apply, digest, put_back
+from skillopt.changes.decisions import Action, FileMove, Move, ProposalRecord
+from skillopt.changes.proposal import Proposal, ProposedFile
+from skillopt.changes.safe_file import confined
+from skillopt.changes.status import Decision, ProposalsStatus, decisions, status
+from skillopt.changes.store import Store
+from skillopt.errors import UnknownName, UsageError
+from skillopt.files import write_bytes
+
+BACKUPS = "backups"
+_Opened: TypeAlias = tuple[Proposal, ProposalRecord]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a move did."""
+
+    proposal: str
+    action: Action
+    edits: tuple[int, ...]
+    written: tuple[Path, ...] = ()
+    backups: Path | None = None
+    """The folder in which every replaced text lies."""
+    left_out: tuple[str, ...] = ()
+    """Targets that somebody else changed at the last moment; they are as that somebody left them."""
+    recovered: tuple[str, ...] = ()
+    """What an earlier crash had left behind, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """What a person does with proposals. `roots` are the folders they named: nothing else is ever written."""
+
+    store: Store
+    roots: tuple[Path, ...]
+    now: Callable[[], datetime]
+    project: str | None = None
+    """Whose proposals are meant where none is named: another project's is never decided on by chance. None is
+    everybody's.
+    """
+    patience: float = 10.0
+    """Seconds to wait for another process that adopts at this moment."""
+    hook: Callable[[str], None] = field(default=lambda step: None, repr=False)
+    """Told of every step once it is on the disk; a test may end the process there."""
+
+    def adopt(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> Done:
+        """Write the chosen edits (unless told, all that are open) of a proposal (unless told, the project's
+        newest) to the live files.
+
+        Raises `UsageError`, with nothing written, for a file that changed since, a link, a place outside the
+        roots, or a forged proposal.
+        """
+        with self._alone() as recovered:
+            opened = proposal, record = self._open(id, _pending)
+            chosen = _chosen(proposal, record, targets, edits, "adopt")
+            for edit in proposal.edits:
+                if edit.id in chosen and (missing := set(edit.needs) - chosen - record.adopted):
+                    raise UsageError(
+                        f"Edit {edit.id} stands inside edit {_listed(missing)} and cannot go alone. "
+                        "Adopt both, or neither; nothing was written."
+                    )
+            changes = []
+            for target in proposal.touched(chosen):
+                file = confined(Path(target.path), self.roots)
+                old, new = target.data(record.adopted), target.checked(record.adopted | chosen)
+                change = FileChange(file=file, before=old, after=new, made=file.missing())
+                _refuse_changed(
+                    change,
+                    "Look at the diff and put it in by hand, or discard it: the next night starts from your"
+                    " text.",
+                )
+                changes.append(change)
+            return self._carry_out(opened, "adopt", chosen, changes, recovered)
+
+    def undo(self, id: str | None = None, *, force: bool = False) -> Done:
+        """Take the last adoption of a proposal (the project's last, unless told) back, byte for byte.
+
+        A file that was edited since is refused; with `force` it is put back all the same, and its text is
+        kept among the backups.
+        """
+        with self._alone() as recovered:
+            opened = proposal, record = self._last_adopted() if id is None else self.store.load(id)
+            last = record.last_adoption
+            if last is None:
+                raise UsageError(
+                    f"Nothing of proposal {proposal.id} is adopted, so there is nothing to undo."
+                )
+            taken = last.taken & record.adopted
+            changes = []
+            for target in proposal.touched(taken):
+                file = confined(Path(target.path), self.roots)
+                old, new = target.data(record.adopted), target.data(record.adopted - taken)
+                change = FileChange(file=file, before=old, after=new, made=_made(record, target.name))
+                if force:
+                    change = replace(change, before=file.content())
+                else:
+                    _refuse_changed(
+                        change,
+                        "Take it back by hand from the diff, or use --force, which keeps a copy of your"
+                        " text.",
+                    )
+                changes.append(change)
+            return self._carry_out(opened, "undo", taken, changes, recovered)
+
+    def discard(
+        self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()
+    ) -> Done:
+        """Decide against the chosen edits (all that are still open, unless told); no live file is touched."""
+        with self._alone() as recovered:
+            opened = proposal, record = self._open(id, _pending)
+            chosen = _chosen(proposal, record, targets, edits, "discard")
+            return self._carry_out(opened, "discard", chosen, [], recovered)
+
+    def recover(self) -> tuple[str, ...]:
+        """Finish or drop what a killed process left behind, and say what was done."""
+        with self._alone() as recovered:
+            return recovered
+
+    def diff(self, id: str | None = None, *, targets: Sequence[str] = (), edits: Sequence[int] = ()) -> str:
+        """What adopting the chosen edits would do, as a unified diff; of a proposal on which all is decided,
+        what it was about.
+        """
+        proposal, record = self._open(id, _pending)
+        if not (targets or edits) and not _pending(proposal, record):
+            return "".join(target.diff() for target in proposal.targets)
+        chosen = _chosen(proposal, record, targets, edits, None)
+        return "".join(
+            target.diff(chosen, over=record.adopted - chosen) for target in proposal.touched(chosen)
+        )
+
+    def status(self) -> ProposalsStatus:
+        """Where everything stands, without changing anything."""
+        return status(self.store, self.roots)
+
+    def decisions(self, project: str | None = None) -> tuple[Decision, ...]:
+        """What the person decided so far, the oldest first, for the next night to learn from; of one project,
+        unless told otherwise.
+        """
+        return decisions(self.store, project)
+
+    @contextmanager
+    def _alone(self) -> Iterator[tuple[str, ...]]:
+        """Hold the lock, with everything settled that a killed process left behind."""
+        self.store.refuse_inside(self.roots)
+        with replace(self.store.decisions, patience=self.patience).alone():
+            said: list[str] = []
+            for id in self.store.ids():
+                try:
+                    proposal, record = self.store.load(id)
+                    if record.open is not None:
+                        said.append(self._settled(proposal, record, record.open))
+                except UsageError as error:
+                    # One proposal that cannot be read or settled does not stand in the way of the others;
+                    # `status` names it.
+                    said.append(f"Proposal {id} was left as it is: {error}")
+            yield tuple(said)
+
+    def _settled(self, proposal: Proposal, record: ProposalRecord, move: Move) -> str:
+        """Drop an interrupted move of which no file has changed; finish any other."""
+        before = record.before_last
+        back = move.action == "undo"
+        after = before.adopted - set(move.edits) if back else before.adopted | set(move.edits)
+        targets = {target.name: target for target in proposal.targets}
+        changes = []
+        for moved in move.files:
+            target = targets[moved.target]
+            file = confined(Path(target.path), self.roots)
+            live = file.content()
+            # A forced undo began from a text of the person's own, of which only the hash is known.
+            old = live if digest(live) == moved.old else target.data(before.adopted)
+            changes.append(FileChange(file=file, before=old, after=target.data(after), made=moved.made))
+        if not _has_begun(move, changes):
+            for change in changes:
+                put_back(change)
+            self.store.decisions.note(proposal.id, before)
+            return (
+                f"Proposal {proposal.id}: an interrupted {move.action} was rolled back; no file had changed."
+            )
+        left_out = self._put(proposal.id, before, move, changes).left_out
+        rest = f" {_listed(left_out)} had been edited meanwhile and stays as it is." if left_out else ""
+        return f"Proposal {proposal.id}: an interrupted {move.action} was finished.{rest}"
+
+    def _open(
+        self, id: str | None, wanted: Callable[[Proposal, ProposalRecord], object]
+    ) -> tuple[Proposal, ProposalRecord]:
+        """The named proposal, else the newest of the project that is wanted, else its newest."""
+        if id is not None:
+            return self.store.load(id)
+        refused = elsewhere = ""
+        newest: _Opened | None = None
+        for one in self.store.ids():
+            try:
+                found = self.store.load(one)
+            except UsageError as error:
+                refused = refused or f" {error}"
+                continue
+            if not self._is_meant(found[0]):
+                elsewhere = (
+                    " Those of other projects are named by their id; `skillopt sleep status` lists them."
+                )
+                continue
+            newest = newest or found
+            if wanted(*found):
+                return found
+        if newest is None:
+            whose = "" if self.project is None else f" for {self.project}"
+            raise UsageError(
+                f"There is no proposal{whose} in {self.store.home} yet.{refused}{elsewhere} `skillopt sleep"
+                " run` makes one."
+            )
+        return newest
+
+    def _last_adopted(self) -> _Opened:
+        adopted = []
+        for id in self.store.ids():
+            try:
+                proposal, record = self.store.load(id)
+            except UsageError:  # `status` names it; there is nothing of it to undo
+                continue
+            if record.last_adoption is not None and self._is_meant(proposal):
+                adopted.append((record.last_adoption.time, (proposal, record)))
+        if not adopted:
+            whose = "" if self.project is None else f" of {self.project}"
+            raise UsageError(f"Nothing{whose} is adopted, so there is nothing to undo.")
+        return max(adopted, key=lambda pair: pair[0])[1]
+
+    def _is_meant(self, proposal: Proposal) -> bool:
+        return self.project is None or proposal.project == self.project
+
+    def _carry_out(
+        self,
+        opened: _Opened,
+        action: Action,
+        chosen: Collection[int],
+        changes: Sequence[FileChange],
+        recovered: tuple[str, ...],
+    ) -> Done:
+        """Keep a copy of what is there, check once more that it is the same, and make the move."""
+        proposal, record = opened
+        move = Move(
+            action=action,
+            time=self.now(),
+            edits=tuple(sorted(chosen)),
+            files=tuple(map(partial(_file_move, chosen), proposal.touched(chosen), changes)),
+        )
+        backups = self.store.folder(proposal.id) / BACKUPS
+        _back_up(changes, backups, len(record.moves) + 1)
+        self.hook("backed up")
+        for change in changes:
+            if change.file.content() != change.before:
+                raise UsageError(
+                    f"{change.file.path} was changed at this moment by somebody else. Nothing was written;"
+                    " look at it, then try again."
+                )
+        move = self._put(proposal.id, record, move, changes)
+        return Done(
+            proposal=proposal.id,
+            action=action,
+            edits=tuple(sorted(move.taken)),
+            written=tuple(
+                change.file.path for moved, change in zip(move.files, changes, strict=True) if moved.is_put
+            ),
+            backups=backups if changes else None,
+            left_out=move.left_out,
+            recovered=recovered,
+        )
+
+    def _put(self, id: str, record: ProposalRecord, move: Move, changes: Sequence[FileChange]) -> Move:
+        """Write the move down, change the files one by one, and write down that it is done."""
+        move = move.model_copy(update={"is_open": True})
+        self.store.decisions.note(id, record.plus(move))
+
+        def note(change: FileChange) -> None:
+            nonlocal move
+            index = changes.index(change)
+            move = move.with_put(index)
+            self.store.decisions.note(id, record.plus(move))
+            self.hook(f"replaced {move.files[index].target}")
+
+        try:
+            self.hook("noted")
+            apply(changes, leave_changed=True, on_put=note)
+        except BaseException:
+            if not _has_begun(move, changes):
+                self.store.decisions.note(id, record)
+            raise
+        move = move.model_copy(update={"is_open": False})
+        self.store.decisions.note(id, record.plus(move))
+        self.hook("done")
+        return move
+
+
+def _pending(proposal: Proposal, record: ProposalRecord) -> frozenset[int]:
+    return frozenset(edit.id for edit in proposal.edits) - record.adopted - record.discarded
+
+
+def _chosen(
+    proposal: Proposal,
+    record: ProposalRecord,
+    targets: Sequence[str],
+    edits: Sequence[int],
+    action: Action | None,
+) -> frozenset[int]:
+    """The edits a person named: by target those that are open, by number exactly those. Without an action all
+    may be named.
+    """
+    every = frozenset(edit.id for edit in proposal.edits)
+    open_ones = _pending(proposal, record) if action else every
+    by_name = {target.name: frozenset(target.merged.edits) for target in proposal.targets}
+    chosen: frozenset[int] = frozenset()
+    for name in targets:
+        if name not in by_name:
+            raise UnknownName(f"target of proposal {proposal.id}", name, by_name)
+        chosen |= by_name[name] & open_ones
+    for edit in edits:
+        if edit not in every:
+            raise UsageError(
+                f"Proposal {proposal.id} has no edit {edit}; it has"
+                f" {_listed(one.id for one in proposal.edits)}."
+            )
+        if edit not in open_ones:
+            done = (
+                "adopted already; `undo` takes it back"
+                if edit in record.adopted
+                else "discarded; the next night may propose it anew"
+            )
+            raise UsageError(f"Edit {edit} of proposal {proposal.id} is {done}. Nothing was changed.")
+        chosen |= {edit}
+    if not (targets or edits):
+        chosen = _pending(proposal, record)
+    if not chosen:
+        raise UsageError(
+            f"Nothing of proposal {proposal.id} is left to {action or 'show'} there: all of it is decided."
+            " See `skillopt sleep status`."
+        )
+    return chosen
+
+
+def _refuse_changed(change: FileChange, remedy: str) -> None:
+    found, path = change.file.read(), change.file.path
+    if (None if found is None else found.data) != change.before:
+        if found is None:
+            what = "is not there any more"
+        else:
+            what = "appeared" if change.before is None else "was changed"
+        raise UsageError(
+            f"{path} {what} since this was decided about it, and is not overwritten. Nothing was written."
+            f" {remedy}"
+        )
+    if found is not None and not found.mode & 0o200:
+        raise UsageError(
+            f"{path} is read-only (mode {found.mode:03o}), so it is left alone. Nothing was written; chmod"
+            f" u+w"
+            " allows it."
+        )
+
+
+def _back_up(changes: Sequence[FileChange], folder: Path, move: int) -> None:
+    for number, change in enumerate(changes, 1):
+        if change.before is None:
+            continue
+        try:
+            write_bytes(folder / f"{move:03d}-{number}-{change.file.name}", change.before, mode=0o600)
+        except OSError as error:
+            raise UsageError(
+                f"{error.filename or folder} cannot be written: {error.strerror or error}. Nothing was"
+                f" changed."
+            ) from error
+
+
+def _file_move(chosen: Collection[int], target: ProposedFile, change: FileChange) -> FileMove:
+    return FileMove(
+        target=target.name,
+        edits=tuple(sorted(set(chosen) & set(target.merged.edits))),
+        old=digest(change.before),
+        new=digest(change.after),
+        made=change.made,
+    )
+
+
+def _has_begun(move: Move, changes: Sequence[FileChange]) -> bool:
+    """Whether any file has changed. One that was put and is no longer so was edited since."""
+    live = [digest(change.file.content()) for change in changes]
+    return any(
+        one == moved.new or (moved.is_put and one != moved.old)
+        for moved, one in zip(move.files, live, strict=True)
+    )
+
+
+def _made(record: ProposalRecord, target: str) -> int:
+    """How many folders were made for a target that was not there."""
+    return max(
+        (file.made for move in record.moves for file in move.files if file.target == target), default=0
+    )
+
+
+def _listed(names: Iterable[object]) -> str:
+    return ", ".join(str(name) for name in names)

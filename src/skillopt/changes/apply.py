@@ -1,0 +1,124 @@
+"""Replaces files of a person: each one whole or not at all, and only where it still holds what was read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from skillopt.changes.safe_file import SafeFile
+from skillopt.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """One file, what it held when it was read, and what it is to hold; None where there is no file."""
+
+    file: SafeFile
+    before: bytes | None
+    after: bytes | None
+    mode: int | None = None
+    """The permissions of a new file; an old one keeps its own."""
+    made: int = 0
+    """How many folders were made for the file, and go with it."""
+    durable: bool = True
+    """Whether to wait until the disk has it. A new file that can be written again need not."""
+
+
+def digest(data: bytes | None) -> str | None:
+    """The hash that pins a file's content; None for a file that is not there."""
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def put(change: FileChange) -> bool:
+    """Whether the file now holds `after`. False where it holds neither: then it is somebody else's and stays.
+
+    Raises `OSError` where it cannot be written, and `UsageError` where a link or a folder took its place.
+    """
+    name = change.file.name
+    with change.file.folder(make=change.after is not None) as folder:
+        if folder is None:
+            return True  # only a file that is to go away has no folder any more
+        found = folder.read(name)
+        live = None if found is None else found.data
+        if live == change.after:
+            folder.remove(folder.temporary(name))
+        elif live != change.before:
+            return False
+        elif change.after is None:
+            folder.remove(name)
+        else:
+            mode = change.mode if found is None else found.mode
+            folder.write(name, change.after, mode, durable=change.durable)
+    if change.after is None:
+        change.file.remove_folders(change.made)
+    return True
+
+
+def put_back(change: FileChange) -> None:
+    """Give a file its content of before, where nobody else changed it meanwhile."""
+    name = change.file.name
+    with contextlib.suppress(OSError, UsageError):
+        with change.file.folder(make=change.before is not None) as folder:
+            if folder is not None:
+                folder.remove(folder.temporary(name))
+                found = folder.read(name)
+                if (None if found is None else found.data) != change.after:
+                    pass
+                elif change.before is None:
+                    folder.remove(name)
+                else:
+                    mode = change.mode if found is None else found.mode
+                    folder.write(name, change.before, mode, durable=change.durable)
+        if change.before is None:
+            change.file.remove_folders(change.made)
+
+
+def apply(
+    changes: Sequence[FileChange],
+    *,
+    leave_changed: bool = False,
+    put: Callable[[FileChange], bool] = put,
+    on_put: Callable[[FileChange], None] = lambda change: None,
+) -> list[FileChange]:
+    """Make all changes, or none: whatever stops it, Ctrl-C too, everything is put back before it is raised.
+
+    A file that somebody changed since it was read stops it as well; with `leave_changed` it is left as it is,
+    and returned.
+    """
+    begun: list[FileChange] = []
+    left: list[FileChange] = []
+    try:
+        for change in changes:
+            begun.append(change)
+            if not _is_put(change, put, leave_changed=leave_changed):
+                left.append(begun.pop())
+                continue
+            on_put(change)
+    except BaseException as error:
+        for change in reversed(begun):
+            put_back(change)
+        if isinstance(error, OSError):
+            raise UsageError(
+                f"{begun[-1].file.path} cannot be written: {error.strerror or error}. Nothing was changed;"
+                " check the permissions of its folder, then try again."
+            ) from error
+        raise
+    return left
+
+
+def _is_put(change: FileChange, put: Callable[[FileChange], bool], *, leave_changed: bool) -> bool:
+    try:
+        is_put = put(change)
+    except UsageError:
+        if not leave_changed:
+            raise
+        is_put = False
+    if not is_put and not leave_changed:
+        raise UsageError(
+            f"{change.file.path} was changed at this moment by somebody else. Nothing was written; look at"
+            f" it,"
+            " then try again."
+        )
+    return is_put

@@ -1,0 +1,200 @@
+"""Our lines in a text file of the person's, between two marker lines, with every byte around them kept.
+
+There are two kinds. In a memory file (CLAUDE.md, AGENTS.md ...) nights keep what they *learned*; that block
+is found by its markers and rewritten where it stands. An installed plugin adds fixed *lines*; these are found
+by their own content, because an agent that writes its settings anew may lose a marker, or put somebody's
+lines between them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from skillopt.errors import SkillError, UsageError
+from skillopt.skill.document import newline_of, to_lf
+from skillopt.skill.layout import BOM, leaves_fence_open
+
+START = "<!-- SKILLOPT-SLEEP:LEARNED START -->"
+END = "<!-- SKILLOPT-SLEEP:LEARNED END -->"
+Style = Literal["markdown", "hash"]
+"""How a file writes a comment: as Markdown does, or from `#` to the end of the line, as TOML does."""
+_NAMES = frozenset(
+    {
+        "claude.md",
+        "claude.local.md",
+        "agents.md",
+        "agents.override.md",
+        "gemini.md",
+        "copilot-instructions.md",
+        ".cursorrules",
+    }
+)
+_ANY = re.compile(r"<!--\s*SKILLOPT-SLEEP:LEARNED\s+(?:START|END)\s*-->", re.IGNORECASE)
+_FENCE = re.compile(r"(?:\A\ufeff)?[ \t]*(`{3,}|~{3,})([^\n]*)")
+_MARKS = {
+    "markdown": ("<!-- skillopt plugin: begin -->", "<!-- skillopt plugin: end -->"),
+    "hash": ("# skillopt plugin: begin", "# skillopt plugin: end"),
+}
+_LINE_END = r"[ \t]*(?:\r?\n|\Z)"
+
+
+def is_memory_file(path: PurePath) -> bool:
+    """Whether an agent reads this file into every conversation, by its name and place."""
+    in_rules = path.parent.name == "rules" and path.parent.parent.name in (".cursor", ".devin")
+    instructions = path.parent.name == "instructions" and path.name.endswith(".instructions.md")
+    return path.name.casefold() in _NAMES or instructions or (in_rules and path.suffix in (".md", ".mdc"))
+
+
+def learned(text: str) -> str | None:
+    """What nights wrote into a memory file, with LF line ends and no blank lines around; None for no block.
+
+    Raises `SkillError` naming the line when the markers do not pair up.
+    """
+    found = _find(text)
+    return None if found is None else to_lf(text[found.inner_start : found.inner_end]).strip("\n")
+
+
+def with_learned(text: str, content: str) -> str:
+    """The memory file with its block set, byte for byte the same elsewhere; blank content removes the block.
+
+    A new block goes to the end of the file. Removing it again gives the first text back. Raises `SkillError`
+    for content that could end the block or reach out of it.
+    """
+    found = _find(text)
+    content = to_lf(content).strip("\n") if content.strip() else ""
+    if _ANY.search(content):
+        raise SkillError(
+            "The text for a memory file holds a marker of our block, which would end it early. Take that line"
+            " out."
+        )
+    if leaves_fence_open(content):
+        raise SkillError("The text for a memory file holds a code block that is not closed. Close it.")
+    newline = newline_of(text)
+    if found is not None:
+        if not content:
+            return _without(text, found)
+        if to_lf(text[found.inner_start : found.inner_end]).strip("\n") == content:
+            return text
+        return text[: found.inner_start] + content.replace("\n", newline) + newline + text[found.inner_end :]
+    if not content:
+        return text
+    if leaves_fence_open(text):
+        raise SkillError(
+            "The memory file ends inside a code block that is never closed, so our block would be code. Close"
+            " it first."
+        )
+    return _appended(text, START, content, END)
+
+
+def with_lines(text: str, content: str, style: Style) -> str:
+    """The text with our lines at its end. Raises `UsageError` where others of ours are there already or the
+    end of the file is no place for them.
+    """
+    if any(re.search(_pattern(mark), text) for mark in _MARKS[style]):
+        raise UsageError(
+            "already has a block of ours that reads differently. Take it out, markers included"
+            f" ({_MARKS[style][0]})"
+        )
+    if style == "markdown" and leaves_fence_open(text):
+        raise UsageError(
+            "ends inside a code block that is never closed, so our block would be code. Close it first"
+        )
+    begin, end = _MARKS[style]
+    return _appended(text, begin, content.strip("\n"), end)
+
+
+def has_lines(text: str, content: str) -> bool:
+    """Whether our lines are in the text, exactly and once."""
+    return len(re.findall(_pattern(content), text)) == 1
+
+
+def without_lines(text: str, content: str, style: Style) -> str | None:
+    """The text without our lines and markers; None where our lines are gone or changed, so that nothing can
+    be taken out safely.
+    """
+    found = re.search(_pattern(content), text)
+    if found is None or not has_lines(text, content):
+        return None
+    before, after = text[: found.start()], text[found.end() :]
+    following = re.search(r"(?m)^[ \t]*([^\s#])", after)
+    if style == "hash" and following is not None and following[1] != "[":
+        return None  # a line that somebody added to our table would become a line of the table before it
+    begin, end = map(_pattern, _MARKS[style])
+    # The blank line that came with the block goes with it.
+    before = re.sub(rf"(?<=\n)\r?\n{re.escape(_MARKS[style][0])}{_LINE_END}\Z", "", before)
+    return re.sub(begin, "", before) + re.sub(end, "", re.sub(begin, "", after))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    start: int
+    inner_start: int
+    inner_end: int
+    end: int
+
+
+def _appended(text: str, begin: str, content: str, end: str) -> str:
+    newline = newline_of(text)
+    lines = newline.join((begin, content.replace("\n", newline), end))
+    if not text.removeprefix(BOM):
+        return text + lines + newline
+    # An open last line stays open behind the block, so that taking the block out gives the same bytes back.
+    return text + newline + lines + newline if text.endswith("\n") else text + newline + newline + lines
+
+
+def _find(text: str) -> _Span | None:
+    """Markers count alone on their line and outside the person's code blocks; between ours, everything is
+    content.
+    """
+    opened: re.Match[str] | None = None
+    span: _Span | None = None
+    begun: tuple[int, int, int] | None = None
+    offset = 0
+    for number, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text), 1):
+        bare = line.strip(" \t\r\n" + BOM)
+        fence = _FENCE.match(line) if begun is None else None
+        if opened is not None:
+            if fence is not None and fence[1].startswith(opened[1]) and not fence[2].strip():
+                opened = None
+        elif fence is not None and not (fence[1][0] == "`" and "`" in fence[2]):
+            opened = fence
+        elif bare == START:
+            if begun is not None or span is not None:
+                raise _malformed(number, START, "starts our block a second time")
+            begun = (offset, offset + len(line), number)
+        elif bare == END:
+            if begun is None:
+                raise _malformed(number, END, "ends a block that no start marker begins")
+            span = _Span(start=begun[0], inner_start=begun[1], inner_end=offset, end=offset + len(line))
+            begun = None
+        offset += len(line)
+    if begun is not None:
+        raise _malformed(begun[2], START, "has no end marker after it")
+    return span
+
+
+def _without(text: str, found: _Span) -> str:
+    before, after = text[: found.start], text[found.end :]
+    if after or not before.removeprefix(BOM):
+        return before + after
+    # At the end of the file, also what was put between the person's last line and the block.
+    newline = "\r\n" if before.endswith("\r\n") else "\n"
+    shorter = before.removesuffix(newline)
+    if text.endswith("\n"):
+        return shorter if shorter.endswith("\n") else before
+    return shorter.removesuffix(newline)
+
+
+def _malformed(number: int, marker: str, problem: str) -> SkillError:
+    return SkillError(
+        f"Line {number}: {marker} {problem}. Restore its partner, or take the stray marker line out."
+    )
+
+
+def _pattern(content: str) -> str:
+    """A pattern of whole lines, whatever their ends are."""
+    lines = map(re.escape, content.strip("\n").split("\n"))
+    return r"(?m)(?:^|(?<=\A\ufeff))" + r"\r?\n".join(lines) + _LINE_END

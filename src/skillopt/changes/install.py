@@ -1,0 +1,280 @@
+"""Installs files for an agent and takes them back: all of an install or nothing.
+
+A receipt with the bytes of before is on the disk before the first file changes, and is removed after the last
+one is back.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from skillopt.changes.actions import InstallAction, OwnFile
+from skillopt.changes.apply import FileChange, apply, put
+from skillopt.changes.receipts import Install, Receipt, Receipts, TouchedFile, missing, remove_empty
+from skillopt.changes.safe_file import followed
+from skillopt.errors import UsageError
+
+PlannedState = Literal["create", "change", "unchanged", "remove", "restore", "left"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFile:
+    """What happens to one file. `before` and `after` are its bytes, None where there is no file."""
+
+    path: Path
+    state: PlannedState
+    before: bytes | None
+    after: bytes | None
+    said: str = ""
+    """What it is about, or why it is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallPlan:
+    """Everything that happens, and what is remembered of it."""
+
+    files: tuple[PlannedFile, ...]
+    touched: tuple[TouchedFile, ...] = ()
+    folders: tuple[Path, ...] = ()
+    """Folders that are missing and will be made, outermost first."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is as it should be already."""
+        return all(file.before == file.after for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installer:
+    """Installs agents' files and takes them back."""
+
+    receipts: Receipts
+    now: Callable[[], datetime]
+    put: Callable[[FileChange], bool] = put
+
+    def plan(self, install: Install, actions: Sequence[InstallAction]) -> InstallPlan:
+        """What an install would do; nothing is written. Raises `UsageError`, naming all that is in the
+        way.
+        """
+        receipt = self.receipts.load(install)
+        known = {} if receipt is None else {one.action.path: one for one in receipt.touched}
+        files, touched, problems = [], [], []
+        for action in actions:
+            try:
+                file, one = _planned(action, install, known.pop(action.path, None))
+            except UsageError as error:
+                problems.append(str(error))
+                continue
+            files.append(file)
+            touched.append(one)
+        if problems:
+            raise UsageError("Nothing was written.\n" + "\n".join(problems))
+        # What an earlier version put in and this one does not.
+        files += [_planned_back(one) for one in known.values()]
+        folders = {folder for one in touched for folder in missing(one.path.parent)}
+        made = sorted(folders, key=lambda folder: len(folder.parts))
+        return InstallPlan(files=tuple(files), touched=tuple(touched), folders=tuple(made))
+
+    def install(self, install: Install, actions: Sequence[InstallAction], version: str) -> InstallPlan:
+        """Install, or bring an install up to date. Where a file cannot be written, everything is put back
+        before the error is raised.
+        """
+        if (plan := self.plan(install, actions)).is_done and self.receipts.load(install) is not None:
+            return plan
+        state_folders = missing(self.receipts.folder)
+        with self.receipts.alone():
+            plan = self.plan(install, actions)  # looked at again, now that nobody else of us writes
+            earlier = self.receipts.load(install)
+            made = [
+                *map(Path, earlier.folders if earlier else ()),
+                *state_folders,
+                *self.receipts.bare(),
+                *plan.folders,
+            ]
+            self.receipts.save(
+                Receipt(
+                    agent=install.agent,
+                    scope=install.scope,
+                    root=str(install.root),
+                    version=version,
+                    installed=self.now(),
+                    touched=plan.touched,
+                    folders=tuple(dict.fromkeys(map(str, made))),
+                )
+            )
+            try:
+                self._apply(plan)
+            except BaseException:
+                remove_empty(plan.folders)
+                if earlier is None:
+                    self.receipts.remove(install)
+                else:
+                    self.receipts.save(earlier)
+                raise
+        return plan
+
+    def plan_back(self, install: Install) -> InstallPlan:
+        """What an uninstall would do; nothing is written. Raises `UsageError` where nothing is installed."""
+        return back(self._installed(install))
+
+    def uninstall(self, install: Install) -> InstallPlan:
+        """Take an install back. Every file is as it was, or, where somebody changed it since, without our
+        part.
+        """
+        self._installed(install)
+        with self.receipts.alone():
+            receipt = self._installed(install)  # read again, now that nobody else of us writes
+            plan = back(receipt)
+            self._apply(plan)
+            self.receipts.remove(install)
+            stay = remove_empty([Path(folder) for folder in receipt.folders])
+            self.receipts.hand_over(stay)
+        remove_empty(stay)  # where nobody else is installed, those that held the lock
+        return plan
+
+    def _apply(self, plan: InstallPlan) -> None:
+        changes = [
+            FileChange(
+                file=followed(file.path),
+                before=file.before,
+                after=file.after,
+                # A new file of ours can be written again; a file that was there is the person's.
+                durable=file.before is not None,
+            )
+            for file in plan.files
+            if file.before != file.after
+        ]
+        apply(changes, put=self.put)
+
+    def _installed(self, install: Install) -> Receipt:
+        if (found := self.receipts.load(install)) is not None:
+            return found
+        others = [one for one in self.receipts.all() if one.agent == install.agent]
+        elsewhere = [f"--project {one.root}" if one.scope == "project" else "--user" for one in others]
+        hint = (
+            f"It is installed with {' and '.join(elsewhere)}."
+            if others
+            else "'skillopt plugin list' shows what is."
+        )
+        where = "for all projects" if install.scope == "user" else f"in {install.root}"
+        raise UsageError(f"{install.agent} is not installed {where}. {hint}")
+
+
+def back(receipt: Receipt) -> InstallPlan:
+    """What taking an install back would do, the last file first."""
+    return InstallPlan(files=tuple(_planned_back(one) for one in reversed(receipt.touched)))
+
+
+def _planned(
+    action: InstallAction, install: Install, known: TouchedFile | None
+) -> tuple[PlannedFile, TouchedFile]:
+    path = Path(action.path)
+    _require_inside(path, install)
+    now = _look(path, ours=isinstance(action, OwnFile))
+    text = _decoded(path, now)
+    if known is not None and now is not None and text is not None and not known.is_as_left(now):
+        if action.is_in(text):  # somebody changed other parts of the file; ours is as it should be
+            return _file(path, now, now, action), known.model_copy(update={"action": action})
+        # Ours as it was goes out, and as it is now goes in; what the person changed stays in both.
+        base = known.action.take_out(text, _decoded(path, known.old))
+        text = text if base is None else base
+        before = None if not text and known.old is None else text.encode()
+    else:
+        # As we left it: the file of before is what ours goes into, so an update leaves no trace of the old
+        # version.
+        before = known.old if known is not None and now is not None else now
+        text = _decoded(path, before)
+    after = action.put_in(text).encode()
+    digests = dict.fromkeys([*(known.after[-1:] if known else ()), hashlib.sha256(after).hexdigest()])
+    encoded = None if before is None else base64.b64encode(before).decode()
+    return _file(path, now, after, action), TouchedFile(action=action, before=encoded, after=tuple(digests))
+
+
+def _planned_back(one: TouchedFile) -> PlannedFile:
+    """A file as it was; or without our part, where somebody changed it since."""
+    path = one.path
+    try:
+        now = _look(path, ours=False)
+        if now is None or now == one.old:
+            return PlannedFile(path=path, state="unchanged", before=now, after=now)
+        if one.is_as_left(now):
+            state: PlannedState = "remove" if one.old is None else "restore"
+            return PlannedFile(path=path, state=state, before=now, after=one.old)
+        before = _decoded(path, one.old)
+        if before is not None and one.action.is_in(before):  # it was there before us
+            return PlannedFile(path=path, state="unchanged", before=now, after=now)
+        left = one.action.take_out(_decoded(path, now) or "", before)
+    except UsageError as error:  # what lies there now is nothing we wrote
+        return PlannedFile(path=path, state="left", before=None, after=None, said=str(error))
+    if left is None:
+        why = (
+            "our part of it is gone or was changed since, so it stays as it is; take out what you do not want"
+        )
+        if isinstance(one.action, OwnFile):
+            why = "it was changed since, so it stays; remove it if you do not want it"
+        return PlannedFile(path=path, state="left", before=now, after=now, said=why)
+    if not left and one.old is None:
+        return PlannedFile(path=path, state="remove", before=now, after=None)
+    said = "it was changed since: only our part is taken out"
+    return PlannedFile(path=path, state="change", before=now, after=left.encode(), said=said)
+
+
+def _file(path: Path, before: bytes | None, after: bytes, action: InstallAction) -> PlannedFile:
+    state: PlannedState = "create" if before is None else "unchanged" if before == after else "change"
+    return PlannedFile(path=path, state=state, before=before, after=after, said=action.summary())
+
+
+def _require_inside(path: Path, install: Install) -> None:
+    """In a project, which may be somebody else's, a link must not lead us out of it; in their home people
+    link as they like.
+    """
+    if install.scope == "project" and not path.resolve().is_relative_to(install.root.resolve()):
+        raise UsageError(
+            f"{path} leads out of the project, to {path.resolve()}. It is left alone; remove the link, then"
+            " install again."
+        )
+
+
+def _look(path: Path, *, ours: bool) -> bytes | None:
+    """What a file holds; None where nothing is. Raises `UsageError` for what cannot be a file we may
+    write.
+    """
+    try:
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode) and (ours or not path.exists()):
+            raise UsageError(
+                f"{path} is a link{'' if path.exists() else ' to nothing'}. It is left alone: move it away,"
+                f" then"
+                " install again."
+            )
+        if not path.is_file():
+            raise UsageError(f"{path} is no file. It is left alone: move it away, then install again.")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        blocked = next((one for one in path.parents if one.exists() or one.is_symlink()), None)
+        if blocked is not None and not blocked.is_dir():
+            raise UsageError(
+                f"{blocked} is in the way: {path} needs a folder there. Move it away, then install again."
+            ) from error
+        return None
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror or error}. Check its permissions and those of its"
+            f" folder."
+        ) from error
+
+
+def _decoded(path: Path, data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path} is not UTF-8: {error.reason} at byte {error.start}. It is left alone: save it as UTF-8."
+        ) from error

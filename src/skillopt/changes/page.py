@@ -1,0 +1,151 @@
+"""A proposal as the Markdown page a person reads; nothing a transcript said can pass for the page itself."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from skillopt.changes.proposal import Judgement, Proposal, ProposedEdit, ProposedFile
+
+_LONGEST = 300
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
+
+
+def page(proposal: Proposal) -> str:
+    """The proposal as Markdown: verdict, paired tasks, cost, and each edit with its evidence and what it
+    does.
+    """
+    return "\n".join(_page(proposal)) + "\n"
+
+
+def plain(text: str) -> str:
+    """A text on one line, without control characters and at most a few hundred characters long: safe to print
+    in a terminal.
+    """
+    shown = "".join(" " if _is_control(char) else char for char in text[: 4 * _LONGEST])
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
+
+
+def _page(proposal: Proposal) -> Iterator[str]:
+    yield f"# Proposal {proposal.id}"
+    yield ""
+    if proposal.simulated:
+        yield "**Simulated**: this night ran in the simulated world, not with a real agent."
+        yield ""
+    yield f"- project: {_inline(proposal.project)}"
+    yield f"- made: {proposal.created:%Y-%m-%d %H:%M} UTC, {_inline(proposal.night)}"
+    yield f"- cost: {proposal.cost}"
+    for note in proposal.notes:
+        yield f"- {_inline(note)}"
+    for target in proposal.targets:
+        yield ""
+        yield from _target(target)
+    yield ""
+    yield (
+        f"Nothing has changed yet. `skillopt sleep adopt {proposal.id}` takes all of it, `--edit N` one"
+        " change; `discard` takes none."
+    )
+
+
+def _target(target: ProposedFile) -> Iterator[str]:
+    yield f"## {_inline(target.name)}"
+    yield ""
+    what = "our block in the memory file" if target.kind == "memory" else "the skill"
+    yield f"{'A new file' if target.before is None else f'Changes {what}'}: {_inline(target.path)}"
+    yield ""
+    yield from _judgement(target.judgement)
+    for edit in target.edits:
+        yield ""
+        yield from _edit(edit)
+        yield from _fenced(target.diff((edit.id, *edit.needs), over=edit.needs))
+    if len(target.edits) > 1:
+        yield ""
+        yield "### All of it"
+        yield ""
+        yield from _fenced(target.diff())
+
+
+def _judgement(judgement: Judgement) -> Iterator[str]:
+    measured = ""
+    if judgement.before is not None or judgement.after is not None:
+        scores = f"{_score(judgement.before)} -> {_score(judgement.after)}"
+        measured = (
+            f" Held-out {judgement.metric or 'score'} {scores}, policy"
+            f" {_inline(judgement.policy or 'strict')}."
+        )
+    why = _inline(judgement.why)
+    yield (
+        f"Verdict: **{_inline(judgement.action)}**."
+        f" {why}{'' if not why or why.endswith('.') else '.'}{measured}"
+    )
+    if not judgement.verified:
+        yield ""
+        yield "**Unverified suggestion**: too few held-out tasks to decide anything. Read it as an idea."
+    if not judgement.gate_on:
+        yield ""
+        yield "**The gate was switched off**: this was taken whatever the measurement said."
+    if judgement.pairs:
+        yield ""
+        yield "| held-out task | before | after | |"
+        yield "|---|---|---|---|"
+        for pair in judgement.pairs:
+            both = pair.before is not None and pair.after is not None
+            moved = (
+                ""
+                if not both or pair.before == pair.after
+                else "better"
+                if (pair.after or 0) > (pair.before or 0)
+                else "worse"
+            )
+            named = f"{pair.title} ({pair.task})" if pair.title else pair.task
+            yield f"| {_inline(named)} | {_score(pair.before)} | {_score(pair.after)} | {moved} |"
+
+
+def _edit(edit: ProposedEdit) -> Iterator[str]:
+    yield f"### Edit {edit.id}"
+    yield ""
+    if edit.needs:
+        yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
+    for evidence in edit.evidence:
+        rationale = evidence.why or str(evidence.edit.get("rationale", "") or evidence.edit.get("reason", ""))
+        seen: Sequence[str] = (
+            f"from step {_inline(evidence.place)}" if evidence.place else "",
+            (
+                f"seen in {len(evidence.tasks)} tasks ({_inline(', '.join(evidence.tasks[:5]))})"
+                if evidence.tasks
+                else ""
+            ),
+            (
+                f"{len(evidence.sessions)} sessions ({_inline(', '.join(evidence.sessions[:5]))})"
+                if evidence.sessions
+                else ""
+            ),
+        )
+        said = "; ".join(filter(None, seen))
+        yield f"- {_inline(rationale) or 'no reason was given'}{f' ({said})' if said else ''}"
+    yield ""
+
+
+def _fenced(difference: str) -> Iterator[str]:
+    longest = max((len(ticks) for ticks in re.findall(r"`+", difference)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield f"{fence}diff"
+    for line in difference.removesuffix("\n").split("\n"):
+        yield "".join("\ufffd" if _is_control(char) and char not in "\t\r" else char for char in line)
+    yield fence
+
+
+def _score(score: float | None) -> str:
+    return "not measured" if score is None else f"{score:.3f}"
+
+
+def _inline(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", plain(text))
+
+
+def _is_control(char: str) -> bool:
+    # Cf are the invisible ones, such as marks that turn the direction of the text; U+2028 and U+2029 are Zl
+    # and Zp.
+    return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")

@@ -1,0 +1,216 @@
+"""Receipts of installs: what each file held before, so that an install can be taken back byte for byte."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skillopt.changes.actions import InstallAction
+from skillopt.changes.apply import digest
+from skillopt.errors import RunConflict, UsageError
+from skillopt.files import lock, write_bytes
+
+Scope = Literal["user", "project"]
+_LOCK = "install.lock"
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """Which install is meant: an agent's, for all projects of the person or for the one at `root`."""
+
+    agent: str
+    scope: Scope
+    root: Path
+
+    @property
+    def file_name(self) -> str:
+        """The name of its receipt."""
+        where = "user" if self.scope == "user" else hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
+        return f"{self.agent}-{where}.json"
+
+
+class TouchedFile(BaseModel):
+    """One file: what it was, what it became, and by what."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    action: Annotated[InstallAction, Field(discriminator="kind")]
+    before: str | None
+    """Its bytes in base64; None where there was no file."""
+    after: tuple[str, ...]
+    """Digests of what was written, the last one last. An earlier one counts too: an update may have been
+    killed half-way.
+    """
+
+    @property
+    def path(self) -> Path:
+        return Path(self.action.path)
+
+    @property
+    def old(self) -> bytes | None:
+        """Its bytes before us."""
+        return None if self.before is None else base64.b64decode(self.before)
+
+    def is_as_left(self, data: bytes) -> bool:
+        """Whether the file is as we left it."""
+        return digest(data) in self.after
+
+
+class Receipt(BaseModel):
+    """One install of one agent at one place."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int = 1
+    agent: str
+    scope: Scope
+    root: str
+    version: str
+    """Of SkillOpt, when it was installed."""
+    installed: datetime
+    touched: tuple[TouchedFile, ...]
+    folders: tuple[str, ...] = ()
+    """Folders that were made for it, outermost first."""
+
+    @property
+    def install(self) -> Install:
+        return Install(agent=self.agent, scope=self.scope, root=Path(self.root))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipts:
+    """All receipts of the person, below the state folder. They hold earlier bytes of the person's files, so
+    nobody else may read them.
+    """
+
+    state: Path
+    patience: float = 10.0
+    """Seconds to wait for another install to end."""
+
+    @property
+    def folder(self) -> Path:
+        return self.state / "plugins"
+
+    def all(self) -> list[Receipt]:
+        """Every install there is."""
+        found = map(_read, sorted(self.folder.glob("*.json")))
+        return [receipt for receipt in found if receipt is not None]
+
+    def load(self, install: Install) -> Receipt | None:
+        """The receipt of an install; None where there is none. Raises `UsageError` for one that is
+        damaged.
+        """
+        return _read(self.folder / install.file_name)
+
+    def save(self, receipt: Receipt) -> None:
+        """Write it down, for the person's eyes only."""
+        data = receipt.model_dump_json(indent=2).encode() + b"\n"
+        write_bytes(self.folder / receipt.install.file_name, data, mode=0o600)
+
+    def remove(self, install: Install) -> None:
+        """Forget an install."""
+        (self.folder / install.file_name).unlink(missing_ok=True)
+
+    def hand_over(self, folders: Sequence[Path]) -> None:
+        """Folders that are still used by another install are removed with the last of them."""
+        try:
+            others = self.all()
+        except UsageError:
+            return  # a damaged receipt is named by its own commands; an empty folder may stay
+        if folders and others:
+            kept = tuple(dict.fromkeys([*map(str, folders), *others[0].folders]))
+            self.save(others[0].model_copy(update={"folders": kept}))
+
+    def bare(self) -> list[Path]:
+        """Folders of ours, outermost first, in which there is nothing but the lock: whoever made them has
+        gone meanwhile.
+        """
+        if [path.name for path in self.folder.iterdir()] != [_LOCK]:
+            return []
+        return [self.folder] if len(list(self.state.iterdir())) > 1 else [self.state, self.folder]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the lock while files change; another install is waited for. Where nothing is installed
+        afterwards, lock file and folders go too.
+        """
+        made = missing(self.folder)
+        try:
+            with ExitStack() as held:
+                self._lock(held)
+                try:
+                    yield
+                finally:
+                    self._clear()  # while the lock is ours: later its file may be another's
+        finally:
+            if sys.platform == "win32":  # no file is removed there while it is open
+                self._clear()
+            remove_empty(made)
+
+    def _clear(self) -> None:
+        if not any(self.folder.glob("*.json")):
+            with suppress(OSError):
+                (self.folder / _LOCK).unlink()
+
+    def _lock(self, held: ExitStack) -> None:
+        """Enter the lock. One that was removed while we waited for it is no lock any more: others hold the
+        new file of that name.
+        """
+        path, last = self.folder / _LOCK, time.monotonic() + self.patience
+        while True:
+            try:
+                for folder in missing(self.folder):
+                    folder.mkdir(mode=0o700, exist_ok=True)
+                with ExitStack() as tried:
+                    tried.enter_context(lock(path))
+                    if path.read_text(encoding="ascii") == str(os.getpid()):
+                        held.push(tried.pop_all())
+                        return
+            except FileNotFoundError:
+                pass  # the last one who went removed the lock, or a folder above it, at this moment
+            except RunConflict:
+                if time.monotonic() > last:
+                    raise
+            time.sleep(_PAUSE)
+
+
+def missing(folder: Path) -> list[Path]:
+    """The folders that would have to be made for this one, outermost first."""
+    return [one for one in (*reversed(folder.parents), folder) if not one.exists()]
+
+
+def remove_empty(folders: Sequence[Path]) -> list[Path]:
+    """Remove the folders that are empty, innermost first, and return those that stay."""
+    stay = []
+    for folder in reversed(folders):
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:  # something is in it, or the system holds on to it
+            stay.append(folder)
+    return stay[::-1]
+
+
+def _read(path: Path) -> Receipt | None:
+    try:
+        return Receipt.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise UsageError(
+            f"{path} cannot be read as the receipt of an install ({type(error).__name__}). What it says is"
+            " needed to take the install back; without it, move it away and take the files out by hand."
+        ) from error

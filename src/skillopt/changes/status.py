@@ -1,0 +1,181 @@
+"""Where every proposal stands: what each target holds now, and what the person decided on each edit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from skillopt.changes.apply import digest
+from skillopt.changes.decisions import Move, ProposalRecord
+from skillopt.changes.proposal import EditEvidence, Kind, Proposal, ProposedFile
+from skillopt.changes.safe_file import confined
+from skillopt.changes.store import Store
+from skillopt.errors import UsageError
+
+Disk = Literal["old", "new", "other", "missing", "refused"]
+Decided = Literal["pending", "adopted", "discarded"]
+State = Literal["pending", "partly adopted", "adopted", "discarded", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetStatus:
+    """A target as it is now: the text before the last move, the text after it, somebody else's, or none.
+    `note` has the reason in words.
+
+    Without an interrupted move, *old* is the text the proposal was made for, and *new* the one with
+    everything that was adopted.
+    """
+
+    name: str
+    path: Path
+    disk: Disk
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalStatus:
+    """Where a proposal stands."""
+
+    proposal: Proposal
+    state: State
+    edits: Mapping[int, Decided]
+    targets: tuple[TargetStatus, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalsStatus:
+    """All proposals, the newest first, and those that are not the user's or cannot be read,
+    with the reason.
+    """
+
+    proposals: tuple[ProposalStatus, ...]
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a person decided on one edit, and what the edit was."""
+
+    proposal: str
+    project: str
+    target: str
+    kind: Kind
+    path: str
+    edit: int
+    decision: Literal["adopted", "undone", "discarded"]
+    time: datetime
+    cut: str
+    added: str
+    evidence: tuple[EditEvidence, ...]
+
+
+def status(store: Store, roots: Sequence[Path]) -> ProposalsStatus:
+    """Look at every proposal and at its targets; nothing is changed."""
+    proposals: list[ProposalStatus] = []
+    refused: dict[str, str] = {}
+    for id in store.ids():
+        try:
+            proposal, record = store.load(id)
+        except UsageError as error:
+            refused[id] = str(error)
+            continue
+        proposals.append(
+            ProposalStatus(
+                proposal=proposal,
+                state=_state(proposal, record),
+                edits={edit.id: _decided(edit.id, record) for edit in proposal.edits},
+                targets=tuple(_target(target, record, roots) for target in proposal.targets),
+                note=_note(record.open),
+            )
+        )
+    return ProposalsStatus(proposals=tuple(proposals), refused=refused)
+
+
+def decisions(store: Store, project: str | None) -> tuple[Decision, ...]:
+    """Every decision that stands, the oldest first. Proposals that are not the person's decide nothing."""
+    found: list[Decision] = []
+    for id in store.ids():
+        try:
+            proposal, record = store.load(id)
+        except UsageError:  # `status` names it
+            continue
+        if project is None or proposal.project == project:
+            found += _decisions(proposal, record)
+    return tuple(sorted(found, key=lambda one: (one.time, one.proposal, one.edit)))
+
+
+def _state(proposal: Proposal, record: ProposalRecord) -> State:
+    every = {edit.id for edit in proposal.edits}
+    if record.open is not None:
+        return "interrupted"
+    if every <= record.discarded:
+        return "discarded"
+    if every <= record.discarded | record.adopted:
+        return "adopted"
+    return "partly adopted" if record.adopted else "pending"
+
+
+def _note(move: Move | None) -> str:
+    if move is None:
+        return ""
+    return (
+        f"The last {move.action} was interrupted; the next adopt, undo or discard finishes it, or drops it"
+        " where no file had changed."
+    )
+
+
+def _decided(edit: int, record: ProposalRecord) -> Decided:
+    return "adopted" if edit in record.adopted else "discarded" if edit in record.discarded else "pending"
+
+
+def _target(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path]) -> TargetStatus:
+    disk, note = _on_disk(target, record, roots)
+    return TargetStatus(name=target.name, path=Path(target.path), disk=disk, note=note)
+
+
+def _on_disk(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path]) -> tuple[Disk, str]:
+    try:
+        found = confined(Path(target.path), roots).read()
+    except (UsageError, OSError) as error:
+        return "refused", str(error)
+    live = digest(None if found is None else found.data)
+    moving = record.open and next((file for file in record.open.files if file.target == target.name), None)
+    has_adopted = moving is None and bool(record.adopted & set(target.merged.edits))
+    old, new = (moving.old, moving.new) if moving else (target.pin, digest(target.data(record.adopted)))
+    if live == old and not (live is None and has_adopted):
+        return "old", "" if live is not None else "It is not there yet."
+    if live == new:
+        return "new", ""
+    if live is None:
+        return "missing", "The file is not there any more."
+    return "other", "The file was edited since; adopt and undo would not overwrite it."
+
+
+def _decisions(proposal: Proposal, record: ProposalRecord) -> Iterator[Decision]:
+    words: Mapping[str, Literal["adopted", "undone", "discarded"]] = {
+        "adopt": "adopted",
+        "undo": "undone",
+        "discard": "discarded",
+    }
+    last = {edit: move for move in record.moves for edit in move.taken}
+    for target in proposal.targets:
+        for edit in target.edits:
+            if (move := last.get(edit.id)) is not None:
+                cut, added = target.merged.part(edit.id)
+                yield Decision(
+                    proposal=proposal.id,
+                    project=proposal.project,
+                    target=target.name,
+                    kind=target.kind,
+                    path=target.path,
+                    edit=edit.id,
+                    decision=words[move.action],
+                    time=move.time,
+                    cut=cut,
+                    added=added,
+                    evidence=edit.evidence,
+                )

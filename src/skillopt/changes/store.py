@@ -1,0 +1,164 @@
+"""The proposals of a person, in their state folder and never in a repository.
+
+A proposal is the person's own when a night wrote it down in the decisions file with the hash of its content;
+any other folder that lies there is refused. The pages beside it are for people and never read back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from skillopt.changes.apply import digest
+from skillopt.changes.decisions import Decisions, ProposalRecord
+from skillopt.changes.page import page
+from skillopt.changes.proposal import Cost, Proposal, TargetDraft, proposed
+from skillopt.errors import UsageError
+from skillopt.files import write_bytes
+
+MANIFEST = "proposal.json"
+_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """The person's proposals; `state` is the person's state folder."""
+
+    state: Path
+
+    @property
+    def home(self) -> Path:
+        """The folder with one folder for each proposal."""
+        return self.state / "proposals"
+
+    @property
+    def decisions(self) -> Decisions:
+        """What was decided on them."""
+        return Decisions(state=self.state)
+
+    def folder(self, id: str) -> Path:
+        """The folder of a proposal. Raises `UsageError` for what is no id of a proposal."""
+        if not _ID.fullmatch(id):
+            raise UsageError(f"{id!r} is no id of a proposal. `skillopt sleep status` lists them.")
+        return self.home / id
+
+    def ids(self) -> list[str]:
+        """The ids of all proposals, the newest first; what else lies there is not ours."""
+        if not self.home.is_dir():
+            return []
+        return sorted(
+            (path.name for path in self.home.iterdir() if _ID.fullmatch(path.name) and path.is_dir()),
+            reverse=True,
+        )
+
+    def load(self, id: str) -> tuple[Proposal, ProposalRecord]:
+        """A proposal, and what was decided on it.
+
+        Raises `UsageError` for one that is not there, was altered, or was not made by a night of the
+        person's.
+        """
+        folder = self.folder(id)
+        record = self.decisions.load().get(id)
+        try:
+            data = (folder / MANIFEST).read_bytes()
+        except FileNotFoundError as error:
+            raise UsageError(
+                f"There is no proposal {id} in {self.home}. `skillopt sleep status` lists them."
+            ) from error
+        except OSError as error:
+            raise UsageError(
+                f"{folder / MANIFEST} cannot be read ({error}). Nothing of it is used; delete {folder}."
+            ) from error
+        if record is None or digest(data) != record.digest:
+            raise UsageError(
+                f"{folder / MANIFEST} was not written by a night of yours, or was altered since. Nothing of"
+                f" it"
+                f" is used. Delete {folder}; the next night makes a proposal of its own."
+            )
+        try:
+            return Proposal.model_validate_json(data), record
+        except ValidationError as error:
+            raise UsageError(
+                f"{folder / MANIFEST} was written by another version of SkillOpt ({error.error_count()}"
+                " fields differ)."
+            ) from error
+
+    def stage(
+        self,
+        drafts: Sequence[TargetDraft],
+        *,
+        roots: Sequence[Path],
+        project: str,
+        night: str,
+        now: datetime,
+        cost: Cost | None = None,
+        notes: Sequence[str] = (),
+        simulated: bool = False,
+    ) -> Proposal:
+        """Write a proposal, whole or not at all, and return it. Nothing outside the state folder changes.
+
+        Raises `UsageError` for a target outside the roots, and `SkillError` for a text that may not be
+        proposed.
+        """
+        self.refuse_inside(roots)
+        moment = now.astimezone(timezone.utc)
+        id = f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        proposal = Proposal(
+            id=id,
+            created=moment,
+            project=project,
+            night=night,
+            targets=proposed(drafts, roots),
+            cost=cost or Cost(),
+            notes=tuple(notes),
+            simulated=simulated,
+        )
+        files = {
+            MANIFEST: proposal.model_dump_json(indent=1) + "\n",
+            "proposal.diff": "".join(target.diff() for target in proposal.targets),
+            "proposal.md": page(proposal),
+        }
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        growing = self.home / f".{id}.new"
+        growing.mkdir(mode=0o700)
+        try:
+            for name, text in files.items():
+                write_bytes(growing / name, text.encode(), mode=0o600)
+            pinned = digest(files[MANIFEST].encode())
+            assert pinned is not None
+            with self.decisions.alone():
+                self.decisions.note(id, ProposalRecord(digest=pinned))
+            growing.rename(self.home / id)
+        except BaseException:
+            # Also on Ctrl-C: half a proposal is none.
+            shutil.rmtree(growing, ignore_errors=True)
+            raise
+        return proposal
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Take proposals out of the decisions file; held `alone` by the caller, who removes their folders."""
+        gone = set(ids)
+        if gone:
+            kept = {id: one for id, one in self.decisions.load().items() if id not in gone}
+            self.decisions.save(kept)
+
+    def refuse_inside(self, roots: Sequence[Path]) -> None:
+        """Raise `UsageError` when the state folder lies below a root: a repository that brings one could
+        plant proposals of its own.
+        """
+        for root in roots:
+            inner, outer = Path(os.path.realpath(self.state)), Path(os.path.realpath(root))
+            if inner == outer or outer in inner.parents:
+                raise UsageError(
+                    f"{self.state} lies in {root}, a folder that adoption may write to. Keep proposals"
+                    f" outside"
+                    " of it, or name the folders of your skills instead of one that holds everything."
+                )

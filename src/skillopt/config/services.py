@@ -1,0 +1,270 @@
+"""What providers and agent programs declare of themselves, as configuration reads it: their public keys and
+variables, the options of a role, and the backend names that mean them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal, Optional, cast
+
+from pydantic import BaseModel
+
+from skillopt.agents import agent, agents
+from skillopt.agents.port import Agent
+from skillopt.config.fields import Leaf, leaves
+from skillopt.config.role_schema import ROLES, RoleConfig, RoleName
+from skillopt.errors import ConfigError, suggest
+from skillopt.models import PROVIDERS, provider
+from skillopt.services import Service, Words
+
+CHAT = "chat"
+SENTINELS = frozenset({"gpt-5.4", "gpt-5.5"})
+"""Public default names: where the user did not insist on the command line, another backend's own default
+takes their place.
+"""
+_TEXTS = {
+    "name": "Model of the roles on {owner} that name none.",
+    "base_url": "Endpoint of the roles on {owner}.",
+    "api_key": "Key of the roles on {owner}; better kept in the environment.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceKey:
+    """One public key of a provider, a login or an agent program."""
+
+    leaf: Leaf
+    owner: str
+    """The provider or login, or the agent."""
+    role: RoleName | None
+    """The role it is for; None is both."""
+    fills: str
+    """The part of a role's settings."""
+    words: Words | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """What a public backend name stands for."""
+
+    provider: str
+    harness: str = CHAT
+    optimizer: bool = True
+    """Whether an optimizer can have it."""
+    fills_optimizer: bool = True
+    """Whether it reaches the optimizer when it is the common `model.backend`."""
+    open: bool = False
+    """Whether an address decides: this provider, or one that stands in for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """Everything that is declared."""
+
+    services: Mapping[str, Service]
+    """Providers, and the logins of agent programs, by the name that stands in a model string."""
+    programs: Mapping[str, Agent]
+    """Agent programs by the name of their harness."""
+    keys: Mapping[str, ServiceKey]
+    """By dotted key."""
+    variables: Mapping[str, str]
+    """Environment variable to key; of two variables for one key the first in this order counts."""
+    second_variables: Mapping[str, str]
+    """Those of them whose name does not follow from their key."""
+    aliases: Mapping[str, str]
+    """Second names of keys."""
+    synonyms: Mapping[str, Mapping[str, tuple[str, ...]]]
+    """By option: second words of its values."""
+    options: Mapping[str, Leaf]
+    """Every option by its name, as a role has it below `options`."""
+    backends: Mapping[str, Backend]
+
+    def keys_of(self, owner: str, role: RoleName, fills: str) -> list[ServiceKey]:
+        """The keys that may fill a part of a role's settings."""
+        return [
+            each
+            for each in self.keys.values()
+            if each.owner == owner and each.fills == fills and each.role in (None, role)
+        ]
+
+    def filled_by(self, owner: str) -> list[str]:
+        """The parts of a role's settings that the keys of a service or program can fill."""
+        return list(dict.fromkeys(each.fills for each in self.keys.values() if each.owner == owner))
+
+    def owners(self, option: str) -> list[str]:
+        """The services that have an option."""
+        return [name for name, service in self.services.items() if option in service.Options.model_fields]
+
+    def service(self, name: str | None) -> Service:
+        """The declaration behind a provider's name."""
+        return self.services.get(name or "") or Service()
+
+    def login_of(self, harness: str) -> str | None:
+        """The login of the program that a harness drives, which serves a target that names no provider."""
+        return self.programs[harness].login if harness in self.programs else None
+
+    def program_of(self, harness: str, provider: str | None) -> Agent | None:
+        """The agent program a role runs in, by its harness or by its login."""
+        if harness in self.programs:
+            return self.programs[harness]
+        return next((each for each in self.programs.values() if each.login == provider), None)
+
+    def is_login_only(self, name: str | None) -> bool:
+        """Whether no chat provider stands behind a login, so that only its harness can use it."""
+        return name not in PROVIDERS.names() and any(each.login == name for each in self.programs.values())
+
+
+def declared() -> Declared:
+    """What is declared now; read once for as long as no plug-in comes or goes."""
+    return _declared(PROVIDERS.stamp(), agents.stamp())
+
+
+@lru_cache(maxsize=4)
+def _declared(*stamps: Hashable) -> Declared:
+    programs = {name: agent(name) for name in agents.names()}
+    services = {name: _service(name) for name in PROVIDERS.names()}
+    services |= {each.login: each.account for each in programs.values() if each.login not in services}
+    owners = {**services, **{name: each.program for name, each in programs.items()}}
+    keys = {
+        each.leaf.key: each
+        for name, service in owners.items()
+        for each in _keys(name, service, roles=(None, *ROLES) if name in services else (None,))
+    }
+    second = {
+        variable: f"model.{service.key_prefix(name)}_{_last(service, fills)}"
+        for name, service in owners.items()
+        for variable, fills in service.variables.items()
+    }
+    derived = {
+        variable: key
+        for key, each in keys.items()
+        for variable in _spellings(key, each, owners[each.owner].key_prefix(each.owner))
+    }
+    backends: dict[str, Backend] = {}
+    for backend, meaning in _backends(services, programs):
+        backends.setdefault(backend, meaning)
+    return Declared(
+        services=services,
+        programs=programs,
+        keys=keys,
+        variables={**derived, **second},
+        second_variables=second,
+        aliases={
+            f"model.{alias}": f"model.{key}"
+            for service in owners.values()
+            for alias, key in service.aliases.items()
+        },
+        synonyms={name: words for each in services.values() for name, words in each.synonyms.items()},
+        options=_options(services),
+        backends=backends,
+    )
+
+
+def _service(name: str) -> Service:
+    try:
+        return provider(name)
+    except Exception:  # noqa: BLE001 - a stranger's package fails in any way; it says so when it is used
+        return Service()
+
+
+def _keys(owner: str, service: Service, roles: tuple[RoleName | None, ...]) -> Iterator[ServiceKey]:
+    prefix = service.key_prefix(owner)
+    for role in roles:
+        for name, fills in service.keys.items():
+            key = f"{role}_{prefix}_{name}" if role else f"{prefix}_{name}"
+            yield _key(owner, service, key, role, fills)
+    for key, (only, part) in service.further_keys.items():
+        yield _key(owner, service, key, cast("RoleName | None", only), part)
+
+
+def _key(owner: str, service: Service, name: str, role: RoleName | None, filled: str | Words) -> ServiceKey:
+    words = filled if isinstance(filled, Words) else None
+    fills = filled.fills if isinstance(filled, Words) else filled
+    part = _parts(service.Options)[fills]
+    annotation: Any = part.annotation if words is None else Literal[tuple(words.values)]
+    text = _TEXTS.get(fills, part.description).format(owner=owner) if words is None else words.description
+    leaf = Leaf(
+        key=f"model.{name}",
+        # Every public key may be blank, also where the setting it fills has a default.
+        annotation=Optional[annotation],  # noqa: UP045 - the type is a value here, and may be a Literal
+        default=None,
+        description=text + (f" Only for the {role}." if role else ""),
+    )
+    return ServiceKey(leaf=leaf, owner=owner, role=role, fills=fills, words=words)
+
+
+def _spellings(key: str, each: ServiceKey, prefix: str) -> Iterator[str]:
+    name = key.removeprefix("model.")
+    yield name.upper()
+    if each.role is not None and name.startswith(f"{each.role}_{prefix}_"):
+        # The other order of the same words, as in AZURE_OPENAI_TARGET_ENDPOINT.
+        yield name.replace(f"{each.role}_{prefix}_", f"{prefix}_{each.role}_").upper()
+
+
+def _last(service: Service, fills: str) -> str:
+    return next(name for name, filled in service.keys.items() if filled == fills)
+
+
+@lru_cache(maxsize=64)
+def _parts(options: type[BaseModel]) -> Mapping[str, Leaf]:
+    return {leaf.key: leaf for leaf in (*leaves(RoleConfig), *leaves(options, "options."))}
+
+
+def _options(services: Mapping[str, Service]) -> dict[str, Leaf]:
+    found: dict[str, tuple[list[str], Leaf]] = {}
+    for name, service in services.items():
+        for leaf in leaves(service.Options):
+            found.setdefault(leaf.key, ([], leaf))[0].append(name)
+    return {
+        key: replace(
+            leaf, description=f"{', '.join(owners)}: {leaf.description[:1].lower()}{leaf.description[1:]}"
+        )
+        for key, (owners, leaf) in found.items()
+    }
+
+
+def _backends(
+    services: Mapping[str, Service], programs: Mapping[str, Agent]
+) -> Iterator[tuple[str, Backend]]:
+    """Names with what they mean; of two meanings the first counts."""
+    for name, service in services.items():
+        if service.open_backend:
+            yield service.open_backend, Backend(provider=name, open=True)
+        own = (name,) if name in PROVIDERS.names() else ()
+        for backend in (*service.backends, *own):
+            yield backend, Backend(provider=name, fills_optimizer=service.backs_optimizer)
+    for name, each in programs.items():
+        takes = each.program.backs_optimizer
+        agent = Backend(provider=each.login, harness=name, optimizer=takes, fills_optimizer=takes)
+        yield from ((backend, agent) for backend in each.program.backends)
+        yield name, replace(agent, optimizer=False, fills_optimizer=False)
+
+
+def find_backend(name: str, key: str) -> Backend:
+    """What a backend name means; any other is an error with the near miss."""
+    plain, known = name.strip().lower().replace("-", "_"), declared().backends
+    if plain in known:
+        return known[plain]
+    raise ConfigError(f"{key}: no backend named {name!r}. {suggest(plain, sorted(known))}")
+
+
+def for_role(backend: Backend, role: RoleName, name: str, key: str) -> Backend:
+    """The backend as one role has it: an optimizer talks, it runs in no harness."""
+    if role == "target":
+        return backend
+    if not backend.optimizer:
+        talking = next(
+            (
+                each
+                for each, other in declared().backends.items()
+                if other.provider == backend.provider and other.harness == CHAT
+            ),
+            None,
+        )
+        hint = f"; {talking!r} is the same program as a model" if talking else ""
+        raise ConfigError(
+            f"{key}: {name!r} is an agent that works on tasks, so only the target can have it{hint}"
+        )
+    return replace(backend, harness=CHAT)

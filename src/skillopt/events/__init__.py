@@ -1,0 +1,297 @@
+"""What a run reports, one small typed event each; progress, report, dashboard, trackers and tests all read
+these.
+
+An event with an `id` is a decided fact: written once, in the same order in every run of the same identity.
+An event without one is *live*: it tells a watcher what is going on and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from skillopt.events._base import Fact
+from skillopt.events.records import (
+    EditRecord,
+    EpochRecord,
+    LimitRecord,
+    MetaSkillRecord,
+    PairRecord,
+    RankingRecord,
+    ReopenedRecord,
+    RewriteRecord,
+    SlowUpdateRecord,
+    StepRecord,
+)
+from skillopt.events.state import MemoryEntry, State
+from skillopt.place import Place
+
+SCHEMA = 2
+"""The form of the log and of run.db. Another number is a folder that this version cannot go on with."""
+
+
+class _Event(Fact):
+    id: str | None = None
+    time: str = Field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
+
+
+class RowFact(Fact):
+    """One row a stage used: a score, or the kind of its invalidity."""
+
+    task: str
+    draw: int = 0
+    attempt: int = 0
+    hard: float | None = None
+    soft: float | None = None
+    failure: str | None = None
+    invalid: str | None = None
+    detail: str = ""
+    rollout: str | None = None
+    """Key of the stored trajectory."""
+    tokens: int | None = None
+    """Of the target, in and out; None is unknown."""
+    seconds: float | None = None
+    """Of the target's calls together; None is unknown."""
+
+
+class RunStarted(_Event):
+    """The first event of a run: what it is."""
+
+    type: Literal["run_started"] = "run_started"
+    schema_version: int = SCHEMA
+    identity: str
+    """Digest of what can change a result; a log belongs to one."""
+    benchmark: str
+    target: str
+    optimizer: str
+    simulated: bool
+    steps: int
+    counts: dict[str, int]
+
+
+class StageClosed(_Event):
+    """Exactly the rows a stage used, in planned order."""
+
+    type: Literal["stage_closed"] = "stage_closed"
+    place: Place
+    stage: str
+    rows: list[RowFact]
+
+
+class PatchFact(Fact):
+    """One reflection: which tasks it saw, what it proposed, or why it was dropped."""
+
+    kind: Literal["failure", "success"]
+    index: int
+    tasks: list[str]
+    edits: list[dict[str, Any]] = Field(default_factory=list)
+    summary: list[Any] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    dropped: str | None = None
+    contrasted: list[str] = Field(default_factory=list)
+    """Tasks whose tries went differently and were shown best against worst."""
+
+
+class Reflected(_Event):
+    type: Literal["reflected"] = "reflected"
+    place: Place
+    patches: list[PatchFact]
+
+
+class Aggregated(_Event):
+    type: Literal["aggregated"] = "aggregated"
+    place: Place
+    merges: int
+    edits: list[dict[str, Any]]
+
+
+class Selected(_Event):
+    type: Literal["selected"] = "selected"
+    place: Place
+    limit: int | None
+    """None where nothing limits a step."""
+    ranked: bool
+    ranking: RankingRecord | None = None
+    """What the optimizer model said when it ranked, where it was asked."""
+    edits: list[dict[str, Any]]
+    decision: LimitRecord | None = None
+    """How the optimizer model chose the limit, where it did."""
+
+
+class Updated(_Event):
+    """A candidate of a step. Candidate 0 also tells the one state in which every proposed edit ended."""
+
+    type: Literal["updated"] = "updated"
+    place: Place
+    """Of the candidate: `place.candidate` is its number among those of the step."""
+    digest: str
+    """Of the candidate's rendered text."""
+    skill: str
+    """Digest of its whole text with the region markers; the run's database holds the text."""
+    outcomes: list[EditRecord]
+    rewrite: RewriteRecord | None = None
+    """What the writer of a whole skill said of it."""
+    notes: list[str] | None = None
+    """The appendix after the update, where notes were added to it."""
+
+
+class Judged(_Event):
+    """A verdict of the gate on one candidate."""
+
+    type: Literal["judged"] = "judged"
+    place: Place
+    action: str
+    metric: str
+    incumbent: float | None
+    candidate: float | None
+    bound: float | None
+    """Upper bound of a rejected candidate's score on the rows that decided."""
+    rows_used: int
+    rows_total: int
+    verified: bool
+    why: str
+    policy: str = "strict"
+    decided_by: str = ""
+    """The part of the policy that fixed the verdict; empty where nothing was measured."""
+    skill: str = ""
+    """Digest of the candidate's rendered text; empty where nothing was measured."""
+
+
+CheckpointKind: TypeAlias = Literal["baseline", "step", "epoch", "finish", "reopened"]
+
+
+class Checkpoint(_Event):
+    """A point from which a run goes on: `state`, and the memory entries of all checkpoints up to here."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+    kind: CheckpointKind
+    state: State
+    record: Annotated[StepRecord | EpochRecord | ReopenedRecord | None, Field(union_mode="left_to_right")] = (
+        None
+    )
+    """What was closed or opened again here."""
+    remembered: list[MemoryEntry] = Field(default_factory=list)
+    """What later analysts are told of the step that closed here."""
+
+
+class EpochEnded(_Event):
+    """What the slow update and the meta skill of an epoch came to."""
+
+    type: Literal["epoch_ended"] = "epoch_ended"
+    epoch: int
+    slow_update: SlowUpdateRecord
+    meta_skill: MetaSkillRecord
+    pairs: list[PairRecord] = Field(default_factory=list)
+    """The training tasks that were compared, as they went with either skill."""
+
+
+class TestMeasured(_Event):
+    """The sealed test was opened; `look` counts how often."""
+
+    __test__ = False  # not a test class
+
+    type: Literal["test_measured"] = "test_measured"
+    look: int
+    kinds: dict[str, str] = Field(default_factory=dict)
+    """The type of each task, where tasks have types."""
+    skills: dict[str, str]
+    rows: dict[str, list[RowFact]]
+
+
+class Notice(_Event):
+    """A sentence for the person."""
+
+    type: Literal["notice"] = "notice"
+    text: str
+    level: Literal["info", "warning"] = "info"
+
+
+class StageOpened(_Event):
+    type: Literal["stage_opened"] = "stage_opened"
+    place: Place
+    stage: str
+    total: int
+
+
+class Arrived(_Event):
+    """A rollout came in."""
+
+    type: Literal["arrived"] = "arrived"
+    stage: str
+    hard: float | None
+    invalid: str | None
+    resumed: bool
+
+
+class Spending(_Event):
+    """Totals so far, after a call settled."""
+
+    type: Literal["spending"] = "spending"
+    calls: int
+    tokens: int
+    usd: float | None
+    in_flight: int
+
+
+class Called(_Event):
+    """A call to a model settled; told only where somebody wants to know."""
+
+    type: Literal["called"] = "called"
+    role: str
+    stage: str
+    place: str
+    provider: str
+    model: str
+    outcome: str
+    """settled, refused, or unreported: sent, and never answered in full."""
+    seconds: float
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    usd: float | None = None
+
+
+Event: TypeAlias = Annotated[
+    RunStarted
+    | StageClosed
+    | Reflected
+    | Aggregated
+    | Selected
+    | Updated
+    | Judged
+    | Checkpoint
+    | EpochEnded
+    | TestMeasured
+    | Notice
+    | StageOpened
+    | Arrived
+    | Spending
+    | Called,
+    Field(discriminator="type"),
+]
+Sink: TypeAlias = Callable[[Event], None]
+
+_adapter: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def parse_event(line: str | bytes) -> Event:
+    """Read one line of `events.jsonl`."""
+    return _adapter.validate_json(line)
+
+
+VOLATILE = frozenset({"time", "timing", "wall_time_s", "time_s", "seconds", "resumed", "retries"})
+
+
+def comparable(event: Event) -> Any:
+    """The event without what may differ between equal runs: clock times, durations, retries, resumed."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: strip(item) for key, item in value.items() if key not in VOLATILE}
+        return [strip(item) for item in value] if isinstance(value, list) else value
+
+    return strip(event.model_dump(mode="json"))

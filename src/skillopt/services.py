@@ -1,0 +1,140 @@
+"""What configuration has to know of a service that a role's model string can name: a model provider, the
+login of an agent program, or such a program itself. Each declares it in its own file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+WRITES: dict[str, Any] = {"writes": True}
+"""`json_schema_extra` of an option that is a path and is written: it belongs to the working directory, never
+to the folder of a config file.
+"""
+ENDPOINT: Mapping[str, str] = {"base_url": "base_url", "api_key": "api_key"}
+"""The keys of a service that has an address and a key, and nothing else of its own."""
+KNOBS: Mapping[str, str] = {
+    "model": "name",
+    "temperature": "temperature",
+    "timeout_seconds": "timeout",
+    "max_tokens": "max_tokens",
+}
+"""Keys for a service whose model and sampling can be set once for every role that is on it."""
+
+
+def agent_keys(*names: str) -> Mapping[str, str]:
+    """Keys that fill the settings of these names in a role's `agent` section."""
+    return {name: f"agent.{name}" for name in names}
+
+
+class Options(BaseModel):
+    """Base of a service's options, and the options of a service that has none. Unset is None."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class AnyOptions(Options):
+    """Options that whoever takes them checks: of a chat through an agent program, which has the program's."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+EXPECTED: Mapping[str, str] = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "path_type": "a path",
+    "is_instance_of": "a path",
+    "list_type": "a list",
+    "dict_type": "keys with values",
+    "string_too_short": "text",
+}
+"""Kinds of pydantic errors to what was expected, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """A public key whose words stand for the values of what it fills."""
+
+    fills: str
+    values: Mapping[str, Any]
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The declaration. All of it can be left out: a service named `acme` then has the keys
+    `model.acme_api_key` and `model.acme_base_url`, and the variables `ACME_API_KEY` and `ACME_BASE_URL`.
+    """
+
+    Options: type[BaseModel] = Options
+    """`model.<role>.options` of a role that is on it: one typed, documented field each. An option that is not
+    in it is an error.
+    """
+    routing: frozenset[str] = frozenset()
+    """Options that only say where and as whom to call. All others can change an answer, so they are part of
+    what makes two runs the same run.
+    """
+    needs_key: bool | Callable[[Mapping[str, Any]], bool] = False
+    """Whether nothing can be asked without a key; a function decides by the options that are set."""
+    may_lack_key: bool = False
+    """Whether an endpoint may be without a key after all: on this machine, or where the key is `none`."""
+    needs_url: bool = False
+    """Whether it has no address of its own."""
+    needs_name: bool = True
+    """Whether it serves many models, so that its name alone is no model."""
+    uses_own_login: bool = False
+    """Whether the person's own login on this machine is used where no key is known."""
+    default_model: str | None = None
+    """The model of a role that names none; blank leaves the choice to the service."""
+    model_files: str = ""
+    """The ending of model names that are files, such as `.gguf`: such a name is resolved like any path."""
+    simulates_both: bool = False
+    """Whether a target on it can only be learned for by an optimizer on it, which is then meant where none
+    is named.
+    """
+    prefix: str = ""
+    """What its public keys and variables begin with; blank is its name."""
+    keys: Mapping[str, str | Words] = field(default_factory=lambda: ENDPOINT)
+    """The rest of each public key, and the part of a role's settings that the key fills: `base_url`,
+    `api_key`, `name`, `temperature`, `options.<name>`, `agent.<name>` ... Each also exists for one role.
+    """
+    further_keys: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
+    """Public keys that do not begin with the prefix, whole: the role each is for (None is both), and what it
+    fills.
+    """
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables, by what they fill; those that follow from the keys come first."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Second names of whole public keys (`azure_endpoint`), by the key they are."""
+    synonyms: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """By option: second words of its values."""
+    backends: tuple[str, ...] = ()
+    """Public backend names that mean it, for a bare model name. Its own name is always one."""
+    backs_optimizer: bool = True
+    """Whether `model.backend` with one of these names fills the optimizer as well as the target."""
+    stands_in_for: str = ""
+    """The service whose bare model names come here wherever an address of this one is configured."""
+    open_backend: str = ""
+    """The backend name that leaves the choice to an address: this service, or one that stands in for it."""
+
+    def key_prefix(self, name: str) -> str:
+        """What the public keys of the service of that name begin with."""
+        return self.prefix or name
+
+    def variable(self, name: str, part: str) -> str:
+        """The first variable that fills a part of a role's settings."""
+        last = next(key for key, fills in self.keys.items() if fills == part)
+        return f"{self.key_prefix(name)}_{last}".upper()
+
+    def wants_key(self, options: Mapping[str, Any]) -> bool:
+        """Whether a role with these options cannot do without a key."""
+        return self.needs_key(options) if callable(self.needs_key) else self.needs_key

@@ -1,0 +1,81 @@
+"""The skill texts of a run, each kept once and named by its digest in events and checkpoints."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from skillopt.errors import RunConflict
+from skillopt.skill.document import Document
+
+_CACHED = 32
+
+
+class Texts(Protocol):
+    """Where texts are kept by digest. What `keep_text` returned from is there after `kill -9`."""
+
+    def text(self, digest: str) -> str | None:
+        """The text of that digest, or None."""
+        ...
+
+    def keep_text(self, digest: str, text: str) -> None:
+        """Store a text; one that is there already stays."""
+        ...
+
+
+class MemoryTexts(dict[str, str]):
+    """Texts that are kept nowhere else, for a run without a folder."""
+
+    def text(self, digest: str) -> str | None:
+        return self.get(digest)
+
+    def keep_text(self, digest: str, text: str) -> None:
+        self[digest] = text
+
+
+class Skills:
+    """Skills by the digest of their text; the last few are not read and checked again."""
+
+    def __init__(self, read: Callable[[str], str | None]) -> None:
+        self._read = read
+        self._recent: OrderedDict[str, Document] = OrderedDict()
+
+    def get(self, digest: str) -> Document:
+        """The skill of that digest; raises `RunConflict` where the texts are not the log's."""
+        skill = self._recent.get(digest)
+        if skill is None:
+            text = self._read(digest)
+            if text is None:
+                raise RunConflict(
+                    f"The skill {digest[:16]} that the log names is not in the run's database: it is not the"
+                    " one this log was written with. Put the right run.db back, or start a new run in"
+                    " another folder."
+                )
+            skill = Document(text)
+        return self._note(digest, skill)
+
+    def _note(self, digest: str, skill: Document) -> Document:
+        self._recent[digest] = skill
+        self._recent.move_to_end(digest)
+        if len(self._recent) > _CACHED:
+            self._recent.popitem(last=False)
+        return skill
+
+
+class SkillStore(Skills):
+    """The skills of a run that is under way: what is kept here can be named in its log."""
+
+    def __init__(self, texts: Texts | None = None, *, scrub: Callable[[str], str] = str) -> None:
+        """`scrub` takes credentials out of what is stored. Without `texts` skills are kept in memory."""
+        self._texts: Texts = MemoryTexts() if texts is None else texts
+        super().__init__(self._texts.text)
+        self._scrub = scrub
+
+    def keep(self, skill: Document) -> str:
+        """Store a skill, before any event names it; returns the digest that names it."""
+        digest = skill.text_digest
+        if digest not in self._recent:
+            self._texts.keep_text(digest, self._scrub(skill.text))
+        self._note(digest, skill)
+        return digest

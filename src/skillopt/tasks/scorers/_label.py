@@ -1,0 +1,165 @@
+"""Finds the label of a multiple-choice answer that a reply commits to, as a careful reader would."""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+# An opening tag ends the text before it, so that many unclosed ones stay cheap.
+_THINKING = re.compile(r"<think(?:ing)?>(?:(?!<think).)*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
+_ANSWER = re.compile(r"<answer>", re.IGNORECASE)
+_LATEX = re.compile(r"\\(?:boxed|text\w*|math\w*|mbox|fbox|bf|rm)\b")
+_DRESS = re.compile(r"[*`$_#{}]|^[ \t]*>", re.MULTILINE)
+
+_CUE = r"""(?<!\w)(?:
+    answer | (?:correct|right|best|final|my|only)\ (?:option|choice|one)
+  | (?:choose|chose|pick|select|selected|take|go\ with|going\ with|went\ with|leaves|leaving)
+  | (?:must|should|would|has\ to)\ be | it's | it\ is
+  | therefore | thus | hence | so
+  | antwort | respuesta | réponse | risposta | 答案
+)(?!\w)"""
+"""Words after which a label is meant as the answer."""
+
+_GLUE = r"""(?:
+    [ \t"'(\[:=,>→–-]
+  | (?:is|be|are|it|must|should|would|has|to|the|letter|option|choice|number|one|i|my|with|choose)(?!\w)
+  | (?:answer|correct|\w{2,20}ly)(?!\w)
+){0,16}"""
+"""What may stand between such words and the label; bounded, so that reading stays linear."""
+
+_APPROVED = r"\ (?:is|seems|looks)\ (?:the\ )?(?:\w{2,20}ly\ )?(?:correct|right|best|answer)(?!\w)"
+
+_ENDS = rf"""(?=
+    [)\]"']{{0,4}} (?:
+        \s* (?: $ | [.!?;:,()\]"'—–-] (?!\d) | (?:because|since|as|for|which|given)(?!\w) )
+      | {_APPROVED}
+    )
+)"""
+"""What may follow a label. Another word would make `A` an article."""
+
+_AROUND = string.punctuation + string.whitespace + "–—…→"
+_DOUBTED = re.compile(
+    r"(?<!\w)(?:if|suppose|assum\w+|whether|unless|not|never|cannot|neither)(?!\w)|n't(?!\w)", re.IGNORECASE
+)
+
+
+def read_label(answer: str, choices: Mapping[str, str]) -> str | None:
+    """The label that the answer commits to last, or None. Without known choices any letter or small number
+    can be a label.
+    """
+    text = _undressed(answer)
+    if alone := re.fullmatch(rf"[\W_]*({_one_of(choices)})[\W_]*", text, re.IGNORECASE):
+        return alone[1]
+    if label := label_of_text(answer, choices):
+        return label
+    found = max(_commitments(text, choices), default=(0, None), key=lambda pair: pair[0])
+    return found[1]
+
+
+def label_of_text(text: str, choices: Mapping[str, str]) -> str | None:
+    """The label of the choice whose text this is, alone or after its own label. Choices that differ only in
+    marks, such as `x_1` and `x1`, are told apart by the text as written.
+    """
+    for form in (fold, _bare):
+        given = form(text)
+        found = [label for label, choice in choices.items() if _names(given, fold(label), form(choice))]
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def _names(given: str, label: str, choice: str) -> bool:
+    before = given[: len(given) - len(choice)]
+    return (
+        bool(choice)
+        and given.endswith(choice)
+        and (not before or re.fullmatch(rf"\W*{re.escape(label)}\W+", before) is not None)
+    )
+
+
+def fold(text: str) -> str:
+    """Text without the differences of case and white space."""
+    return " ".join(text.casefold().split())
+
+
+def _commitments(text: str, choices: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
+    """Every place where the text settles on an answer, as position and label; the label is None where it
+    names several at once.
+    """
+    label = _one_of(choices)
+    flags = re.IGNORECASE | re.VERBOSE
+    several = _several(label)
+    stated = re.compile(rf"{_CUE}{_GLUE}(?<!\w)(?P<label>{label}){_ENDS}", flags)
+    judged = re.compile(rf"(?<!\w)(?P<label>{label})[)\]]?{_APPROVED}", flags)
+    alone = re.compile(rf"(?:[\w\ ]{{1,30}}:\ ?[^\w\ ]?|option\ |choice\ )?\(?(?P<label>{label})", flags)
+    at = 0
+    for line in text.splitlines(keepends=True):
+        if bare := alone.fullmatch(line.strip(_AROUND)):
+            yield at, bare["label"]
+        for match in [*stated.finditer(line), *judged.finditer(line)]:
+            before = line[max(0, match.start() - 200) : match.start()]
+            clause = re.split(r"[.;,:]", before)[-1]
+            is_one_of_two = re.search(r"(?:and|or)\s+$", before + line[match.start() : match.start("label")])
+            if not _DOUBTED.search(clause) and not is_one_of_two:
+                place = at + match.start("label")
+                yield place, None if several.match(line, match.end("label")) else match["label"]
+        at += len(line)
+    yield from _texts(text, choices)
+    yield from _leading(text, label)
+
+
+def _texts(text: str, choices: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """`The answer is Paris`, at the end of the text or of a line."""
+    longest = max(map(len, choices.values()), default=0) + 40
+    for match in re.finditer(rf"{_CUE}[ \t]*(?:is|be)?[ \t:=]*", text, re.IGNORECASE | re.VERBOSE):
+        rest = text[match.end() : match.end() + longest + 1]
+        for part in (rest, rest.partition("\n")[0]):
+            if len(part) <= longest and (label := label_of_text(part, choices)):
+                yield match.end(), label
+
+
+def _leading(text: str, label: str) -> Iterator[tuple[int, str]]:
+    """A line such as `B) Paris` or `B, since A fails`, unless it is one of a list of all choices."""
+    opening = re.compile(
+        rf"""^[(\[\ \t]*(?P<label>{label})
+        (?: [\ \t]?[).:\]](?!\d) | [\ \t]+[-–—](?=\s) | ,(?=[\ ](?:since|because|as|for)(?!\w)) )""",
+        re.MULTILINE | re.IGNORECASE | re.VERBOSE,
+    )
+    several = _several(label)
+    lines = [
+        match
+        for match in opening.finditer(text)
+        if (match["label"].isupper() or match[0].endswith(")") or not match["label"].isalpha())
+        and not several.match(text, match.end("label"))
+    ]
+    if not lines:
+        return
+    labels = [match["label"] for match in lines]
+    is_last = "\n" not in text[lines[-1].start() :].strip()
+    is_listed = len(labels) > 1 and ord(labels[-1][0]) - ord(labels[-2][0]) == 1
+    if len(set(labels)) == 1 or (is_last and not is_listed):
+        yield lines[-1].start("label"), labels[-1]
+
+
+def _several(label: str) -> re.Pattern[str]:
+    """What follows a label that is only one of those named: `or B`, `, B and C`."""
+    return re.compile(
+        rf"[)\]]?[ \t]?(?:,|/|&|or|and)[ \t]?(?:or |and )?[(\[]?(?:{label})(?!\w)", re.IGNORECASE
+    )
+
+
+def _undressed(answer: str) -> str:
+    """The text without thinking, tags and the marks of Markdown and LaTeX."""
+    text = _ANSWER.split(_THINKING.sub("", unicodedata.normalize("NFKC", answer)))[-1]
+    return _DRESS.sub("", _LATEX.sub("", text)).strip()
+
+
+def _bare(text: str) -> str:
+    return fold(_undressed(text)).strip(" .!()[]\"'")
+
+
+def _one_of(choices: Mapping[str, str]) -> str:
+    labels = sorted(map(re.escape, choices), key=len, reverse=True)
+    return "|".join(labels) if labels else r"[A-Za-z]|\d{1,2}"

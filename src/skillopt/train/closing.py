@@ -1,0 +1,273 @@
+"""What a step leaves when it closes: the state after it, its record, and what later analysts are told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from skillopt.events import Updated
+from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
+from skillopt.events.state import MemoryEntry, State
+from skillopt.gate.gate import STAGE, Gate, Verdict
+from skillopt.optimizer.optimizer import Optimizer
+from skillopt.optimizer.reflect import Reflection
+from skillopt.optimizer.select import Selection
+from skillopt.optimizer.update import Update
+from skillopt.place import Place
+from skillopt.skill.document import Document
+from skillopt.skill.edits import Outcome, Proposal
+from skillopt.tasks.rollout import Invalid, Scored, means
+from skillopt.train.plan import Batch
+from skillopt.train.state import adopt
+
+T = TypeVar("T")
+
+
+class Timing:
+    """How long each stage of a step took."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.seconds: dict[str, float] = {}
+
+    async def of(self, stage: str, work: Awaitable[T]) -> T:
+        """Wait for a stage and write down how long it took."""
+        since = self._clock()
+        result = await work
+        self.seconds[stage] = self._clock() - since
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedCandidate:
+    """A candidate of a step with the gate's verdict; the first is the bundle of everything selected."""
+
+    update: Update
+    verdict: Verdict
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.verdict.action == "accept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedStep:
+    """The state after a step, its record, and what later analysts are told of it."""
+
+    state: State
+    record: StepRecord
+    remembered: tuple[MemoryEntry, ...]
+
+
+def updated(place: Place, update: Update, skill: str, ended: Sequence[Outcome] = ()) -> Updated:
+    """The event of a candidate. `ended` are the proposals of the step that came to an end before it."""
+    return Updated(
+        id=str(place.at("update")),
+        place=place,
+        digest=update.document.digest,
+        skill=skill,
+        outcomes=[
+            EditRecord(id=one.edit.id, state=one.state, reason=one.reason, edit=one.edit.as_json())
+            for one in ended
+        ],
+        rewrite=update.rewrite,
+        notes=None if update.appendix is None else list(update.appendix.notes),
+    )
+
+
+def lost_selection(reflection: Reflection, limit: int) -> Selection:
+    """Stands for the selection of a step that is lost: all its proposals end over the limit."""
+    why = "the step is inconclusive, its limit is 0"
+    proposed = [edit for one in reflection.minibatches for edit in one.edits]
+    ended = tuple(Outcome(edit=edit, state="over_limit", reason=why) for edit in proposed)
+    return Selection(patch=(), ended=ended, offered=0, limit=limit)
+
+
+def close_step(
+    state: State,
+    skill: Document,
+    batch: Batch,
+    reflection: Reflection,
+    selection: Selection,
+    tried: Sequence[JudgedCandidate],
+    *,
+    gate: Gate,
+    optimizer: Optimizer,
+    timing: Mapping[str, float],
+    hide: Callable[[str], str] = str,
+) -> ClosedStep:
+    """Close a step on the candidate that was accepted, else on the bundle.
+
+    `skill` is the one the step began with; `hide` takes out of a text what later analysts may not read.
+    """
+    chosen = next((one for one in tried if one.is_accepted), tried[0])
+    update, verdict = chosen.update, chosen.verdict
+    outcomes = (*selection.ended, *tried[0].update.outcomes)
+    digest, origin = update.document.text_digest, f"step_{batch.step:04d}"
+    after, action = adopt(state, digest, verdict, step=batch.step, origin=origin, forced=not gate.is_on)
+    why = verdict.why
+    if action == "unchanged" and update.failed:
+        action = "skip_no_rewrite"
+        why = (update.rewrite and update.rewrite.problem) or why
+    elif action == "unchanged" and not outcomes:
+        action = "skip_no_patches"
+    remembered = _memories(batch.step, action, chosen, tried[0], reflection, hide)
+    after = after.replace(step=batch.step, reopen=None).remember(*remembered)
+    measured = verdict.candidate
+    judged = [row for one in tried for row in one.verdict.rows]
+    tally = optimizer.tally(batch.place)
+    for stage, rows in (("rollout", reflection.rollouts), (STAGE, judged)):
+        for row in rows:
+            if isinstance(row, Scored):
+                tally.add(stage, row.trajectory.calls, row.trajectory.usage)
+    record = StepRecord(
+        step=batch.step,
+        epoch=batch.epoch,
+        step_in_epoch=batch.step_in_epoch,
+        edit_budget=selection.limit,
+        lr_control_mode=optimizer.control,
+        lr_decision=selection.decision,
+        timing={f"{name}_s": round(seconds, 3) for name, seconds in timing.items()},
+        tokens=tally.as_record(),
+        **_about_rollouts(reflection),
+        n_edits_merged=selection.offered,
+        n_edits_ranked=len(selection.patch),
+        **_about_edits(update, outcomes),
+        **_about_notes(update, reflection),
+        selection_hard=None if measured is None else measured.hard,
+        selection_soft=None if measured is None else measured.soft,
+        selection_bound=verdict.bound,
+        selection_rows=len(verdict.rows),
+        selection_rows_total=verdict.rows_total,
+        selection_rows_all=len(judged),
+        gate_metric=gate.metric,
+        candidate_gate_score=None if measured is None else measured.score,
+        why=why,
+        verified=verdict.verified,
+        candidates=[_candidate(number, one) for number, one in enumerate(tried)],
+        action=action,
+        current_score=after.score,
+        best_score=after.best_score,
+        best_step=after.best_step,
+        current_origin=after.origin,
+        best_origin=after.best_origin,
+        skill_len=len((skill if after.skill == state.skill else update.document).rendered),
+        wall_time_s=round(sum(timing.values()), 3),
+    )
+    return ClosedStep(state=after, record=record, remembered=remembered)
+
+
+def _candidate(number: int, tried: JudgedCandidate) -> CandidateRecord:
+    return CandidateRecord(
+        id=number,
+        edits=[edit.id for edit in tried.update.applied],
+        action=tried.verdict.action,
+        why=tried.verdict.why,
+        rows=len(tried.verdict.rows),
+    )
+
+
+def _memories(
+    step: int,
+    action: str,
+    chosen: JudgedCandidate,
+    bundle: JudgedCandidate,
+    reflection: Reflection,
+    hide: Callable[[str], str],
+) -> tuple[MemoryEntry, ...]:
+    """What later analysts are told of a step; of a bundle that was saved in part, also which part was not."""
+    words = {
+        "accept": "accepted",
+        "accept_new_best": "accepted",
+        "force_accept": "taken without a gate",
+        "reject": "rejected",
+    }
+    if action not in words:
+        return ()
+    entry = MemoryEntry(
+        step=step,
+        action=words[action],
+        why=chosen.verdict.why,
+        edits=_essentials(chosen.update.applied, hide),
+        patterns=tuple(reflection.patterns()[:5]),
+    )
+    if chosen is bundle:
+        return (entry,)
+    kept = {edit.id for edit in chosen.update.applied}
+    rest = MemoryEntry(
+        step=step,
+        action="rejected",
+        why="together with the edits that were then accepted alone, it was not better",
+        edits=_essentials([edit for edit in bundle.update.applied if edit.id not in kept], hide),
+    )
+    return (rest, entry)
+
+
+def _essentials(proposals: Sequence[Proposal], hide: Callable[[str], str]) -> tuple[dict[str, Any], ...]:
+    """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
+    says has changed.
+    """
+    keys = ("op", "target", "content", "type", "title", "instruction", "change_summary")
+    return tuple(
+        {key: _hidden(said[key], hide) for key in keys if key in said}
+        for said in (proposal.as_json() for proposal in proposals)
+    )
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, list):
+        return [_hidden(one, hide) for one in value]
+    return hide(value) if isinstance(value, str) else value
+
+
+def _about_rollouts(reflection: Reflection) -> dict[str, Any]:
+    mean = means(reflection.rollouts)
+    failure, success = len(reflection.edits("failure")), len(reflection.edits("success"))
+    own_failures = [
+        row.trajectory.failure
+        for row in reflection.rollouts
+        if isinstance(row, Scored) and row.trajectory.failure
+    ]
+    return {
+        "rollout_hard": mean.hard,
+        "rollout_soft": mean.soft,
+        "rollout_n": mean.n,
+        "rollout_invalid": Counter(row.kind for row in reflection.rollouts if isinstance(row, Invalid)),
+        "rollout_failures": Counter(own_failures),
+        "n_patches": failure + success,
+        "n_failure_patches": failure,
+        "n_success_patches": success,
+        "n_minibatches": len(reflection.minibatches),
+        "n_minibatches_dropped": sum(one.dropped is not None for one in reflection.minibatches),
+        "n_contrasted_tasks": sum(len(one.contrasted) for one in reflection.minibatches) or None,
+    }
+
+
+def _about_edits(update: Update, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    states = Counter(outcome.state for outcome in outcomes)
+    kept = update.applied  # of a bundle that was saved in part, that part
+    total, applied, errors = len(outcomes), len(kept), states["invalid"]
+    return {
+        "support_counts": [edit.evidence.get("support_count") for edit in kept],
+        "candidate_hash": update.document.digest[:16],
+        "candidate_skill_len": len(update.document.rendered),
+        "edit_states": dict(sorted(states.items())),
+        "edit_apply_summary": EditCounts(
+            total=total, applied=applied, skipped=total - applied - errors, errors=errors
+        ),
+        "rewrite_change_summary": None if update.rewrite is None else update.rewrite.change_summary,
+    }
+
+
+def _about_notes(update: Update, reflection: Reflection) -> dict[str, Any]:
+    appendix, notes = update.appendix, reflection.notes()
+    if not notes and appendix is None:
+        return {}
+    return {
+        "n_execution_lapse_notes": len(notes),
+        "n_appendix_notes_added": 0 if appendix is None else appendix.added,
+        "n_appendix_notes_total": 0 if appendix is None else len(appendix.notes),
+        "n_appendix_notes_consolidated": appendix is not None and appendix.consolidated,
+    }
