@@ -122,6 +122,24 @@ def read(path: Path, *areas: list[Any]) -> dict[str, Any]:
     return _reader._workbook(str(path), [list(area) for area in areas or [[None, 1, 1, 10, 40]]])
 
 
+@pytest.mark.parametrize("wanted", ["HR ", "HR", "hr "])
+def test_a_sheet_whose_name_ends_with_a_blank_is_found(wanted: str, tmp_path: Path) -> None:
+    write_book(tmp_path / "book.xlsx", {"A1": 7}, sheet="HR ")
+    found = read(tmp_path / "book.xlsx", [wanted, 1, 1, 1, 1])
+    assert (found["missing"], found["cells"]) == ([], {"HR !A1": ["number", 7]})
+
+
+def test_of_two_sheets_that_differ_by_a_blank_the_one_as_written_is_read(tmp_path: Path) -> None:
+    write_book(tmp_path / "book.xlsx", {"A1": 7}, sheet="HR")
+    book = openpyxl.load_workbook(tmp_path / "book.xlsx")
+    book.create_sheet("HR ")["A1"] = 8
+    book.save(tmp_path / "book.xlsx")
+    for sheet, value in (("HR", 7), ("HR ", 8)):
+        assert read(tmp_path / "book.xlsx", [sheet, 1, 1, 1, 1])["cells"] == {
+            f"{sheet}!A1": ["number", value]
+        }
+
+
 def test_formulas_without_a_stored_value_are_calculated(tmp_path: Path) -> None:
     cells = {
         "A1": 2,

@@ -225,7 +225,7 @@ async def test_a_missing_label_is_said_in_the_feedback() -> None:
     assert "No choice label" in (await score("multiple_choice", "A", "I do not know")).feedback
 
 
-@pytest.mark.parametrize("name", sorted(set(SCORERS)))
+@pytest.mark.parametrize("name", SCORERS.names())
 @pytest.mark.parametrize("reference", [None, [], ""])
 def test_a_task_without_reference_is_refused_before_a_call(name: str, reference: Any) -> None:
     if name == "json_equal" and reference == []:
@@ -306,7 +306,7 @@ def test_an_option_that_would_do_nothing_or_harm_is_refused(
 
 
 def test_named_scorers_are_not_graded_and_their_version_holds_their_options() -> None:
-    for name in SCORERS:
+    for name in SCORERS.names():
         scorer = get_scorer(name)
         assert isinstance(scorer, Scorer)
         assert not scorer.graded
