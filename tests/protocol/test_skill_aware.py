@@ -9,7 +9,7 @@ import json
 import pytest
 
 from optimizer.test_modes import chosen, noting, suggestion
-from optimizer.test_stages import Lesson, at, evaluation, optimizer, reflected
+from optimizer.test_stages import at, evaluation, optimizer, reflected
 from protocol._told import BAD, GOOD, edits, root_of, rule, run
 from skillopt.events import Judged, StageClosed, Updated
 from skillopt.optimizer.optimizer import SkillAware
@@ -25,11 +25,11 @@ AWARE = {
 
 async def test_the_failure_analyst_tells_defects_from_lapses_and_only_where_it_is_asked_to():
     asked, model = optimizer(lambda request: noting(), skill_aware=SkillAware(), failure_only=True)
-    await asked.reflect(Lesson(), at("p"), evaluation({0}, set(), 1))
+    await asked.reflect(at("p"), evaluation({0}, set(), 1))
     system = model.requests[0].messages[0].content
     assert "SKILL_DEFECT" in system and "EXECUTION_LAPSE" in system
     plain, other = optimizer(lambda request: noting(), failure_only=True)
-    await plain.reflect(Lesson(), at("p"), evaluation({0}, set(), 1))
+    await plain.reflect(at("p"), evaluation({0}, set(), 1))
     assert "EXECUTION_LAPSE" not in other.requests[0].messages[0].content
 
 
@@ -46,14 +46,14 @@ async def test_the_failure_analyst_tells_defects_from_lapses_and_only_where_it_i
 async def test_notes_are_read_as_a_text_a_list_or_objects(said):
     reply = json.loads(noting()) | {"appendix_notes": said}
     asked, _ = optimizer(lambda request: json.dumps(reply), skill_aware=SkillAware(), failure_only=True)
-    reflection = await asked.reflect(Lesson(), at("p"), evaluation({0}, set(), 1))
+    reflection = await asked.reflect(at("p"), evaluation({0}, set(), 1))
     assert reflection.notes() == ["Check it."]
 
 
 async def test_the_label_of_an_edit_is_kept_as_evidence():
     labelled = {"op": "append", "content": "- a", "label": "DISCOVERY"}
     asked, _ = optimizer(lambda request: noting(edits=[labelled]), skill_aware=SkillAware())
-    reflection = await asked.reflect(Lesson(), at("p"), evaluation(set(), set(), 1))
+    reflection = await asked.reflect(at("p"), evaluation(set(), set(), 1))
     assert [edit.evidence["label"] for edit in reflection.minibatches[0].edits] == ["DISCOVERY"]
 
 
@@ -140,18 +140,18 @@ async def test_notes_the_skill_already_has_are_no_change(folder):
 async def test_notes_go_along_with_a_rewrite():
     asked, _ = optimizer(
         lambda request: json.dumps({"new_skill": "# New\n"}),
-        mode="rewrite_from_suggestions",
+        skill_update_mode="rewrite_from_suggestions",
         skill_aware=SkillAware(),
     )
     selection, _ = await chosen(asked, "rewrite_from_suggestions", suggestion())
     noted = Reflection(
         rollouts=(), minibatches=(Minibatch(kind="failure", index=0, tasks=(), notes=("Check.",)),)
     )
-    update = await asked.update(Lesson(), at("p"), noted, selection)
+    update = await asked.update(at("p"), noted, selection)
     assert update.document.rendered.startswith("# New\n") and update.document.region("appendix").endswith(
         "- Check."
     )
-    assert (await asked.update(Lesson(), at("p"), reflected(), selection)).document.region("appendix") is None
+    assert (await asked.update(at("p"), reflected(), selection)).document.region("appendix") is None
 
 
 async def test_the_target_reads_the_notes_and_not_their_markers(folder):

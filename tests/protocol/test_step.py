@@ -14,10 +14,11 @@ import pytest
 
 from gate._tables import Memory
 from optimizer.test_modes import chosen, suggestion
-from optimizer.test_stages import Lesson, Quiz, add, analysis, at, evaluation, merged_of, optimizer, reflected
+from optimizer.test_stages import Quiz, add, analysis, at, evaluation, merged_of, optimizer, reflected
 from protocol._told import BAD, GOOD, QUIET, edits, job_of, root_of, rule, run, stage_of
 from skillopt.errors import TaskError
 from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.evaluate.stage import Evaluation
 from skillopt.events import Judged, RunStarted, StageClosed, Updated
 from skillopt.events.state import State
 from skillopt.gate.gate import Measured, Verdict
@@ -31,6 +32,7 @@ from skillopt.tasks.task import Task
 from skillopt.testing import Answer, FunctionModel, LoopbackProvider, world_answers
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import cosine
+from steps import step_at
 from train._world import train
 
 # 1.2 data order
@@ -122,16 +124,15 @@ async def test_a_fraction_of_hard_counts_as_a_success():
         rollouts=Memory(),
         workers=1,
         max_tokens=9,
-        emit=lambda event: None,
     )
     task = Task(id="t", prompt="question", reference="gold")
-    await asked.reflect(Lesson(), at("p"), evaluator.start("", rows_of([task]), stage="rollout", place="p"))
+    await asked.reflect(at("p"), Evaluation(evaluator, step_at("p"), "", rows_of([task]), stage="rollout"))
     assert [request.stage for request in model.requests] == ["analyst_success"]
 
 
 async def test_with_failure_only_nobody_studies_successes():
     asked, model = optimizer(lambda request: analysis(), failure_only=True)
-    reflection = await asked.reflect(Lesson(), at("p"), evaluation({0, 1}, set(), 8))
+    reflection = await asked.reflect(at("p"), evaluation({0, 1}, set(), 8))
     assert {request.stage for request in model.requests} == {"analyst_failure"}
     assert sorted(task for one in reflection.minibatches for task in one.tasks) == ["t00", "t01"]
 
@@ -152,16 +153,16 @@ async def test_proposals_keep_their_planned_order_however_late_an_analyst_answer
     asked = optimizer_of(
         Late(lambda request: analysis(add(f"- {request.place.split('/')[-2]}"))), failure_only=True
     )
-    reflection = await asked.reflect(Lesson(), at("p"), evaluation(set(range(9)), set(), 9))
+    reflection = await asked.reflect(at("p"), evaluation(set(range(9)), set(), 9))
     assert order == [2, 1, 0]
     assert [edit.content for patch in reflection.edits("failure") for edit in patch] == ["- 0", "- 1", "- 2"]
 
 
 async def test_one_analyst_may_propose_the_largest_limit_whatever_the_schedule_says():
     asked, model = optimizer(
-        lambda request: analysis(*[add(f"- {n}") for n in range(5)]), limit=3, failure_only=True
+        lambda request: analysis(*[add(f"- {n}") for n in range(5)]), learning_rate=3, failure_only=True
     )
-    reflection = await asked.reflect(Lesson(), at("p", limit=1), evaluation({0}, set(), 1))
+    reflection = await asked.reflect(at("p", limit=1), evaluation({0}, set(), 1))
     assert (
         len(reflection.minibatches[0].edits) == 3
         and "at most 3 edits" in model.requests[0].messages[1].content
@@ -175,7 +176,7 @@ async def test_an_edit_is_backed_by_the_rollouts_its_analyst_was_shown():
         lambda request: analysis(add("- plain"), own).replace('"batch_size": 1', '"batch_size": 99'),
         failure_only=True,
     )
-    reflection = await asked.reflect(Lesson(), at("p"), evaluation({0, 1, 2}, set(), 3))
+    reflection = await asked.reflect(at("p"), evaluation({0, 1, 2}, set(), 3))
     plain, said = reflection.minibatches[0].edits
     assert (plain.evidence["support_count"], plain.evidence["source_type"]) == (3, "failure")
     assert said.evidence["support_count"] == 2
@@ -212,7 +213,7 @@ async def test_failure_and_success_merges_are_under_way_at_the_same_time():
     both = asyncio.Event()
     asked = optimizer_of(Meeting(lambda request: '{"edits": [{"op": "append", "content": "- m"}]}'))
     patches = [(kind, [add(f"- {kind} {n}")]) for kind in ("failure", "success") for n in range(2)]
-    await asked.aggregate(Lesson(), at("p"), reflected(*patches))
+    await asked.aggregate(at("p"), reflected(*patches))
     assert here == {"p/merge/failure-0-0/a0", "p/merge/success-0-0/a0"}
 
 
@@ -234,11 +235,11 @@ async def test_the_memory_of_earlier_steps_is_told_to_all_who_choose_and_not_to_
         said |= {"lr_autonomous": '{"learning_rate": 1}', "rewrite": '{"new_skill": "# New"}'}
         return said.get(request.stage) or analysis(add("- a"))
 
-    asked, _ = optimizer(answer, control="autonomous")
-    await asked.reflect(Lesson(), at("p"), evaluation({0}, set(), 2))
-    await asked.aggregate(Lesson(), at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
-    await asked.select(Lesson(), at("p"), reflected(), merged_of(add("- a"), add("- b")))
-    rewriter, _ = optimizer(answer, mode="rewrite_from_suggestions")
+    asked, _ = optimizer(answer, lr_control_mode="autonomous")
+    await asked.reflect(at("p"), evaluation({0}, set(), 2))
+    await asked.aggregate(at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
+    await asked.select(at("p"), reflected(), merged_of(add("- a"), add("- b")))
+    rewriter, _ = optimizer(answer, skill_update_mode="rewrite_from_suggestions")
     await chosen(rewriter, "rewrite_from_suggestions", suggestion())
     is_told = {stage: "not better than 0.5" in text and "- shout" in text for stage, text in told.items()}
     assert is_told == {

@@ -116,7 +116,7 @@ async def open_run(
             retry=retry,
             one_stops_all=one_stops_all,
         )
-        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, emit=run.emit, executor=executor)
+        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
             job=job,
             folder=folder,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from skillopt.agents import agents
 from skillopt.build.assembly import OpenRun
@@ -13,77 +18,56 @@ from skillopt.build.targets import allowance_of
 from skillopt.config.schema import OptimizerConfig
 from skillopt.evaluate.leaks import LeakGuard
 from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.events import Sink
-from skillopt.gate.constraints import Constraints
-from skillopt.gate.gate import Gate
+from skillopt.gate.gate import Gate, GateSettings
 from skillopt.models.port import Model
-from skillopt.optimizer.optimizer import Optimizer, SkillAware
+from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
 from skillopt.tasks.protected import protected_by
-from skillopt.train.exam import Exam
+from skillopt.train.epoch_end import EpochSettings
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import SCHEDULES
+from skillopt.train.sealed_test import SealedTest, TestSettings
 from skillopt.train.trainer import Trainer
+
+S = TypeVar("S")
 
 
 def trainer_of(opened: OpenRun) -> Trainer:
     """The trainer that the job's configuration asks for, working in this folder."""
     job, config = opened.job, opened.job.config
     gate = gate_of(job, opened.evaluator)
+    is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
+    test = TestSettings(
+        price=price_for(config, "target", job.target),
+        max_tokens=job.target.max_tokens,
+        skills=2 if is_gated else 3,
+        allowance=allowance_of(config) if job.target.harness in agents.names() else None,
+    )
+    guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
     return Trainer(
-        evaluator=opened.evaluator,
-        optimizer=optimizer_of(
-            job,
-            opened.models.of("optimizer", job.optimizer),
-            emit=opened.run.emit,
-            rewriter=_rewriter(opened),
-        ),
         gate=gate,
+        optimizer=optimizer_of(job, opened.models.of("optimizer", job.optimizer), _rewriter(opened)),
         plan=plan_of(job),
-        exam=Exam(
-            opened.evaluator,
-            rows_of(job.splits.test),
-            opened.ledger,
-            price=price_for(config, "target", job.target),
-            max_tokens=job.target.max_tokens,
-            gate=gate,
-            skills=2 if gate.is_on and config.optimizer.slow_update_gate_with_selection else 3,
-            allowance=allowance_of(config) if job.target.harness in agents.names() else None,
-        ),
+        test=SealedTest(opened.evaluator, rows_of(job.splits.test), opened.ledger, gate, test),
         log=opened.run,
         skills=opened.run.skills,
-        use_slow_update=config.optimizer.use_slow_update,
-        use_meta_skill=config.optimizer.use_meta_skill,
-        gates_slow_update=config.optimizer.slow_update_gate_with_selection,
-        pair_policy=config.optimizer.longitudinal_pair_policy,
-        salvages=config.optimizer.salvage,
+        epoch_settings=_settings(EpochSettings, config.optimizer),
+        salvage=config.optimizer.salvage,
+        guard=guard if config.gate.leak_guard else None,
         look_back=job.look_back,
-        guard=LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
-        if config.gate.leak_guard
-        else None,
     )
 
 
 def gate_of(job: Job, evaluator: Evaluator) -> Gate:
     """The gate over the job's val rows."""
-    config = job.config
-    return Gate(
-        evaluator,
-        rows_of(job.splits.val, job.repeats),
-        metric=config.evaluation.gate_metric
-        or {True: "soft", False: "hard", None: None}[job.benchmark.graded],
-        weight=config.evaluation.gate_mixed_weight,
-        is_on=config.evaluation.use_gate,
-        policy=config.gate.policy,
-        alpha=config.gate.alpha,
-        max_chars=config.gate.max_chars,
-        confirm_draws=config.gate.confirm_draws,
+    metric = {True: "soft", False: "hard", None: None}[job.benchmark.graded]
+    settings = _settings(
+        GateSettings,
+        job.config.gate,
+        job.config.evaluation,
+        gate_metric=job.config.evaluation.gate_metric or metric,
         seed_chars=len(job.skill.rendered),
-        constraints=Constraints(
-            tokens=config.gate.max_tokens_increase,
-            latency=config.gate.max_latency_increase,
-            unknown=config.gate.unknown_effort,
-        ),
     )
+    return Gate(evaluator, rows_of(job.splits.val, job.repeats), settings)
 
 
 def plan_of(job: Job) -> Plan:
@@ -104,26 +88,31 @@ def plan_of(job: Job) -> Plan:
     )
 
 
-def optimizer_of(job: Job, model: Model, *, emit: Sink, rewriter: Model | None = None) -> Optimizer:
+def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:
     """The optimizer's stages on top of its model."""
     config = job.config
-    return Optimizer(
-        model,
+    settings = _settings(
+        OptimizerSettings,
+        config.gradient,
+        config.optimizer,
+        config.model,
         prompts=job.benchmark.prompts,
         max_tokens=job.optimizer.max_tokens,
         context_window=config.model.optimizer.context_window,
-        minibatch_size=config.gradient.minibatch_size,
-        merge_batch_size=config.gradient.merge_batch_size,
-        limit=config.optimizer.learning_rate,
-        failure_only=config.gradient.failure_only,
-        contrasts=config.gradient.rollouts_per_task > 1,
-        emit=emit,
-        mode=config.optimizer.skill_update_mode,
-        control=config.optimizer.lr_control_mode,
         skill_aware=_skill_aware(config.optimizer),
-        rewrite_max_tokens=config.model.rewrite_max_completion_tokens,
-        rewriter=rewriter,
     )
+    return Optimizer(model, settings, rewriter)
+
+
+def _settings(kind: Callable[..., S], *sections: BaseModel, **given: Any) -> S:
+    """Settings of the engine from sections of the configuration: their fields have the names of its keys."""
+    names = {name for name in inspect.signature(kind).parameters if name not in given}
+    found = {
+        name: getattr(section, name)
+        for section in sections
+        for name in names & set(type(section).model_fields)
+    }
+    return kind(**found, **given)
 
 
 def _rewriter(opened: OpenRun) -> Model | None:

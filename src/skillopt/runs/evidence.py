@@ -15,7 +15,7 @@ from skillopt.events import Checkpoint, EpochEnded, Judged, Notice, Reflected, R
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.constraints import Constraints, Effort, Ruled
-from skillopt.gate.decision import Case, Limits, Reader, RowId, value
+from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, value
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
 from skillopt.place import BASELINE, Place
@@ -322,7 +322,7 @@ def _case(
     incumbent: Document,
 ) -> Case:
     """What the policy was told, put together again from configuration and log."""
-    limits = Limits(
+    limits = GateLimits(
         alpha=gate["alpha"],
         max_chars=gate["max_chars"],
         confirm_draws=gate["confirm_draws"],
@@ -391,7 +391,7 @@ def _value(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
     return value(Score(hard=row.hard, soft=row.soft), metric, weight)
 
 
-def _reason(reader: Reader, rows: Sequence[JudgedRow]) -> str:
+def _reason(reader: PolicyReader, rows: Sequence[JudgedRow]) -> str:
     if reader.decided_by == "score" and reader.ruling == "reject":
         return f"U <= I after {len(rows)} of {reader.total} rows"
     if reader.decided_by == "score":
