@@ -114,7 +114,9 @@ def test_a_run_draws_as_often_as_told_and_draw_0_is_the_one_every_stage_shares(
         model__target="world:noise=0.2",
     )
     batches = [
-        event.rows for event in ran.of(StageClosed) if event.stage == "rollout" and "end" not in event.place
+        event.rows
+        for event in ran.of(StageClosed)
+        if event.stage == "rollout" and "end" not in str(event.place)
     ]
     assert all(
         sorted({row.draw for row in rows}) == list(range(draws)) and len(rows) == 20 * draws

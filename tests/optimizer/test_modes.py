@@ -272,9 +272,7 @@ async def test_zero_means_no_edit_and_no_ranking_call():
 async def test_more_than_there_is_is_clamped():
     selection, _ = await decided('{"learning_rate": 9}', add("- a"), add("- b"))
     assert (
-        len(selection.patch) == 2
-        and selection.decision.clamped
-        and selection.decision.raw_learning_rate == 9
+        len(selection.patch) == 2 and selection.decision.clamped and selection.decision.raw_learning_rate == 9
     )
 
 

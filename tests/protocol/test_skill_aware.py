@@ -14,7 +14,6 @@ from protocol._told import BAD, GOOD, edits, root_of, rule, run
 from skillopt.events import Judged, StageClosed, Updated
 from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.reflect import Minibatch, Reflection
-from skillopt.skill.document import Document
 
 AWARE = {
     "optimizer__use_skill_aware_reflection": True,
@@ -67,7 +66,9 @@ async def test_no_empty_appendix_is_put_into_a_skill(folder):
         **AWARE,
     )
     assert not any(
-        "APPENDIX" in state["skill"] for kind in ("baseline", "step", "finish") for state in told.states(kind)
+        "APPENDIX" in told.skill(state.skill).text
+        for kind in ("baseline", "step", "finish")
+        for state in told.states(kind)
     )
     assert {record["action"] for record in told.steps} == {"skip_no_patches"}
 
@@ -86,7 +87,9 @@ async def test_a_step_of_lapses_alone_is_measured_like_any_other(folder):
     assert first["n_execution_lapse_notes"] > first["n_appendix_notes_added"] == len(GOOD)
     assert first["current_score"] == first["candidate_gate_score"] > told.summary["baseline_gate_score"]
     (rows,) = [
-        event.rows for event in told.of(StageClosed) if event.place == "e1/s1" and event.stage == "selection"
+        event.rows
+        for event in told.of(StageClosed)
+        if str(event.place) == "e1/s1" and event.stage == "selection"
     ]
     assert len(rows) == 12
 
@@ -114,14 +117,14 @@ async def test_a_harmful_note_does_not_take_a_good_edit_down_with_it(folder):
     }
     told = await run(folder, script, **AWARE)
     first = told.steps[0]
-    assert [half["action"] for half in first["salvage"]["halves"]] == ["accept"]
+    assert [one["action"] for one in first["candidates"]] == ["reject", "accept"]
     assert (
         first["n_execution_lapse_notes"]
         > 0
         == first["n_appendix_notes_added"]
         == first["n_appendix_notes_total"]
     )
-    skill = Document(told.states("step")[0].skill)
+    skill = told.skill(told.states("step")[0].skill)
     assert GOOD[0] in skill.rendered and skill.region("appendix") is None
 
 
@@ -160,9 +163,9 @@ async def test_the_target_reads_the_notes_and_not_their_markers(folder):
         "analyst_success": lambda call: edits(notes=[]),
     }
     told = await run(folder, script, **AWARE)
-    assert "APPENDIX_START" in told.of(Updated)[0].skill
+    assert "APPENDIX_START" in told.skill(told.of(Updated)[0].skill).text
     shown = [call.text for call in told.asked("rollout") if GOOD[0] in call.text]
     assert shown and all(
         "## Execution Notes Appendix" in text and "APPENDIX_START" not in text for text in shown
     )
-    assert (folder / "best_skill.md").read_text() == Document(told.states("finish")[0].best).rendered
+    assert (folder / "best_skill.md").read_text() == told.skill(told.states("finish")[0].best).rendered

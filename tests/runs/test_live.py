@@ -121,7 +121,9 @@ def test_rows_come_in_one_after_the_other_and_never_more_than_there_are(seen: tu
     opened = [event for event in looks.events if isinstance(event, StageOpened)]
     assert opened[0].place == "baseline" and opened[0].total == 20 * 2  # repeats fill up a small val split
     sizes = {
-        event.place: event.total for event in opened if event.stage == "rollout" and "/end" not in event.place
+        str(event.place): event.total
+        for event in opened
+        if event.stage == "rollout" and "/end" not in str(event.place)
     }
     expected = {
         f"e{epoch}/s{3 * (epoch - 1) + number}": size
@@ -132,7 +134,7 @@ def test_rows_come_in_one_after_the_other_and_never_more_than_there_are(seen: tu
     rows: list[tuple[str, int, int]] = []
     for event in looks.events:
         if isinstance(event, StageOpened):
-            rows.append((event.place, event.total, 0))
+            rows.append((str(event.place), event.total, 0))
         elif isinstance(event, Arrived):
             place, total, done = rows[-1]
             rows[-1] = (place, total, done + 1)

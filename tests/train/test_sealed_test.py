@@ -132,7 +132,7 @@ async def test_more_than_a_tenth_lost_is_no_measurement_at_all():
 
 async def test_equal_skills_are_measured_once():
     opened, table, events = exam(cells([(1, 1)] * 5, [(0, 0)] * 5))
-    report = await opened.measure(step_at("test/1.1"), {"seed": SEED, "best": SEED}, look=1)
+    report = await opened.measure(step_at("test/1.1", events), {"seed": SEED, "best": SEED}, look=1)
     assert set(table.runs.values()) == {1} and len(table.runs) == 5
     assert sum(isinstance(event, StageOpened) for event in events) == 1
     assert "No better skill was found" in claim(report, changed=False, simulated=True, verified=True)
