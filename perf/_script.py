@@ -12,7 +12,7 @@ from typing import Any
 
 from _graph import Graph
 from skillopt.build import OpenRun, trainer_of
-from skillopt.evaluate.runner import Row, rows_of
+from skillopt.evaluation.runner import Row, rows_of
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, TestMeasured, Updated
 from skillopt.gate.decision import reading_order
 from skillopt.skill.document import Document

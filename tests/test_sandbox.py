@@ -270,6 +270,7 @@ def test_a_program_does_not_outlive_us_however_we_end(mode: str) -> None:
     assert becomes(False)
 
 
+@pytest.mark.slow
 async def test_limits_only_is_a_choice_of_its_own_and_keeps_its_limits() -> None:
     require("limits", remedy="")
     sandbox = Sandbox("limits", limits=SMALL)

@@ -68,6 +68,7 @@ async def test_a_command_changes_no_file_and_reaches_nobody_unless_it_is_let_out
         assert (await scored(argv, sandbox="off")).hard == 1
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_a_command_that_wants_too_much_is_an_error_of_the_scorer(tmp_path: Path) -> None:
     with pytest.raises(ScoringError) as late:

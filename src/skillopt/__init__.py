@@ -9,13 +9,23 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skillopt.api import Result, aoptimize, optimize
+    from skillopt.benchmarks import Benchmark, Environment
+    from skillopt.build.comparison import Evaluated, Versus
+    from skillopt.build.training import Result
     from skillopt.errors import SkillOptError, Stopped, UsageError
-    from skillopt.evaluate.compare import Comparison
-    from skillopt.skill.document import Document
-    from skillopt.skill.folder import load_skill
+    from skillopt.estimation import Estimate
+    from skillopt.evaluation.compare import Comparison
+    from skillopt.events import Event, Sink
+    from skillopt.harnesses import Harness, Session
+    from skillopt.library import acompare, aevaluate, aoptimize, compare, estimate, evaluate, optimize
+    from skillopt.messages import Message, Reply, Request, Usage
+    from skillopt.models import Model, ModelSpec, Provider
+    from skillopt.registries import register
+    from skillopt.skill.folder import Skill, load_skill
     from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory
+    from skillopt.tasks.scorers import Scorer
     from skillopt.tasks.task import Task
+    from skillopt.trackers import Tracker
 
 try:
     __version__ = version("skillopt")
@@ -23,37 +33,85 @@ except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 _HOMES = {
-    "Comparison": "skillopt.evaluate.compare",
-    "Document": "skillopt.skill.document",
+    "Benchmark": "skillopt.benchmarks",
+    "Comparison": "skillopt.evaluation.compare",
+    "Environment": "skillopt.benchmarks",
+    "Estimate": "skillopt.estimation",
+    "Evaluated": "skillopt.build.comparison",
+    "Event": "skillopt.events",
+    "Harness": "skillopt.harnesses",
     "Invalid": "skillopt.tasks.rollout",
-    "Result": "skillopt.api",
+    "Message": "skillopt.messages",
+    "Model": "skillopt.models",
+    "ModelSpec": "skillopt.models",
+    "Provider": "skillopt.models",
+    "Reply": "skillopt.messages",
+    "Request": "skillopt.messages",
+    "Result": "skillopt.build.training",
     "Score": "skillopt.tasks.rollout",
     "Scored": "skillopt.tasks.rollout",
+    "Scorer": "skillopt.tasks.scorers",
+    "Session": "skillopt.harnesses",
+    "Sink": "skillopt.events",
+    "Skill": "skillopt.skill.folder",
     "SkillOptError": "skillopt.errors",
     "Stopped": "skillopt.errors",
     "Task": "skillopt.tasks.task",
+    "Tracker": "skillopt.trackers",
     "Trajectory": "skillopt.tasks.rollout",
+    "Usage": "skillopt.messages",
     "UsageError": "skillopt.errors",
-    "aoptimize": "skillopt.api",
+    "Versus": "skillopt.build.comparison",
+    "acompare": "skillopt.library",
+    "aevaluate": "skillopt.library",
+    "aoptimize": "skillopt.library",
+    "compare": "skillopt.library",
+    "estimate": "skillopt.library",
+    "evaluate": "skillopt.library",
     "load_skill": "skillopt.skill.folder",
-    "optimize": "skillopt.api",
+    "optimize": "skillopt.library",
+    "register": "skillopt.registries",
 }
 
 __all__ = [
+    "Benchmark",
     "Comparison",
-    "Document",
+    "Environment",
+    "Estimate",
+    "Evaluated",
+    "Event",
+    "Harness",
     "Invalid",
+    "Message",
+    "Model",
+    "ModelSpec",
+    "Provider",
+    "Reply",
+    "Request",
     "Result",
     "Score",
     "Scored",
+    "Scorer",
+    "Session",
+    "Sink",
+    "Skill",
     "SkillOptError",
     "Stopped",
     "Task",
+    "Tracker",
     "Trajectory",
+    "Usage",
     "UsageError",
+    "Versus",
+    "acompare",
+    "aevaluate",
     "aoptimize",
+    "compare",
+    "estimate",
+    "evaluate",
     "load_skill",
     "optimize",
+    "register",
 ]
 
 

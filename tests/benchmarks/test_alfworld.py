@@ -20,8 +20,8 @@ from skillopt.benchmarks.alfworld._names import by_number, short_names
 from skillopt.build import open_run, prepare
 from skillopt.config import load, packaged_names
 from skillopt.errors import ConfigError, Fault, TaskError
-from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.executors import Executor, ProcessPool
 from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session

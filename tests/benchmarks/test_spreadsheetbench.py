@@ -347,6 +347,7 @@ async def told(made: Any, task: Any, *answers: str) -> tuple[Trajectory, Scripte
     return trajectory, model
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_in_mode_multi_errors_are_told_until_a_program_runs_through(data: Path) -> None:
     made = bench(data, mode="multi")
@@ -368,6 +369,7 @@ async def test_in_mode_multi_errors_are_told_until_a_program_runs_through(data: 
     assert (await made.score(task, trajectory)).hard == 1
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_what_is_told_is_the_same_in_training_as_elsewhere_and_holds_nothing_of_the_golden_file(
     data: Path,
@@ -394,6 +396,7 @@ async def test_a_target_that_needs_too_many_turns_has_failed_by_itself(data: Pat
     assert (await made.score(task, trajectory)).hard == 0
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_in_mode_single_one_reply_is_all(data: Path) -> None:
     made = bench(data, mode="single")
@@ -403,6 +406,7 @@ async def test_in_mode_single_one_reply_is_all(data: Path) -> None:
     assert (await made.score(task, trajectory)).hard == 1
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_in_mode_react_there_is_a_shell_and_a_file_to_write(data: Path) -> None:
     made = bench(data, mode="react")

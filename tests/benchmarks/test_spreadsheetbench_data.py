@@ -86,6 +86,7 @@ def read(problem: Problem, paths: list[Path], first_sheet: str | None = None) ->
     return [_Read(_reader._workbook(str(path), areas)) for path in paths]
 
 
+@pytest.mark.slow
 def test_the_golden_workbook_scores_one_and_the_untouched_input_zero_on_all_81_cases(
     loaded: tuple[list[Task], dict[str, Problem]],
 ) -> None:
@@ -115,6 +116,7 @@ def all_tasks(made: SpreadsheetBench) -> dict[str, Task]:
     return {task.id: task for split in SPLITS for task in made.tasks(split)}
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_right_programs_pass_through_the_sandbox_on_all_their_cases(folder: Path) -> None:
     made = bench(folder)

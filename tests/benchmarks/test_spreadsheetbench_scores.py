@@ -122,6 +122,24 @@ def read(path: Path, *areas: list[Any]) -> dict[str, Any]:
     return _reader._workbook(str(path), [list(area) for area in areas or [[None, 1, 1, 10, 40]]])
 
 
+@pytest.mark.parametrize("wanted", ["HR ", "HR", "hr "])
+def test_a_sheet_whose_name_ends_with_a_blank_is_found(wanted: str, tmp_path: Path) -> None:
+    write_book(tmp_path / "book.xlsx", {"A1": 7}, sheet="HR ")
+    found = read(tmp_path / "book.xlsx", [wanted, 1, 1, 1, 1])
+    assert (found["missing"], found["cells"]) == ([], {"HR !A1": ["number", 7]})
+
+
+def test_of_two_sheets_that_differ_by_a_blank_the_one_as_written_is_read(tmp_path: Path) -> None:
+    write_book(tmp_path / "book.xlsx", {"A1": 7}, sheet="HR")
+    book = openpyxl.load_workbook(tmp_path / "book.xlsx")
+    book.create_sheet("HR ")["A1"] = 8
+    book.save(tmp_path / "book.xlsx")
+    for sheet, value in (("HR", 7), ("HR ", 8)):
+        assert read(tmp_path / "book.xlsx", [sheet, 1, 1, 1, 1])["cells"] == {
+            f"{sheet}!A1": ["number", value]
+        }
+
+
 def test_formulas_without_a_stored_value_are_calculated(tmp_path: Path) -> None:
     cells = {
         "A1": 2,
@@ -234,6 +252,7 @@ async def scored(data: Path, code: str | None, **settings: Any) -> tuple[float, 
     return score.hard, score.soft, score.feedback
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_hard_is_all_cases_and_soft_their_share(tmp_path: Path) -> None:
     data = make_data(tmp_path, 2)
@@ -244,6 +263,7 @@ async def test_hard_is_all_cases_and_soft_their_share(tmp_path: Path) -> None:
     assert feedback == "Case 2: 1 cells are wrong.\n  Data!B3: got 'wrong', expected 42"
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_a_program_is_run_as_it_is_written(data: Path) -> None:
     """No indentation into a try, no line taken out: each of these was broken by that once."""
@@ -294,6 +314,7 @@ async def test_what_a_program_does_wrong_is_a_zero_with_words(
     assert len(feedback) <= MOST_FEEDBACK + 100
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_a_workbook_of_an_earlier_run_is_never_scored(data: Path) -> None:
     made = ready(data)
@@ -325,6 +346,7 @@ if sheet["A3"].value == 22:
     assert "Case 3: The workbook at OUTPUT_PATH cannot be read" in feedback
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_feedback_names_wrong_cells_up_to_a_limit(tmp_path: Path) -> None:
     data = make_data(tmp_path, 2, answer_position="A1:C400")
@@ -335,6 +357,7 @@ async def test_feedback_names_wrong_cells_up_to_a_limit(tmp_path: Path) -> None:
     assert len(feedback) <= MOST_FEEDBACK + 100
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 @pytest.mark.parametrize("damage", ["not a workbook", "no such sheet"])
 async def test_a_golden_file_that_cannot_be_used_is_an_error_and_never_a_zero(
@@ -397,6 +420,7 @@ async def test_a_sandbox_that_fails_is_no_score(data: Path) -> None:
     assert caught.value.kind == "sandbox"
 
 
+@pytest.mark.slow
 async def test_the_weaker_mode_scores_the_same_where_it_is_asked_for(data: Path) -> None:
     assert await scored(data, DOUBLE, sandbox="limits") == (1, 1, "")
     assert (await scored(data, "1 / 0", sandbox="limits"))[0] == 0

@@ -85,6 +85,7 @@ def test_it_is_written_in_under_sixty_lines() -> None:
     assert len(MODULE.splitlines()) < 60
 
 
+@pytest.mark.slow
 def test_it_is_listed_among_ours(tmp_path: Path, installed: Path) -> None:
     ran = skillopt(tmp_path, "list", "benchmarks", "--json", path=(installed,))
     assert ran.returncode == 0, ran.stderr
@@ -94,6 +95,7 @@ def test_it_is_listed_among_ours(tmp_path: Path, installed: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_it_trains_with_its_own_settings(tmp_path: Path, installed: Path) -> None:
     settings = (
         "--env",
@@ -114,6 +116,7 @@ def test_it_trains_with_its_own_settings(tmp_path: Path, installed: Path) -> Non
     assert result["test_hard"] > result["baseline_test_hard"]
 
 
+@pytest.mark.slow
 def test_a_mistyped_setting_of_it_names_the_near_miss(tmp_path: Path, installed: Path) -> None:
     ran = skillopt(
         tmp_path,

@@ -433,6 +433,7 @@ except UsageError as error:
 """
 
 
+@pytest.mark.slow
 def test_of_four_nights_in_parallel_one_is_adopted_and_the_others_are_refused_by_their_pin(
     world: World,
 ) -> None:

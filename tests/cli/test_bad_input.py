@@ -104,6 +104,7 @@ def test_bad_input_is_said_before_a_call_is_paid(
     assert {path: text for path, text in contents(tmp_path).items() if path in before} == before
 
 
+@pytest.mark.slow
 def test_the_folder_of_another_run_is_refused_with_the_difference_and_stays_as_it_is(
     skillopt: Command, tmp_path: Path
 ) -> None:

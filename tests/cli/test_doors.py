@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 SMALL = [
     "--train_cases",
@@ -30,6 +32,7 @@ def run(script: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 def test_train_and_eval_only_work_from_another_folder(tmp_path: Path) -> None:
     trained = run("train.py", *WORLD, *SMALL, "--out_root", "run", "--json", cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
@@ -50,6 +53,7 @@ def test_train_and_eval_only_work_from_another_folder(tmp_path: Path) -> None:
     assert json.loads(measured.stdout)["evaluations"][0]["split"] == "test"
 
 
+@pytest.mark.slow
 def test_a_packaged_configuration_is_found_by_its_public_path(tmp_path: Path) -> None:
     refused = run("train.py", "--config", "configs/searchqa/default.yaml", cwd=tmp_path)
     assert refused.returncode == 2

@@ -13,6 +13,7 @@ from skillopt.testing import LoopbackProvider
 WORDS = ("eval", "quickstart", "--split", "val", "--cfg-options", *SMALL)
 
 
+@pytest.mark.slow
 def test_each_skill_is_compared_with_the_other_on_the_same_tasks(skillopt: Command, finished: Path) -> None:
     Path("seed.md").write_text("# Seed\n")
     ran = skillopt(

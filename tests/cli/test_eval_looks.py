@@ -51,6 +51,7 @@ def test_the_report_and_the_list_of_runs_count_it(skillopt: Command, trained: Pa
     assert "(2 looks)" in skillopt("runs", str(trained)).out
 
 
+@pytest.mark.slow
 def test_the_same_look_again_and_another_split_are_no_further_looks(skillopt: Command, trained: Path) -> None:
     for split in ("test", "test", "val", "train"):
         assert skillopt(*WORDS, "--skill", str(trained), "--split", split).code == 0

@@ -58,6 +58,7 @@ def test_skills_and_targets_make_a_table_of_cells(
     assert "95 % interval" in ran.out
 
 
+@pytest.mark.slow
 def test_the_same_command_again_pays_nothing_and_says_the_same(
     skillopt: Command, provider: LoopbackProvider, other: LoopbackProvider
 ) -> None:
@@ -86,6 +87,7 @@ def test_the_same_command_again_pays_nothing_and_says_the_same(
     assert config["targets"] == ["compatible:a", "compatible:b"]
 
 
+@pytest.mark.slow
 def test_a_dead_target_leaves_the_other_cells_and_ends_as_an_outage(
     skillopt: Command, provider: LoopbackProvider, ill: LoopbackProvider
 ) -> None:

@@ -42,6 +42,7 @@ def folder_run(skillopt: Command) -> Path:
     return Path("run")
 
 
+@pytest.mark.slow
 def test_the_best_skill_of_a_folder_arrives_with_its_references_and_scripts(
     skillopt: Command, folder_run: Path
 ) -> None:

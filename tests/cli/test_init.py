@@ -12,6 +12,7 @@ from skillopt.skill.folder import load_skill
 from skillopt.skill.spec import violations
 
 
+@pytest.mark.slow
 def test_what_init_prints_works_as_printed(skillopt: Command, tmp_path: Path) -> None:
     made = skillopt("init", "demo-skill")
     assert made.code == 0, made.err

@@ -164,6 +164,7 @@ def test_list_names_what_is_packaged(skillopt: Command) -> None:
     assert "Did you mean 'models'?" in wrong.err
 
 
+@pytest.mark.slow
 def test_the_program_writes_json_that_a_pipe_can_read(tmp_path: Path) -> None:
     out, err = (listing := program("list", "--json", cwd=tmp_path)).communicate(timeout=30)
     assert (listing.returncode, err) == (0, "")

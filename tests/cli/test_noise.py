@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from cli._commands import SMALL, Command
 
 WORDS = ("noise", "quickstart", "--quiet", "--cfg-options", *SMALL)
@@ -22,6 +24,7 @@ def test_without_noise_one_draw_is_enough(skillopt: Command) -> None:
     assert "would beat itself in 0% of the gates" in ran.out and "evaluation.repeats=1" in ran.out
 
 
+@pytest.mark.slow
 def test_draws_are_not_paid_twice(skillopt: Command) -> None:
     first = json.loads(skillopt(*WORDS, "model.target=world:noise=0.3", "--json").out)
     again = json.loads(skillopt(*WORDS, "model.target=world:noise=0.3", "--json").out)

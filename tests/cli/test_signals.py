@@ -56,6 +56,7 @@ def wait_for_calls(provider: LoopbackProvider, number: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "calls"), [(signal.SIGINT, 10), (signal.SIGTERM, 45)])
 def test_a_signal_stops_between_decisions_and_the_same_command_goes_on_to_the_same_result(
     number: signal.Signals, calls: int, slow: LoopbackProvider, undisturbed: Path, tmp_path: Path
@@ -83,6 +84,7 @@ def test_a_signal_stops_between_decisions_and_the_same_command_goes_on_to_the_sa
     assert slow.calls > paid > before
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     with LoopbackProvider.in_thread(world_answers(), latency=lambda call: 20.0) as provider:
         running = program(*arguments(provider, "run"), cwd=tmp_path)
@@ -95,6 +97,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     assert running.returncode == 130
 
 
+@pytest.mark.slow
 def test_an_interrupted_eval_keeps_what_it_paid_for(slow: LoopbackProvider, tmp_path: Path) -> None:
     model = f"compatible:m@{slow.base_url}"
     words = [

@@ -17,7 +17,7 @@ import pytest
 
 from cli._commands import SRC, Ran, run
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
-from skillopt.night._task_scheduler import split
+from night._windows import split
 from skillopt.testing import LoopbackProvider
 
 
@@ -67,6 +67,7 @@ def test_a_source_that_does_not_exist_is_named_with_the_near_miss(person: Person
     assert ran.code == 2 and "Did you mean 'codex'?" in ran.err
 
 
+@pytest.mark.slow
 def test_a_window_is_the_same_in_tokyo(person: Person) -> None:
     told = program(person, "harvest", "--json", "--lookback-hours", "31", TZ="Asia/Tokyo")
     assert json.loads(told.stdout)["kept"] == 5
@@ -131,6 +132,7 @@ def test_a_night_as_json_is_one_object(person: Person, model: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_night_that_was_killed_goes_on_and_sends_nothing_twice(person: Person) -> None:
     with LoopbackProvider.in_thread(scripted(RULE), latency=lambda call: 0.3) as provider:
         words = ["run", "--quiet", "--json", "--model", f"compatible:m@{provider.base_url}"]
@@ -242,20 +244,15 @@ def test_what_was_scheduled_is_what_runs(
     )
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_cannot_redirect_is_given_a_command_that_writes_its_own_log(
-    person: Person, tmp_path: Path, crontab: Path, monkeypatch: pytest.MonkeyPatch
+    person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Task Scheduler of Windows, simulated by a script that keeps one task in a file."""
-    task, script = tmp_path / "task.xml", crontab.with_name("bin") / "schtasks"
-    script.write_text(
-        f'#!/bin/sh\ncase "$1$2" in\n/create*) echo "$3" > {task}.name; cp "$5" {task};;\n/query/fo) [ ! -f'
-        f' {task} ] || printf "\\"%s\\"\\n" "$(cat {task}.name)";;\n/query/tn) cat {task};;\nesac\n'
-    )
-    script.chmod(0o755)
     monkeypatch.setenv("CODEX_HOME", "/data/codex")
     ran = sleep("schedule", "--scheduler", "task_scheduler", "--model", "handoff")
-    assert ran.code == 0, ran.err
-    words = split(ET.fromstring(task.read_bytes()).findtext(".//{*}Arguments") or "")
+    assert ran.code == 0 and "Register-ScheduledTask" in ran.out, ran.err
+    definition = ET.fromstring(ran.out[ran.out.index("<Task") : ran.out.index("</Task>") + len("</Task>")])
+    words = split(definition.findtext(".//{*}Arguments") or "")
     log = next(word.removeprefix("--log=") for word in words if word.startswith("--log="))
     assert log in ran.out and log.endswith("night.log")
     ran = program(person, "run", "--log", log)
@@ -283,6 +280,7 @@ def test_a_project_whose_name_is_no_text_is_named(person: Person, monkeypatch: p
     assert ran.code == 2 and "no UTF-8" in ran.err
 
 
+@pytest.mark.slow
 def test_the_door_is_the_same_program(person: Person) -> None:
     ran = program(person, "status")
     assert ran.returncode == 0 and ran.stdout.startswith(f"{person.project}: 0 nights so far")

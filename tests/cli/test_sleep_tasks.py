@@ -121,6 +121,7 @@ def test_another_file_is_another_night(person: Person, provider: LoopbackProvide
     assert (first["night"], second["night"], second["resumed"]) == (1, 2, False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_night_interrupted_while_it_mines_keeps_what_was_sent_and_goes_on(person: Person) -> None:
     with LoopbackProvider.in_thread(

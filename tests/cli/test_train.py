@@ -36,6 +36,7 @@ def test_without_a_terminal_progress_is_plain_lines_on_stderr(skillopt: Command)
     assert "left]" in first
 
 
+@pytest.mark.slow
 def test_the_closing_table_states_everything_a_reader_needs(skillopt: Command, tmp_path: Path) -> None:
     said = skillopt(*QUICKSTART, "--quiet").out
     assert said.startswith("Simulated: ")
@@ -57,12 +58,14 @@ def test_the_closing_table_states_everything_a_reader_needs(skillopt: Command, t
     assert re.search(r"spent +[\d,]+ calls, [\d,]+ tokens, cost unknown", said)
 
 
+@pytest.mark.slow
 def test_quiet_says_only_the_outcome(skillopt: Command) -> None:
     ran = skillopt(*QUICKSTART, "--quiet")
     assert ran.err == ""
     assert len(ran.out.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_gate_that_is_off_and_a_test_that_was_not_measured_are_stated(skillopt: Command) -> None:
     off = skillopt(*QUICKSTART, "--use_gate", "false")
     assert "The gate was off" in off.out
@@ -91,6 +94,7 @@ def test_few_val_tasks_are_called_unverified(skillopt: Command) -> None:
     assert "note: Fewer than 5 val tasks" in ran.err
 
 
+@pytest.mark.slow
 def test_running_a_finished_run_again_pays_nothing_and_says_the_same(skillopt: Command) -> None:
     first = json.loads(skillopt(*QUICKSTART, "--json", "--quiet").out)
     again = skillopt(*QUICKSTART, "--json")
@@ -99,6 +103,7 @@ def test_running_a_finished_run_again_pays_nothing_and_says_the_same(skillopt: C
     assert (second["claim"], second["spending"]) == (first["claim"], first["spending"])
 
 
+@pytest.mark.slow
 def test_a_spent_budget_ends_with_4_and_a_larger_one_goes_on_to_the_same_result(
     skillopt: Command, tmp_path: Path
 ) -> None:
@@ -136,6 +141,7 @@ def test_an_unexpected_error_keeps_its_traceback_but_no_credential(
     assert secret not in ran.err + ran.out
 
 
+@pytest.mark.slow
 def test_the_demo_says_it_is_simulated_and_shows_what_it_learned(skillopt: Command, tmp_path: Path) -> None:
     ran = skillopt("demo")
     assert ran.code == 0
@@ -156,6 +162,7 @@ def test_the_demo_says_it_is_simulated_and_shows_what_it_learned(skillopt: Comma
     assert summary["total_rejects"] > 0  # a demo without a rejected step would not show what the gate is for
 
 
+@pytest.mark.slow
 def test_a_second_demo_leaves_the_first_alone(skillopt: Command, tmp_path: Path) -> None:
     skillopt("demo", "--quiet")
     before = (tmp_path / "outputs" / "demo" / "events.jsonl").read_bytes()

@@ -35,3 +35,9 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A dashboard of this machine's own that has nothing to show, for tests that change nothing."""
     with serving(tmp_path_factory.mktemp("dashboard-local")) as server:
         yield server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)

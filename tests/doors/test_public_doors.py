@@ -70,6 +70,7 @@ def azure(provider: LoopbackProvider) -> tuple[str, ...]:
     return ("--azure_openai_endpoint", provider.base_url, "--azure_openai_auth_mode", "openai_compatible")
 
 
+@pytest.mark.slow
 def test_scripts_train_and_eval_only(
     provider: LoopbackProvider, asked: dict[str, set[str]], splits: Path, tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_scripts_train_and_eval_only(
         ) == 6 * len(meant)
 
 
+@pytest.mark.slow
 def test_the_installed_programs_skillopt_train_and_skillopt_eval(
     provider: LoopbackProvider, splits: Path, tmp_path: Path
 ) -> None:
@@ -164,6 +166,7 @@ def test_the_installed_programs_skillopt_train_and_skillopt_eval(
     assert json.loads(measured.stdout)["evaluations"][0]["hard"] == 1.0
 
 
+@pytest.mark.slow
 def test_the_short_flat_file_of_skillopt_run(
     provider: LoopbackProvider, splits: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
@@ -100,6 +102,7 @@ def by_family(call: Call) -> str:
     return "I would rather not say."
 
 
+@pytest.mark.slow
 async def test_house_formats_trains_with_its_own_prompt_for_the_analyst(tmp_path: Path) -> None:
     async with LoopbackProvider(by_family) as provider:
         model = f"compatible:m@{provider.base_url}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillopt.errors import Fault
-from skillopt.evaluate.runner import Evaluator, Row
+from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.events import Event
 from skillopt.gate.decision import value
 from skillopt.gate.gate import Gate, GateSettings, Measured, Verdict

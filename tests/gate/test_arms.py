@@ -14,6 +14,7 @@ from _arms import ARMS, run_arm
 CALLS = 700
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", ARMS)
 def test_every_arm_ends_within_the_budget_with_a_tested_skill(arm: str) -> None:
     row = run_arm(arm, 0, 0.1, calls=CALLS)
@@ -23,5 +24,6 @@ def test_every_arm_ends_within_the_budget_with_a_tested_skill(arm: str) -> None:
     assert row.ended in ("budget", "headroom", "patience", "plan")
 
 
+@pytest.mark.slow
 def test_an_arm_repeats_to_the_last_figure() -> None:
     assert run_arm("confirm", 1, 0.1, calls=CALLS) == run_arm("confirm", 1, 0.1, calls=CALLS)

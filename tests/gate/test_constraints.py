@@ -124,6 +124,7 @@ async def test_a_skill_may_not_get_longer_where_no_further_token_is_allowed(quic
     assert "gate.max_tokens_increase" in str(states[-1]["memory"]), "the optimizer is told why"
 
 
+@pytest.mark.slow
 async def test_a_wide_limit_changes_no_verdict(quick: Path) -> None:
     await run(job_of(), quick / "free")
     await run(job_of("gate.max_tokens_increase=9"), quick / "bound")

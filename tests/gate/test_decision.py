@@ -42,6 +42,7 @@ def test_strict_is_strictly_better_or_nothing(incumbent, candidate, said, read):
     assert ruling("strict", case_of(*incumbent), candidate) == (said, read)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["strict", "no_regression", "paired"])
 @given(rows=st.lists(st.tuples(st.fractions(0, 1), st.fractions(0, 1) | st.none()), min_size=1, max_size=12))
 def test_a_prefix_never_says_what_the_whole_would_not(name, rows):

@@ -13,7 +13,7 @@ from gate._tables import Table, judge
 from skillopt.config import load
 from skillopt.config.schema import GateConfig
 from skillopt.errors import SkillOptError, UnknownName
-from skillopt.evaluate.compare import paired_p
+from skillopt.evaluation.compare import paired_p
 from skillopt.events import Judged, StageClosed
 from skillopt.gate.decision import Case, GateLimits
 from skillopt.gate.gate import digest

@@ -15,7 +15,7 @@ from skillopt import api
 from skillopt.build import OpenRun, open_run, prepare
 from skillopt.config import load
 from skillopt.errors import BudgetSpent, ConfigError
-from skillopt.evaluate.runner import Row
+from skillopt.evaluation.runner import Row
 from skillopt.events import Checkpoint
 from skillopt.tasks.rollout import Scored
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gate._tables import Memory
-from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.models.port import DEFAULT_MAX_TOKENS

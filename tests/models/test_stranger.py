@@ -78,6 +78,7 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
+@pytest.mark.slow
 def test_a_strangers_provider_trains_like_one_of_ours(tmp_path: Path, installed: Path) -> None:
     ran = train(tmp_path, installed)
     assert ran.returncode == 0, ran.stderr
@@ -87,6 +88,7 @@ def test_a_strangers_provider_trains_like_one_of_ours(tmp_path: Path, installed:
     assert "strange" in (tmp_path / "run" / "config.json").read_text()
 
 
+@pytest.mark.slow
 def test_without_the_package_its_name_is_unknown_and_nothing_is_spent(tmp_path: Path) -> None:
     ran = train(tmp_path)
     assert ran.returncode == 2

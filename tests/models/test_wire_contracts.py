@@ -179,6 +179,7 @@ async def test_something_that_does_not_speak_http_is_an_outage(provider: str) ->
     assert caught.value.kind == "unavailable"
 
 
+@pytest.mark.slow
 @both
 async def test_a_planted_key_is_in_no_error_text(provider: str) -> None:
     wrongs = [
@@ -268,6 +269,7 @@ async def test_the_environment_adds_nothing_to_a_call(provider: str, monkeypatch
     assert "ambient-value" not in str(dict(seen[0].headers))
 
 
+@pytest.mark.slow
 @both
 async def test_many_calls_are_open_at_once_on_one_client(provider: str) -> None:
     async with (

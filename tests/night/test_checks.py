@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillopt.errors import ModelError, ScoringError, TaskError
-from skillopt.evaluate.judge import ModelJudge
+from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.night.measures import NightScorer, criteria_of, telling_rules
 from skillopt.tasks.rollout import Score, Trajectory

@@ -19,7 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 from night._sessions import BAD, GOOD, START, SUBJECTS, briefs, session
 from night._transcripts import WRITERS, Talk
 from skillopt.errors import BudgetSpent, ModelError, ProviderDown
-from skillopt.evaluate.judge import ModelJudge
+from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Reply, Request
 from skillopt.night.demands import demands
 from skillopt.night.kinds import kinds, normal

@@ -14,8 +14,8 @@ from optimizer.test_prompts import Markdown, shown
 from optimizer.test_stages import SKILL, Quiz, analysis, at, optimizer
 from promises._runs import assert_same_run, committed, facts, in_world, make_job, quick_folder, run
 from skillopt.errors import Interrupted
-from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Reflected, StageClosed
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
@@ -103,6 +103,7 @@ async def test_analysts_who_tell_defects_from_lapses_are_told_about_tries_too() 
         assert system.count("tried each task several times") == system.count("`appendix_notes`") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [1, 3])
 def test_a_run_draws_as_often_as_told_and_draw_0_is_the_one_every_stage_shares(
     tmp_path: Path, draws: int
@@ -132,6 +133,7 @@ def test_a_run_draws_as_often_as_told_and_draw_0_is_the_one_every_stage_shares(
     assert all(("n_contrasted_tasks" in record) <= (draws > 1) for record in ran.json("history.json"))
 
 
+@pytest.mark.slow
 async def test_a_run_with_several_draws_is_the_same_when_stopped_and_pays_nothing_twice() -> None:
     small = (
         "env.train_cases=12",

@@ -23,7 +23,7 @@ from optimizer.test_stages import (
 )
 from skillopt.benchmarks.own import OwnBenchmark
 from skillopt.benchmarks.searchqa import PLUGIN as SEARCHQA
-from skillopt.evaluate.runner import Evaluator, Row
+from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.optimizer.aggregate import Merged

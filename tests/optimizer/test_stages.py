@@ -8,8 +8,8 @@ import random
 import pytest
 
 from gate._tables import Memory
-from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events.state import MemoryEntry
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage

@@ -24,6 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield folder
 
 
+@pytest.mark.slow
 def test_the_list_names_every_agent_and_what_is_installed(home: Path) -> None:
     assert all(name in run("plugin", "list").out for name in agent_names())
     assert {"claude-code", "codex", "copilot", "cursor", "devin", "generic", "openclaw", "opencode"} <= set(

@@ -105,6 +105,7 @@ def test_every_file_is_filled_in_and_of_this_version(
             assert yaml.safe_load(text.split("---\n")[1])["description"], path
 
 
+@pytest.mark.slow
 def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) -> None:
     commands = kit.text("skill/references/commands.md")
     names = re.findall(r"^## skillopt (.+)$", commands, re.MULTILINE)

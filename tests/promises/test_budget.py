@@ -158,6 +158,7 @@ async def test_a_timeout_stays_charged(tmp_path: Path) -> None:
         assert spending["tokens"] >= provider.tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["calls", "tokens", "usd"])
 async def test_raising_the_budget_step_by_step_ends_where_the_larger_one_would_have(
     unit: str, tmp_path: Path, ample: Path
@@ -179,6 +180,7 @@ async def test_raising_the_budget_step_by_step_ends_where_the_larger_one_would_h
     assert_same_result(tmp_path, ample)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [60, 90])
 async def test_one_rise_gives_the_result_of_the_larger_budget_from_the_start(
     limit: int, tmp_path: Path, ample: Path
@@ -190,6 +192,7 @@ async def test_one_rise_gives_the_result_of_the_larger_budget_from_the_start(
     assert_same_result(tmp_path, ample)
 
 
+@pytest.mark.slow
 async def test_an_unlimited_run_may_follow_a_limited_one(tmp_path: Path, ample: Path) -> None:
     async with provider_of(latency=SLOW) as provider:
         await spend(provider, tmp_path, "budget.tokens=9000")
@@ -234,6 +237,7 @@ except Stopped as stop:
 """
 
 
+@pytest.mark.slow
 def test_the_budget_holds_through_kill_9(tmp_path: Path, ample: Path) -> None:
     tests = Path(__file__).resolve().parent.parent
     environment = {"PYTHONPATH": f"{tests}:{tests.parent / 'src'}"}
@@ -335,6 +339,7 @@ async def test_the_declared_budget_would_have_paid_for_the_test(tmp_path: Path) 
     assert paid.test is not None
 
 
+@pytest.mark.slow
 async def test_a_test_that_the_budget_cannot_complete_is_not_measured_as_a_whole_and_its_rows_are_kept(
     tmp_path: Path, ample: Path
 ) -> None:

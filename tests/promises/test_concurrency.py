@@ -84,6 +84,7 @@ async def train_with(runs: Mapping[int, Path], *, loses: bool) -> dict[int, list
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loses", [False, True], ids=["every row measured", "some rows lost"])
 async def test_a_run_is_the_same_with_1_8_and_200_calls_in_flight(loses: bool, tmp_path: Path) -> None:
     folders = {in_flight: tmp_path / str(in_flight) for in_flight in IN_FLIGHT}

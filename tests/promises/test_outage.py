@@ -84,6 +84,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return quiet_run(tmp_path_factory.mktemp("undisturbed"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ill", "stage"), FOREVER)
 async def test_an_outage_is_never_a_score_and_the_same_command_goes_on_to_the_undisturbed_result(
     ill: str, stage: str, tmp_path: Path, undisturbed: Path
@@ -107,6 +108,7 @@ async def test_an_outage_is_never_a_score_and_the_same_command_goes_on_to_the_un
     assert_same_run(tmp_path, undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ill", PASSING)
 async def test_what_passes_is_survived_with_the_undisturbed_result(
     ill: str, tmp_path: Path, undisturbed: Path
@@ -164,6 +166,7 @@ async def test_a_dead_login_stops_at_once(tmp_path: Path) -> None:
         assert provider.calls <= 4
 
 
+@pytest.mark.slow
 async def test_a_run_outlives_one_outage_after_another(tmp_path: Path, undisturbed: Path) -> None:
     outage = Outage(Misbehaviour.status(500), lambda call: True)
     async with provider_of(outage) as provider:
@@ -230,6 +233,7 @@ async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
 # Rows that stay lost while the rest is well
 
 
+@pytest.mark.slow
 async def test_a_pair_with_a_lost_arm_is_left_out_of_the_test_by_name_and_stays_so(tmp_path: Path) -> None:
     outage = Outage(
         Misbehaviour.status(500), lambda call: case_of(call) == "W006002" and SEED_TEXT not in call.text
@@ -281,6 +285,7 @@ async def test_a_few_lost_train_rows_are_left_out_of_reflection_and_counted(tmp_
     assert "W000003" not in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["merge", "gate"])
 async def test_a_row_that_was_decided_to_be_lost_stays_so_when_the_step_is_taken_up_again(
     stage: str, tmp_path: Path
@@ -299,6 +304,7 @@ async def test_a_row_that_was_decided_to_be_lost_stays_so_when_the_step_is_taken
     assert_same_run(tmp_path / "stopped", tmp_path / "plain")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "cases"),
     [("rollout", ("W000003", "W000007")), ("gate", ("W003002", "W003004")), ("test", ("W006001", "W006005"))],
@@ -500,6 +506,7 @@ async def test_more_than_half_dropped_makes_one_step_inconclusive_and_the_run_go
     assert second["action"] in ("accept_new_best", "reject")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch", "lost", "taken"),
     [
@@ -553,6 +560,7 @@ async def test_stops_are_errors_with_a_remedy(tmp_path: Path) -> None:
             await train(provider, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [400, 404])
 async def test_requests_that_are_refused_after_the_baseline_burn_no_step_and_the_run_goes_on_when_they_are_mended(
     code: int, tmp_path: Path

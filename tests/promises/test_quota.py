@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from promises._runs import make_job, run
 from skillopt import api
 from skillopt.build import open_run
 from skillopt.events import Event, StageClosed
-from skillopt.runs.status import Status
+from skillopt.runs.status import RunStatus
 from skillopt.testing import LoopbackProvider, Quota, world_answers
 
 SIZES = (
@@ -20,6 +22,7 @@ SIZES = (
 )
 
 
+@pytest.mark.slow
 async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: Path) -> None:
     events: list[Event] = []
     told: set[str] = set()
@@ -28,8 +31,8 @@ async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: 
         model = f"compatible:m@{provider.base_url}"
         job = make_job([f"model.target={model}", f"model.optimizer={model}", *SIZES])
         async with open_run(job, tmp_path / "run", sinks=[events.append]) as opened:
-            status = Status()
-            status.brake = opened.models.slowed
+            status = RunStatus()
+            status.slowed = opened.models.slowed
             opened.run.watch(lambda event: told.add(status.slowed()))
             await api.train(opened)
         statuses = [entry.status for entry in provider.log]
@@ -38,9 +41,10 @@ async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: 
     assert not [row for row in rows if row.invalid is not None]
     assert set(statuses) == {200, 429}
     assert statuses.count(429) < 0.4 * statuses.count(200)
-    assert any("calls a second" in text and "refused" in text for text in told)  # and whoever watches is told
+    assert any("at once" in text and "refused" in text for text in told)  # and whoever watches is told
 
 
+@pytest.mark.slow
 async def test_a_quota_changes_no_verdict(tmp_path: Path) -> None:
     skills = []
     for name, quota in (("free", None), ("limited", Quota(requests_per_second=60))):

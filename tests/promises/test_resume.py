@@ -161,6 +161,7 @@ def assert_paid_once(folder: Path) -> None:
         ).fetchall()
 
 
+@pytest.mark.slow
 @MODES
 async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(
     world: Callable[[], Job], every: int, quick: Path
@@ -183,6 +184,7 @@ async def test_a_run_that_breaks_after_any_fact_goes_on_to_equal_logs(
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @WORLDS
 async def test_a_run_stopped_again_and_again_goes_on_to_equal_logs(
     world: Callable[[], Job], quick: Path
@@ -200,6 +202,7 @@ async def test_a_run_stopped_again_and_again_goes_on_to_equal_logs(
     assert_paid_once(quick / "stopped")
 
 
+@pytest.mark.slow
 @MODES
 async def test_a_run_stopped_between_two_facts_goes_on_to_equal_logs(
     world: Callable[[], Job], every: int, quick: Path
@@ -261,6 +264,7 @@ async def test_the_modes_that_are_stopped_here_have_their_stages(quick: Path) ->
     assert any("/more-" in (event.id or "") for event in events_of(quick / "rewriting"))
 
 
+@pytest.mark.slow
 async def test_a_torn_last_line_is_cut_off_and_written_again(quick: Path) -> None:
     await run(healthy(), quick / "undisturbed")
     await run_until(healthy(), quick / "torn", 20, live=False, rudely=True)
@@ -287,6 +291,7 @@ async def test_a_folder_copied_elsewhere_goes_on_there(quick: Path) -> None:
         assert str(quick).encode() not in data, f"{name} names the folder it lies in"
 
 
+@pytest.mark.slow
 async def test_budget_workers_and_endpoint_may_differ_when_a_run_goes_on(tmp_path: Path) -> None:
     answers = world_answers(WorldRules(seed=3))
     async with LoopbackProvider(answers) as first, LoopbackProvider(answers) as second:
@@ -320,6 +325,7 @@ def some_lost(call: Call) -> Misbehaviour | None:
     return Misbehaviour.status(400, body="this case is refused") if lost else None
 
 
+@pytest.mark.slow
 async def test_a_finished_run_sends_nothing_and_changes_no_file(tmp_path: Path) -> None:
     answers = world_answers(WorldRules(seed=3))
 
@@ -366,6 +372,7 @@ async def test_another_run_in_the_folder_is_refused_with_the_difference_and_noth
     assert contents(quick / "run") == before
 
 
+@pytest.mark.slow
 async def test_a_second_process_on_the_folder_is_refused(quick: Path) -> None:
     async with open_run(healthy(), quick / "run", retry=QUICK) as opened:
         before = contents(quick / "run")

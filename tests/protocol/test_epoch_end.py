@@ -49,6 +49,7 @@ def ended(told, epoch):
     return next(event for event in told.of(EpochEnded) if event.epoch == epoch)
 
 
+@pytest.mark.slow
 def test_every_epoch_of_this_run_changed_the_skill(told):
     assert [record["action"] for record in told.steps] == ["accept_new_best"] * 4
 
@@ -192,6 +193,7 @@ async def test_empty_guidance_changes_nothing_and_costs_no_gate(folder):
     assert told.states("epoch")[1].skill == told.states("step")[1].skill
 
 
+@pytest.mark.slow
 async def test_guidance_that_makes_it_worse_is_rejected_with_its_reason(folder):
     told = await run(
         folder,
@@ -223,6 +225,7 @@ async def test_slow_update_and_meta_skill_are_switched_apart(folder, slow, meta)
     ]
 
 
+@pytest.mark.slow
 async def test_advice_that_cannot_be_read_leaves_the_earlier_one(folder):
     script = {**SCRIPT, "meta_skill": lambda call: advice(call) if root_of(call) == "e2/end" else "no JSON"}
     told = await run(folder, script, **LONG)

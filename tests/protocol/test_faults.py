@@ -32,7 +32,7 @@ from skillopt import api
 from skillopt.benchmarks.world import WorldBenchmark, WorldSettings
 from skillopt.build import open_run
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluate.compare import compare
+from skillopt.evaluation.compare import compare
 from skillopt.events import Checkpoint, Judged, StageClosed, StageOpened
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.runs.database import Database
@@ -66,6 +66,7 @@ async def test_a1_a_second_skill_in_the_same_folder_gets_its_own_score(folder):
     assert poor.hard < rich.hard == 1.0
 
 
+@pytest.mark.slow
 async def test_a1_a_longer_run_never_inherits_the_test_of_a_shorter_one(folder):
     """Publicly more epochs in the same folder report the old test score for the new skill. Ours is another
     run: refused there, and with the first run's rollouts as cache it pays for exactly the test rows of the
@@ -102,6 +103,7 @@ async def test_a1_exactly_the_rows_that_are_asked_for_come_back(folder):
 # A2: infrastructure failures are scored as wrong answers and cached
 
 
+@pytest.mark.slow
 async def test_a2_an_outage_during_the_gate_rejects_nothing_and_leaves_no_zero(folder):
     is_down = True
 
@@ -183,6 +185,7 @@ async def test_a4_a_run_whose_score_is_zero_goes_on_where_it_stopped(folder):
 # A5: the incumbent's score is stale
 
 
+@pytest.mark.slow
 def test_a5_every_score_of_a_state_was_measured_on_exactly_its_text(folder):
     """Guidance without a gate and notes in the appendix are the two ways by which untested text publicly gets
     the old text's score.
@@ -211,6 +214,7 @@ def test_a5_every_score_of_a_state_was_measured_on_exactly_its_text(folder):
 # A6: the gate has no statistics
 
 
+@pytest.mark.slow
 async def test_a6_what_the_gate_saw_is_kept_row_by_row_and_can_be_tested_in_pairs(folder):
     """Publicly only means are kept. With `paired` an accept is one that chance explains in fewer than `alpha`
     of the cases.

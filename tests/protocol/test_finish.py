@@ -26,6 +26,7 @@ async def test_with_the_gate_on_the_current_skill_is_the_best_and_nothing_is_val
     assert told.summary["final_test_hard"] is None and not (folder / "test_eval_final").exists()
 
 
+@pytest.mark.slow
 async def test_seed_and_best_are_tested_on_the_same_tasks_and_compared_in_pairs(folder):
     """Publicly two means stand side by side; a difference without an interval says little on a
     hundred tasks.

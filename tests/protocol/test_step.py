@@ -17,8 +17,8 @@ from optimizer.test_modes import chosen, suggestion
 from optimizer.test_stages import Quiz, add, analysis, at, evaluation, merged_of, optimizer, reflected
 from protocol._told import BAD, GOOD, QUIET, edits, job_of, root_of, rule, run, stage_of
 from skillopt.errors import TaskError
-from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Checkpoint, Judged, RunStarted, StageClosed, Updated
 from skillopt.events.state import State
 from skillopt.gate.gate import Measured, Verdict

@@ -17,7 +17,7 @@ from benchmarks._workbooks import DOUBLE, bench, make_data
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_world, resolved, scripted
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.evaluate.runner import Row
+from skillopt.evaluation.runner import Row
 from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task

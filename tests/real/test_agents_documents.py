@@ -17,7 +17,7 @@ from benchmarks._pages import draw, read
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved
 from real.test_agents import Seen
 from skillopt.build import open_run, prepare
-from skillopt.evaluate.runner import Row
+from skillopt.evaluation.runner import Row
 from skillopt.messages import ToolCall
 from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Scored

@@ -17,7 +17,7 @@ from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, resolved, 
 from real.test_agents import Seen
 from skillopt.build import open_run, prepare
 from skillopt.errors import ConfigError
-from skillopt.evaluate.runner import Row
+from skillopt.evaluation.runner import Row
 from skillopt.tasks.rollout import Invalid, Rollout, Scored
 from skillopt.testing import LoopbackProvider
 

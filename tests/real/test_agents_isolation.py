@@ -19,7 +19,7 @@ from real._npm import cli
 from real.test_agents import Seen, searchqa
 from skillopt.build import open_run, prepare
 from skillopt.errors import ModelError
-from skillopt.evaluate.runner import Row
+from skillopt.evaluation.runner import Row
 from skillopt.messages import Image, Message, Request
 from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec

@@ -10,6 +10,7 @@ from skillopt.errors import Interrupted, RunConflict
 from skillopt.events import Event, Notice, RunStarted, Spending
 from skillopt.redact import Scrubber
 from skillopt.runs.log import Run, difference
+from skillopt.tasks.rollout import Trajectory
 
 NEWS = Spending(calls=1, tokens=2, usd=None, in_flight=0)
 
@@ -65,11 +66,23 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
 
 
 def test_another_identity_is_refused_with_the_difference(tmp_path):
-    with open_run(tmp_path, identity={"model": {"name": "a"}, "seed": 1}):
-        pass
+    with open_run(tmp_path, identity={"model": {"name": "a"}, "seed": 1}) as run:
+        answered(run)
     with pytest.raises(RunConflict, match=r'model.name: "a" there, "b" now'):
         open_run(tmp_path, identity={"model": {"name": "b"}, "seed": 1})
     assert difference({"x": [1]}, {"x": [1], "y": 2}) == ["  y: null there, 2 now"]
+
+
+def answered(run: Run) -> None:
+    run.database.keep("rollout", 0, Trajectory(messages=(), answer="a", calls=1, usage=None))
+
+
+def test_a_folder_in_which_nothing_was_answered_is_free_for_other_settings(tmp_path):
+    with open_run(tmp_path, identity={"model": "typo"}) as run:
+        run.emit(started(run.identity))
+    with open_run(tmp_path, identity={"model": "right"}) as run:
+        run.emit(started(run.identity))
+        assert [event.identity for event in run.history()] == [run.identity]
 
 
 def started(identity: str) -> RunStarted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def test_no_patch_ever_touches_protected_bytes(case: tuple[Document, list[Edit]]
         assert after.region(name) == before.region(name)
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(cases())
 def test_every_edit_ends_in_one_state_and_only_applied_ones_change_the_text(
@@ -107,6 +109,7 @@ def test_every_edit_ends_in_one_state_and_only_applied_ones_change_the_text(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(cases())
 def test_text_outside_the_applied_edits_stays_byte_for_byte(case: tuple[Document, list[Edit]]) -> None:
@@ -133,6 +136,7 @@ def test_text_outside_the_applied_edits_stays_byte_for_byte(case: tuple[Document
     assert applied.document.text.endswith(before.text[position:])
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.data())
 def test_the_order_of_a_patch_does_not_matter_where_edits_do_not_meet(data: st.DataObject) -> None:
@@ -153,6 +157,7 @@ def test_the_order_of_a_patch_does_not_matter_where_edits_do_not_meet(data: st.D
     assert [outcome.state for outcome in second.outcomes] == [states[index] for index in order]
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(documents(), st.sampled_from(["slow_update", "appendix"]), TEXTS)
 def test_a_region_can_be_set_read_and_removed(document: Document, name: RegionName, content: str) -> None:

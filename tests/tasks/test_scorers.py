@@ -225,7 +225,7 @@ async def test_a_missing_label_is_said_in_the_feedback() -> None:
     assert "No choice label" in (await score("multiple_choice", "A", "I do not know")).feedback
 
 
-@pytest.mark.parametrize("name", sorted(set(SCORERS)))
+@pytest.mark.parametrize("name", SCORERS.names())
 @pytest.mark.parametrize("reference", [None, [], ""])
 def test_a_task_without_reference_is_refused_before_a_call(name: str, reference: Any) -> None:
     if name == "json_equal" and reference == []:
@@ -260,6 +260,7 @@ async def test_a_pattern_that_backtracks_for_ever_is_stopped_and_is_no_score() -
     assert caught.value.kind == "timeout"
 
 
+@pytest.mark.slow
 async def test_many_patterns_at_once_do_not_run_into_each_others_time_limit() -> None:
     # Each takes about 0.1 s of a core; all at once on two cores, every one of them would need two seconds.
     found = await asyncio.gather(*(hard("regex", r"(a+)+$", "a" * 20 + "b", timeout=1.5) for _ in range(40)))
@@ -305,7 +306,7 @@ def test_an_option_that_would_do_nothing_or_harm_is_refused(
 
 
 def test_named_scorers_are_not_graded_and_their_version_holds_their_options() -> None:
-    for name in SCORERS:
+    for name in SCORERS.names():
         scorer = get_scorer(name)
         assert isinstance(scorer, Scorer)
         assert not scorer.graded

@@ -404,6 +404,7 @@ async def test_commands_run_side_by_side(tmp_path: Path) -> None:
     await asyncio.gather(*(run(scorer) for _ in range(2)))
 
 
+@pytest.mark.slow
 def test_two_closures_of_one_line_are_two_scorers_and_the_version_is_the_same_in_every_process():
     def make(mark):
         return lambda task, answer: mark in answer

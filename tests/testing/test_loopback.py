@@ -398,6 +398,7 @@ def test_seeded_latencies_depend_on_seed_place_and_draw_only() -> None:
     assert all(0.1 <= latency(call(0, str(place))) <= 0.2 for place in range(50))
 
 
+@pytest.mark.slow
 async def test_five_hundred_calls_are_open_at_once_and_cost_little() -> None:
     cpu = time.process_time()
     async with (

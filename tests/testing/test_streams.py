@@ -78,6 +78,7 @@ async def test_messages_stream_as_the_anthropic_sdk_reads_them(provider: Loopbac
             assert await stream.get_final_text() == "Bash gave a.md"
 
 
+@pytest.mark.slow
 async def test_responses_stream_as_the_openai_sdk_reads_them(provider: LoopbackProvider) -> None:
     tools: Any = [{"type": "function", "name": "Bash", "parameters": {"type": "object"}, "strict": False}]
     async with openai.AsyncOpenAI(api_key="k", base_url=provider.base_url, max_retries=0) as client:

@@ -16,7 +16,7 @@ from skillopt.events import Event, Notice, comparable
 from skillopt.trackers import _delivery, otel
 from skillopt.trackers._delivery import Delivery
 from skillopt.trackers.mlflow import MLflowSettings
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Opening, TrackerPlugin
 from trackers._runs import facts, trained, warnings
 from trackers.test_otel import Collector
 
@@ -52,7 +52,7 @@ def delivery(folder: Path, notices: list[Notice], **how: Any) -> tuple[Delivery,
     opening = Opening(
         folder=folder / "tracking" / "mine", name="run", identity="abc", project="p", settings={}
     )
-    return Delivery("mine", Kind(open=open_), opening, warn=notices.append), lambda: made[-1]
+    return Delivery("mine", TrackerPlugin(open=open_), opening, warn=notices.append), lambda: made[-1]
 
 
 def news(*numbers: int) -> list[Event]:
@@ -116,7 +116,7 @@ def test_a_run_that_was_deleted_at_the_tracker_is_a_warning_that_says_how_to_beg
     opening = Opening(
         folder=tmp_path / "tracking" / "mine", name="run", identity="abc", project="p", settings={}
     )
-    again = Delivery("mine", Kind(open=gone), opening, warn=notices.append)
+    again = Delivery("mine", TrackerPlugin(open=gone), opening, warn=notices.append)
     again.start(news(1))
     again.close()
     assert len(notices) == 1
@@ -135,7 +135,9 @@ def test_a_library_that_cannot_be_imported_is_a_warning(
     opening = Opening(
         folder=tmp_path / "tracking" / "mine", name="run", identity="abc", project="p", settings={}
     )
-    one = Delivery("mine", Kind(open=Recorder, module="broken_tracker_library"), opening, warn=notices.append)
+    one = Delivery(
+        "mine", TrackerPlugin(open=Recorder, module="broken_tracker_library"), opening, warn=notices.append
+    )
     one.start(news(1))
     one(news(2)[0])
     one.close()
@@ -186,6 +188,7 @@ async def test_what_cannot_work_is_refused_before_anything_is_paid(
         await trained(tmp_path / "b", "tracking.use=mlflow")
 
 
+@pytest.mark.slow
 async def test_no_key_reaches_a_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     key, store = "sk-canary-000111222333444555", (tmp_path / "mlruns").as_uri()
@@ -213,7 +216,7 @@ def test_the_address_of_a_tracker_is_kept_as_a_digest(tmp_path: Path) -> None:
         settings={},
         own=MLflowSettings(uri="http://me:hush-hush@127.0.0.1:9"),
     )
-    one = Delivery("mine", Kind(open=Recorder), opening, warn=lambda notice: None)
+    one = Delivery("mine", TrackerPlugin(open=Recorder), opening, warn=lambda notice: None)
     one.start(news(1))
     one.close()
     notes = (tmp_path / "mine.json").read_text()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from trackers._runs import trained, warnings
 
 
+@pytest.mark.slow
 async def test_an_offline_run_holds_the_figures_and_settings(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("SECRET_CANARY", "canary-5d1f")
     before = set(threading.enumerate())

@@ -110,6 +110,7 @@ async def test_no_judgement_is_paid_twice(tmp_path: Path) -> None:
         assert len(judge_calls(provider)) == len(asked)
 
 
+@pytest.mark.slow
 async def test_another_judge_is_another_score_and_pays_no_rollout_again(tmp_path: Path) -> None:
     async with LoopbackProvider(says) as provider:
         url = provider.base_url
@@ -164,6 +165,7 @@ async def test_an_outage_of_the_judge_costs_rows_and_never_a_score(tmp_path: Pat
     assert {(row.hard, row.soft) for row in scored} == {(0.0, 0.5)}
 
 
+@pytest.mark.slow
 async def test_what_judging_the_test_will_cost_is_set_aside(tmp_path: Path) -> None:
     def big(call: Call) -> Answer:
         is_judge = (call.place or "").startswith("judge/")

@@ -18,6 +18,7 @@ from train._world import SMALL, train
 ALL_ACCEPTED = {"accept", "accept_new_best"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 def test_rewriting_trains_and_protected_parts_survive_every_step(tmp_path, mode):
     run = train(tmp_path / "run", optimizer__skill_update_mode=mode)

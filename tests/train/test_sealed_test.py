@@ -11,7 +11,7 @@ import pytest
 from gate._tables import Memory
 from skillopt.account import Amount, Entry
 from skillopt.errors import Fault
-from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Event, StageOpened
 from skillopt.events.state import TestShare
 from skillopt.harnesses._rollout_budget import Allowance

@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from skillopt.registry import Registry
+from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin, Environment
+
+__all__ = ["Benchmark", "BenchmarkPlugin", "Environment", "benchmarks"]
 
 benchmarks = Registry("benchmark", "skillopt.benchmarks")

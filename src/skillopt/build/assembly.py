@@ -16,7 +16,7 @@ from skillopt.build.models import ModelStack
 from skillopt.build.money import budget_of, price_for
 from skillopt.build.targets import Targets
 from skillopt.errors import Stopped
-from skillopt.evaluate.runner import Evaluator, Rollouts
+from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Sink, Spending
 from skillopt.executors import ProcessPool
 from skillopt.files import write_json
@@ -116,6 +116,7 @@ async def open_run(
             retry=retry,
             one_stops_all=one_stops_all,
         )
+        run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
             job=job,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from skillopt.evaluate.compare import Comparison, by_task, compare_rows
+from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.events import RowFact
 from skillopt.tasks.task import Split
 

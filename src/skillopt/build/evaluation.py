@@ -19,8 +19,8 @@ from skillopt.build.results import Missing, write_results
 from skillopt.build.targets import Targets, carried_files
 from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
-from skillopt.evaluate.runner import Evaluator, rows_of
-from skillopt.evaluate.stage import Evaluation, fact
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import RowFact, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place

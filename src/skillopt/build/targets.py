@@ -9,8 +9,8 @@ from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import price_for
 from skillopt.config import Config, RoleSpec
-from skillopt.evaluate.judge import ModelJudge
-from skillopt.evaluate.runner import Evaluator, Rollouts
+from skillopt.evaluation.judge import ModelJudge
+from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.executors import Executor
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._rollout_budget import Allowance, Purse
@@ -78,7 +78,7 @@ class Targets:
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
         model = self._models.of("target", spec) if harness.asks_model else Unasked(spec.model)
-        return Evaluator(
+        evaluator = Evaluator(
             harness=harness,
             model=model,
             benchmark=job.benchmark,
@@ -86,10 +86,11 @@ class Targets:
             workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
             max_tokens=spec.max_tokens,
             scrub=job.scrubber.scrub,
-            working=self._models.rounds.working,
             judge=self._judge,
             executor=self._executor,
         )
+        self._models.questions_by_hand.watch_rollouts(lambda: evaluator.under_way)
+        return evaluator
 
 
 def allowance_of(config: Config) -> Allowance:

@@ -16,15 +16,15 @@ from skillopt.runs.database import stored_text
 from skillopt.runs.log import DATABASE
 from skillopt.trackers import trackers
 from skillopt.trackers._delivery import Delivery
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Opening, TrackerPlugin
 
 FOLDER = "tracking"
 
 
-def kinds_of(config: TrackingConfig) -> dict[str, Kind]:
+def kinds_of(config: TrackingConfig) -> dict[str, TrackerPlugin]:
     """The trackers that are named, by name; an unknown name and a missing library are errors."""
     names = [name.strip() for name in (config.use or "").split(",") if name.strip()]
-    found: dict[str, Kind] = {name: trackers.get(name) for name in names}
+    found: dict[str, TrackerPlugin] = {name: trackers.get(name) for name in names}
     for name, kind in found.items():
         if kind.module and not _is_there(kind.module):
             raise ConfigError(
@@ -52,7 +52,7 @@ def tracked(opened: OpenRun) -> Iterator[None]:
         yield
 
 
-def _opening(opened: OpenRun, name: str, kind: Kind) -> Opening:
+def _opening(opened: OpenRun, name: str, kind: TrackerPlugin) -> Opening:
     scrubber, config = opened.job.scrubber, opened.job.config.tracking
     return Opening(
         folder=opened.folder / FOLDER / name,

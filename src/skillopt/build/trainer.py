@@ -16,13 +16,16 @@ from skillopt.build.job import Job
 from skillopt.build.money import price_for
 from skillopt.build.targets import allowance_of
 from skillopt.config.schema import OptimizerConfig
-from skillopt.evaluate.leaks import LeakGuard
-from skillopt.evaluate.runner import Evaluator, rows_of
+from skillopt.evaluation.leaks import LeakGuard
+from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.gate.gate import Gate, GateSettings
+from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
+from skillopt.skill.store import SkillStore
 from skillopt.tasks.protected import protected_by
 from skillopt.train.epoch_end import EpochSettings
+from skillopt.train.log import Log
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import SCHEDULES
 from skillopt.train.sealed_test import SealedTest, TestSettings
@@ -33,8 +36,30 @@ S = TypeVar("S")
 
 def trainer_of(opened: OpenRun) -> Trainer:
     """The trainer that the job's configuration asks for, working in this folder."""
-    job, config = opened.job, opened.job.config
-    gate = gate_of(job, opened.evaluator)
+    return trainer_from(
+        opened.job,
+        evaluator=opened.evaluator,
+        optimizer=opened.models.of("optimizer", opened.job.optimizer),
+        rewriter=_rewriter(opened),
+        ledger=opened.ledger,
+        log=opened.run,
+        skills=opened.run.skills,
+    )
+
+
+def trainer_from(
+    job: Job,
+    *,
+    evaluator: Evaluator,
+    optimizer: Model,
+    rewriter: Model | None,
+    ledger: Ledger,
+    log: Log,
+    skills: SkillStore,
+) -> Trainer:
+    """The trainer of a job on these parts, of a run folder or of a rehearsal in memory."""
+    config = job.config
+    gate = gate_of(job, evaluator)
     is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
     test = TestSettings(
         price=price_for(config, "target", job.target),
@@ -45,11 +70,11 @@ def trainer_of(opened: OpenRun) -> Trainer:
     guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
     return Trainer(
         gate=gate,
-        optimizer=optimizer_of(job, opened.models.of("optimizer", job.optimizer), _rewriter(opened)),
+        optimizer=optimizer_of(job, optimizer, rewriter),
         plan=plan_of(job),
-        test=SealedTest(opened.evaluator, rows_of(job.splits.test), opened.ledger, gate, test),
-        log=opened.run,
-        skills=opened.run.skills,
+        test=SealedTest(evaluator, rows_of(job.splits.test), ledger, gate, test),
+        log=log,
+        skills=skills,
         epoch_settings=_settings(EpochSettings, config.optimizer),
         salvage=config.optimizer.salvage,
         guard=guard if config.gate.leak_guard else None,

@@ -11,7 +11,7 @@ from typing import Any
 from skillopt.build.assembly import OpenRun
 from skillopt.build.tracking import tracked
 from skillopt.build.trainer import trainer_of
-from skillopt.evaluate.compare import Comparison
+from skillopt.evaluation.compare import Comparison
 from skillopt.events import Notice, RunStarted
 from skillopt.events.records import StepRecord
 from skillopt.events.state import State

@@ -1,6 +1,4 @@
-"""What the commands of `skillopt sleep` share: their options, where a night takes place, and how a program of
-the system is run.
-"""
+"""What the commands of `skillopt sleep` share: their options, the context of a night, and its view."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -25,35 +23,26 @@ if TYPE_CHECKING:
     from skillopt.build import Job, OpenRun
     from skillopt.events import Sink
     from skillopt.night import NightContext
-    from skillopt.night.gather import Gathered
     from skillopt.process import Finished
 
-FLAGS: Mapping[str, tuple[str, Any]] = {
-    "project": ("invoked_project", str),
-    "scope": ("projects", str),
-    "source": ("transcript_source", str),
-    "backend": ("backend", str),
-    "model": ("model", str),
-    "target": ("target_model", str),
-    "optimizer": ("optimizer_model", str),
-    "judge": ("judge_model", str),
-    "lookback-hours": ("lookback_hours", float),
-    "max-sessions": ("max_sessions_per_night", int),
-    "max-tasks": ("max_tasks_per_night", int),
-    "max-tokens": ("max_tokens_per_night", int),
-    "max-dollars": ("max_dollars_per_night", float),
-    "max-minutes": ("max_minutes_per_night", float),
-    "edit-budget": ("edit_budget", int),
-    "preferences": ("preferences", str),
-    "target-skill-path": ("target_skill_path", str),
-    "skill-root": ("skill_roots", list[str]),
-    "claude-home": ("claude_home", str),
-    "codex-home": ("codex_home", str),
-    "cursor-home": ("cursor_home", str),
-    "pi-home": ("pi_home", str),
-    "vscode-workspace-storage": ("vscode_workspace_storage", str),
-    "copilot-cli-session-store": ("copilot_cli_session_store", str),
-    "opencode-db": ("opencode_db", str),
+FLAGS: Mapping[str, str] = {
+    "project": "invoked_project",
+    "scope": "projects",
+    "source": "transcript_source",
+    **{name: f"{name}_model" for name in ("target", "optimizer", "judge")},
+    **{
+        f"max-{name}": f"max_{name}_per_night"
+        for name in ("sessions", "tasks", "tokens", "dollars", "minutes")
+    },
+    "skill-root": "skill_roots",
+    **{
+        field.replace("_", "-"): field
+        for field in (
+            *("backend", "model", "lookback_hours", "edit_budget", "preferences", "target_skill_path"),
+            *("claude_home", "codex_home", "cursor_home", "pi_home"),
+            *("vscode_workspace_storage", "copilot_cli_session_store", "opencode_db"),
+        )
+    },
 }
 """The options every command of the group takes, by the setting each of them stands for."""
 PUBLIC_ONLY: Mapping[str, Any] = {
@@ -74,53 +63,34 @@ ADOPT_ONLY: Mapping[str, tuple[Any, str, bool]] = {
 }
 """Public options of `adopt` alone: why, and whether the command is refused."""
 _EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("_", "-")}
-_HERE = (
-    "invoked_project",
-    "target_skill_path",
-    "skill_roots",
-    "claude_home",
-    "codex_home",
-    "cursor_home",
-    "pi_home",
-)
 _PLACE_VARIABLES = (
-    *(
-        "CLAUDE_CONFIG_DIR",
-        "CODEX_HOME",
-        "COPILOT_HOME",
-        "OPENCODE_DB",
-        "PI_CODING_AGENT_DIR",
-        "SKILLOPT_DEVIN_WORKSPACES",
-    ),
-    *("VSCODE_PORTABLE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "OPENCODE_DB", "PI_CODING_AGENT_DIR"),
+    *("SKILLOPT_DEVIN_WORKSPACES", "VSCODE_PORTABLE", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
-_PATHS = (*_HERE, "vscode_workspace_storage", "copilot_cli_session_store", "opencode_db")
 
 
 def register(group: typer.Typer, name: str, command: Callable[..., None]) -> None:
     """Add a command that takes `flags`: the common options that were given, by setting."""
     from skillopt.night.settings import NightSettings
 
-    def option(flag: str, field: str, kind: Any) -> inspect.Parameter:
-        about = NightSettings.model_fields[field].description
+    def option(flag: str, field: str) -> inspect.Parameter:
+        setting = NightSettings.model_fields[field]
+        kind: Any = setting.annotation if setting.annotation in (int, float) else str
         told = typer.Option(
-            f"--{flag}", help=about, show_default=False, rich_help_panel="Settings, over those of the file"
+            f"--{flag}",
+            help=setting.description,
+            show_default=False,
+            rich_help_panel="Settings, over those of the file",
         )
-        return inspect.Parameter(
-            field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told]
-        )
+        return _parameter(field, list[str] if field == "skill_roots" else kind, told)
 
     def hidden(flag: str, kind: Any) -> inspect.Parameter:
-        wanted = Annotated[kind | None, typer.Option(f"--{flag}", hidden=True)]
-        return inspect.Parameter(
-            flag.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=wanted
-        )
+        return _parameter(flag.replace("-", "_"), kind, typer.Option(f"--{flag}", hidden=True))
 
-    options = {field: option(flag, field, kind) for flag, (field, kind) in FLAGS.items()}
+    options = {field: option(flag, field) for flag, field in FLAGS.items()}
     others = {flag: hidden(flag, kind) for flag, kind in PUBLIC_ONLY.items()}
-    others |= (
-        {flag: hidden(flag, kind) for flag, (kind, _, _) in ADOPT_ONLY.items()} if name == "adopt" else {}
-    )
+    if name == "adopt":
+        others |= {flag: hidden(flag, kind) for flag, (kind, _, _) in ADOPT_ONLY.items()}
 
     def run(**values: Any) -> None:
         _answer([flag for flag in others if values.pop(flag.replace("-", "_"))])
@@ -144,6 +114,16 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
     group.command(name, context_settings=_EITHER_SPELLING)(run)
 
 
+def optional(flag: str, help: str) -> Any:
+    """An option that need not be given and has no default to show."""
+    return typer.Option(flag, help=help, show_default=False)
+
+
+def _parameter(name: str, kind: Any, told: Any) -> inspect.Parameter:
+    wanted = Annotated[kind | None, told]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=wanted)
+
+
 def _answer(flags: Sequence[str]) -> None:
     """Say why public options have no effect here; raises where one would promise what does not happen."""
     from skillopt.night.settings import DEAD, REFUSED
@@ -160,59 +140,16 @@ def _answer(flags: Sequence[str]) -> None:
         typer.echo(f"warning: --{flag} has no effect ({why})", err=True)
 
 
-def surroundings(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
+def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
     """Where the command takes place, by the settings file with the flags over it; what the reader should know
     goes to stderr.
     """
-    from skillopt.night import NightContext, NightHome, find_settings, read_settings, with_tasks
-    from skillopt.transcripts import Homes
+    from skillopt.night import open_context, with_tasks
 
-    home = Path.home()
-    read = read_settings(find_settings(home / ".skillopt-sleep"), flags)
-    for warning in read.warnings:
+    context = open_context(flags, home=Path.home(), cwd=Path.cwd(), environ=os.environ)
+    for warning in context.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    settings = read.settings
-    project = (settings.invoked_project or Path.cwd()).absolute()
-    if not project.is_dir():
-        raise UsageError(
-            f"There is no folder {project}. Name the project whose sessions are meant: --project."
-        )
-    if any("\ud800" <= char <= "\udfff" for char in str(project)):
-        raise UsageError(
-            f"The folder {str(project)!r} has bytes in its name that are no UTF-8, so nothing can be kept for"
-            " it. Rename it."
-        )
-    homes = Homes(home=home, env=dict(os.environ), places=settings.places())
-    around = NightContext(
-        settings=settings,
-        project=Path(os.path.realpath(project)),
-        homes=homes,
-        home=NightHome.of(settings, home),
-    )
-    return around if tasks_file is None else with_tasks(around, tasks_file.absolute())
-
-
-def write_output(path: Path, around: NightContext, gathered: Gathered) -> str:
-    """Write what was mined to a file for its owner to read; one that is there is never written over."""
-    from skillopt.night.tasks_file import write_tasks
-
-    if path.exists():
-        raise UsageError(f"{path} exists already, and may hold what you corrected. Name another file.")
-    target = around.settings.target_skill_path
-    try:
-        write_tasks(
-            path,
-            gathered.mined.tasks,
-            project=str(around.project),
-            sources=",".join(sorted({session.source for session in gathered.sessions})),
-            sessions=len(gathered.sessions),
-            target="" if target is None else str(target),
-        )
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}. Name another file."
-        ) from error
-    return str(path.absolute())
+    return context if tasks_file is None else with_tasks(context, tasks_file.absolute())
 
 
 def environ() -> dict[str, str]:
@@ -243,9 +180,9 @@ def utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def ask_system(argv: Sequence[str], data: bytes | None) -> Finished:
+def run_program(argv: Sequence[str], data: bytes | None) -> Finished:
     """Run a program of the system, such as crontab, to its end."""
-    from skillopt.night.timer import system
+    from skillopt.night.schedulers import system
 
     return system(os.environ)(argv, data)
 
@@ -278,7 +215,7 @@ def print_to(log: Path) -> None:
 
 def as_arguments(flags: Mapping[str, Any]) -> list[str]:
     """The common options as they stand on a command line."""
-    named = {field: flag for flag, (field, _) in FLAGS.items()}
+    named = {field: flag for flag, field in FLAGS.items()}
     words: list[str] = []
     for field, value in flags.items():
         words += [f"--{named[field]}={one}" for one in (value if isinstance(value, list) else [value])]
@@ -286,7 +223,7 @@ def as_arguments(flags: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(slots=True)
-class Onlooker:
+class NightView:
     """Shows a night's runs on the terminal and stops them on a signal."""
 
     quiet: bool
@@ -300,12 +237,9 @@ class Onlooker:
         self._view = _run.choose_view(job, quiet=self.quiet, plain=self.plain)
         return [self._view]
 
-    def during(self, opened: OpenRun) -> AbstractContextManager[None]:
-        """Watch one run."""
-        return self._during(opened)
-
     @contextmanager
-    def _during(self, opened: OpenRun) -> Iterator[None]:
+    def during(self, opened: OpenRun) -> Iterator[None]:
+        """Watch one run."""
         from skillopt.cli import _run
 
         self._view.start(list(opened.run.history()), lambda: opened.ledger.in_flight, opened.models.slowed)
@@ -330,9 +264,9 @@ def program() -> tuple[str, ...]:
 
 def _absolute(field: str, value: Any) -> Any:
     """A path as it is meant from here: a schedule runs elsewhere."""
-    from skillopt.night.settings import expanded
+    from skillopt.night.settings import PATHS, expanded
 
-    if field not in _PATHS:
+    if field not in PATHS:
         return value
     if isinstance(value, list):
         return [str(expanded(one).absolute()) for one in value]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json as json_format
 import os
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -101,6 +99,7 @@ def evaluate(
     """
     from skillopt import api
     from skillopt.build import prepare
+    from skillopt.build.measuring import eval_folder, target_only
     from skillopt.cli import _matrix, _report, _run
 
     skills = load_skills(skill or [], against)
@@ -111,7 +110,7 @@ def evaluate(
     targets = [api.Target.of(one.config) for one in resolved]
     job = _with_targets(prepare(target_only(resolved[0])), [one.name for one in targets])
     splits = api.eval_splits(split, job)
-    folder = folder_of(job, resolved[0])
+    folder = eval_folder(job, resolved[0])
     view = _run.choose_view(job, quiet=quiet, plain=plain, target=", ".join(one.name for one in targets))
     if "test" in splits and json:
         view.say(LOOK)
@@ -161,6 +160,8 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, S
             "No skill is named: --skill PATH takes a folder with SKILL.md or a .md file, --skill none"
             " measures without one."
         )
+    from skillopt.build.measuring import skill_named
+
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"--skill names {', '.join(twice)} more than once.")
@@ -169,41 +170,17 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, S
             f"--against {against} is the only skill that --skill names; a comparison needs two."
         )
     wanted = dict.fromkeys([*names, *([] if against is None else [against])])
-    return {name: _load(name) for name in wanted}
-
-
-def _load(name: str) -> Skill:
-    """A skill with the files of its own folder; the best one of a run with those that its seed had."""
-    from skillopt.runs.folder import is_run
-    from skillopt.skill.document import Document
-    from skillopt.skill.folder import Skill, load_skill
-
-    if name == "none":
-        return Skill(path=None, name=name, document=Document(""))
-    if not is_run(Path(name)):
-        return load_skill(name)
-    best = Path(name) / "best_skill.md"
-    if not best.is_file():
-        raise ConfigError(
-            f"{name} is a run without a best skill: there is no {best.name} in it. Train first, or name a"
-            " skill."
-        )
-    # As for an export: a seed folder that was renamed between two sessions leaves two, and the later one
-    # belongs to the text.
-    whole = [path for path in (Path(name) / "best_skill").glob("*") if path.is_dir()]
-    return replace(
-        load_skill(best), folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None)
-    )
+    return {name: skill_named(name) for name in wanted}
 
 
 def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
     """The training runs that this may look into: those that are named, and those in whose folder a skill
     lies.
     """
-    from skillopt.runs.folder import is_run, open_run
+    from skillopt.runs.reader import is_run, read_run
 
     for run in named:
-        if open_run(run).started is None:
+        if read_run(run).fold.started is None:
             raise UsageError(
                 f"--run {run} is no training run that has begun; it has no test split to look at."
             )
@@ -256,39 +233,9 @@ def _check_shared(found: Sequence[Resolved]) -> None:
                 )
 
 
-def target_only(resolved: Resolved) -> Resolved:
-    """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none
-    needs a key or a price.
-
-    Where no judge is named the optimizer judges, and goes on to do so.
-    """
-    from skillopt.config import parse_model_string
-
-    model = resolved.config.model
-    bare = str(replace(parse_model_string(model.target.name, "target"), harness="chat", says_harness=False))
-    stand_in = model.target.model_copy(update={"name": bare})
-    roles = {"optimizer": stand_in, "judge": model.judge or model.optimizer}
-    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles)})
-    return replace(resolved, config=config)
-
-
 def _with_targets(job: Job, names: Sequence[str]) -> Job:
     """`config.json` names all targets, not the first one alone."""
     return job if len(names) == 1 else replace(job, settings={**job.settings, "targets": list(names)})
-
-
-def folder_of(job: Job, resolved: Resolved) -> Path:
-    """Where results go: as told on the command line, else one folder for these tasks, whatever they are
-    measured with.
-    """
-    out = job.config.env.out_root
-    if out is not None and resolved.provenance["env.out_root"].layer in ("flag", "cfg-options"):
-        return out  # a config file's out_root is the training run's folder
-    identity = job.identity()
-    digest = hashlib.sha256(
-        json_format.dumps([identity["env"], identity["tasks"]], sort_keys=True).encode()
-    ).hexdigest()[:10]
-    return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"
 
 
 async def session(evaluation: Coroutine[Any, Any, Matrix], folder: Path, view: View) -> Matrix:

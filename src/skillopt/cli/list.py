@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from skillopt.cli._options import Json
 from skillopt.errors import UnknownName
 
-if TYPE_CHECKING:
-    from skillopt.registry import Registry
-
 PANEL, PLACE = "Look things up", 1
-KINDS = ("benchmarks", "models", "harnesses", "trackers", "configs")
+KINDS = ("benchmarks", "models", "harnesses", "trackers", "scorers", "gate", "transcripts", "configs")
 
 
 def add(app: typer.Typer, *, full: bool) -> None:
@@ -29,7 +26,9 @@ def list_plugins(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List benchmarks, model providers, harnesses, trackers and packaged configs."""
+    """List benchmarks, model providers, harnesses, trackers, scorers, gate policies, transcript sources and
+    packaged configs.
+    """
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind of thing to list", kind, KINDS)
     found = {name: _listed(name) for name in KINDS if kind in (None, name)}
@@ -46,19 +45,11 @@ def list_plugins(
 
 
 def _listed(kind: str) -> dict[str, str]:
-    from skillopt.benchmarks import benchmarks
-    from skillopt.harnesses import harnesses
-    from skillopt.models import PROVIDERS
-    from skillopt.trackers import trackers
+    from skillopt import registries
 
     if kind == "configs":
         return _configs()
-    registry: Registry = {
-        "benchmarks": benchmarks,
-        "models": PROVIDERS,
-        "harnesses": harnesses,
-        "trackers": trackers,
-    }[kind]
+    registry = registries.KINDS[kind]
     return {name: registry.describe(name) for name in registry.names()}
 
 

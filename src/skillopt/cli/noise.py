@@ -14,7 +14,7 @@ from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
     from skillopt.build import Job
-    from skillopt.evaluate.noise import Noise
+    from skillopt.evaluation.noise import Noise
     from skillopt.events import RowFact
 
 PANEL, PLACE = "Train and measure", 4
@@ -67,16 +67,17 @@ def noise(
     """
     from skillopt import api
     from skillopt.build import prepare
+    from skillopt.build.measuring import eval_folder, target_only
     from skillopt.cli import _report, _run
     from skillopt.cli import eval as measuring
-    from skillopt.evaluate.noise import noise as noise_of
+    from skillopt.evaluation.noise import noise as noise_of
 
     named = _options.with_models(flags, target=target)
     resolved = _run.configure(_options.config_name(config_argument, config), named, cfg_options)
-    job = prepare(measuring.target_only(resolved))
+    job = prepare(target_only(resolved))
     name = skill or "seed"
     skills = measuring.load_skills([skill]) if skill is not None else {name: job.seed}
-    folder = measuring.folder_of(job, resolved)
+    folder = eval_folder(job, resolved)
     view = _run.choose_view(job, quiet=quiet, plain=plain)
     with _run.scrubbed(job.scrubber):
         work = api.matrix(job, skills, ["val"], folder, repeats=draws, sinks=[view])

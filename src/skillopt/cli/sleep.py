@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,10 +18,13 @@ from skillopt.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from skillopt.changes.adoption import Adoption, Done
     from skillopt.night import NightContext
-    from skillopt.night.timer import Schedule, Timer
+    from skillopt.night.schedulers import Schedule, Scheduler
 
 PANEL, PLACE = "Train and measure", 6
+HELP = "Learn from your own sessions at night, and decide in the morning."
 
+Flags: TypeAlias = Mapping[str, Any]
+"""The common options that were given, by setting."""
 Id: TypeAlias = Annotated[
     str | None,
     typer.Argument(
@@ -32,29 +34,23 @@ Id: TypeAlias = Annotated[
     ),
 ]
 Skills: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--skill", help="Only this skill; may be repeated.", show_default=False)
+    list[str] | None, _sleep.optional("--skill", "Only this skill; may be repeated.")
 ]
 TasksPath: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        "--tasks-file",
-        help="Use the tasks of this file instead of sessions; `harvest --output` writes one.",
-        show_default=False,
+    _sleep.optional(
+        "--tasks-file", "Use the tasks of this file instead of sessions; `harvest --output` writes one."
     ),
 ]
 Edits: TypeAlias = Annotated[
     list[int] | None,
-    typer.Option("--edit", help="Only the edit of this number; may be repeated.", show_default=False),
+    _sleep.optional("--edit", "Only the edit of this number; may be repeated."),
 ]
 
 
 def add(app: typer.Typer, *, full: bool) -> None:
     """Add the group; its many options are only made when it is wanted."""
-    group = typer.Typer(
-        help="Learn from your own sessions at night, and decide in the morning.",
-        no_args_is_help=True,
-        epilog=EXIT_CODES,
-    )
+    group = typer.Typer(help=HELP, no_args_is_help=True, epilog=EXIT_CODES)
     group.callback()(_group)
     if full:
         for name, command in COMMANDS.items():
@@ -63,60 +59,59 @@ def add(app: typer.Typer, *, full: bool) -> None:
 
 
 def harvest(
-    flags: Mapping[str, Any],
+    flags: Flags,
     since: Annotated[
         str | None,
-        typer.Option("--since", help="From when on: 2026-11-14, 12h, 7d; UTC.", show_default=False),
+        _sleep.optional("--since", "From when on: 2026-11-14, 12h, 7d; UTC."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", help="Write the tasks found to this file, for you to read.", show_default=False
-        ),
+        _sleep.optional("--output", "Write the tasks found to this file, for you to read."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Read the sessions of your agents and say what was read, kept and dropped. Nothing is sent, and nothing
     written without --output.
     """
-    from skillopt.cli import _report, _sleep_show
+    from skillopt.cli import _sleep_show as show
     from skillopt.night import gather, read_sessions, since_of
+    from skillopt.night.tasks_file import write_tasks
 
-    around = _sleep.surroundings(flags)
+    context = _sleep.context_of(flags)
     now = _sleep.utc_now()
-    start = since_of(around.settings, now, None) if since is None else _sleep.moment(since, now)
+    start = since_of(context.settings, now, None) if since is None else _sleep.moment(since, now)
     if output is None:
-        found, sessions = read_sessions(around, start)
-        told = _sleep_show.harvest_json(found, sessions, start)
+        told = show.harvest_json(*read_sessions(context, start), start)
     else:
-        gathered = asyncio.run(gather(around, start))
-        told = _sleep_show.harvest_json(gathered.harvest, gathered.sessions, start)
-        told["tasks"] = len(gathered.mined.tasks)
-        told["output"] = _sleep.write_output(output, around, gathered) if gathered.mined.tasks else None
-    if json:
-        _report.print_json(told)
-    else:
-        _sleep_show.harvest(told)
+        gathered = asyncio.run(gather(context, start))
+        told = show.harvest_json(gathered.harvest, gathered.sessions, start)
+        tasks = gathered.mined.tasks
+        told |= {"tasks": len(tasks), "output": str(output.absolute()) if tasks else None}
+        if tasks:
+            write_tasks(
+                output,
+                tasks,
+                project=str(context.project),
+                sources=",".join(sorted({session.source for session in gathered.sessions})),
+                sessions=len(gathered.sessions),
+                target=str(context.settings.target_skill_path or ""),
+            )
+    show.tell(told, show.harvest, json)
 
 
-def dry_run(flags: Mapping[str, Any], tasks_file: TasksPath = None, json: Json = False) -> None:
+def dry_run(flags: Flags, tasks_file: TasksPath = None, json: Json = False) -> None:
     """Harvest and mine, and say what a night would work on and cost. Nothing is written or sent."""
-    from skillopt.cli import _report, _sleep_show
+    from skillopt.cli import _sleep_show as show
     from skillopt.night import preview, roles_of
 
-    around = _sleep.surroundings(flags, tasks_file)
-    seen = asyncio.run(
-        preview(around, roles_of(around.settings), environ=_sleep.environ(), now=_sleep.utc_now())
-    )
-    told = _sleep_show.preview_json(seen)
-    if json:
-        _report.print_json(told)
-    else:
-        _sleep_show.preview(told)
+    context = _sleep.context_of(flags, tasks_file)
+    roles = roles_of(context.settings)
+    seen = asyncio.run(preview(context, roles, environ=_sleep.environ(), now=_sleep.utc_now()))
+    show.tell(show.preview_json(seen), show.preview, json)
 
 
 def run(
-    flags: Mapping[str, Any],
+    flags: Flags,
     tasks_file: TasksPath = None,
     reviewed: Annotated[
         bool, typer.Option("--reviewed", help="You have read the file of tasks; it need not say so itself.")
@@ -126,9 +121,7 @@ def run(
     ] = False,
     log: Annotated[
         Path | None,
-        typer.Option(
-            "--log", help="Add what is printed to this file, where a scheduler cannot.", show_default=False
-        ),
+        _sleep.optional("--log", "Add what is printed to this file, where a scheduler cannot."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -139,83 +132,75 @@ def run(
 
     No live file changes; `skillopt sleep adopt` does that.
     """
-    from skillopt.cli import _report, _sleep_show
+    from skillopt.cli import _sleep_show as show
     from skillopt.night import REMEDY, preview, roles_of, run_night
 
     if log is not None:
         _sleep.print_to(log)
-    around = _sleep.surroundings(flags, tasks_file)
-    roles = roles_of(around.settings)
+    context = _sleep.context_of(flags, tasks_file)
+    roles, environ = roles_of(context.settings), _sleep.environ()
     if roles is None:
         if not json:
-            seen = asyncio.run(preview(around, None, environ=_sleep.environ(), now=_sleep.utc_now()))
-            _sleep_show.preview({**_sleep_show.preview_json(seen), "remedy": ""})  # told once, by the error
+            seen = asyncio.run(preview(context, None, environ=environ, now=_sleep.utc_now()))
+            show.tell({**show.preview_json(seen), "remedy": ""}, show.preview)  # told once, by the error
         raise ConfigError(REMEDY)
-    if around.tasks is not None and not (reviewed or around.tasks.reviewed):
+    if context.tasks is not None and not (reviewed or context.tasks.reviewed):
         raise UsageError(
             f"{tasks_file} was not reviewed, and its tasks would be sent to {', '.join(roles.named())}. Read"
             ' it, then set "reviewed": true in it, or say --reviewed.'
         )
-    onlooker = _sleep.Onlooker(quiet=quiet, plain=plain)
+    view = _sleep.NightView(quiet=quiet, plain=plain)
     ended = run_gently(
-        run_night(
-            around, roles, environ=_sleep.environ(), now=_sleep.utc_now, observer=onlooker, restart=restart
-        )
+        run_night(context, roles, environ=environ, now=_sleep.utc_now, observer=view, restart=restart)
     )
-    told = _sleep_show.night_json(ended, around)
-    if json:
-        _report.print_json(told)
-    else:
-        _sleep_show.night(told)
+    show.tell(show.night_json(ended, context), show.night, json)
 
 
-def status(flags: Mapping[str, Any], json: Json = False) -> None:
+def status(flags: Flags, json: Json = False) -> None:
     """Say how the nights of the project ended, where every proposal stands, and what is scheduled."""
-    from skillopt.cli import _report, _sleep_show
+    from skillopt.cli import _sleep_show as show
+    from skillopt.night.schedulers import PRINTED
 
-    around = _sleep.surroundings(flags)
-    told = _sleep_show.status_json(around, _adoption(around).status(), *_schedules(around))
-    if json:
-        _report.print_json(told)
-    else:
-        _sleep_show.status(told)
+    context = _sleep.context_of(flags)
+    schedules: list[Schedule] = []
+    trouble = ""
+    try:
+        for kind in _kinds(None):
+            if kind in PRINTED:
+                trouble = f"what you gave to {kind} is not read; ask it yourself"
+            else:
+                schedules += _scheduler(kind, context).entries()
+    except UsageError as error:
+        trouble = str(error)
+    told = show.status_json(context, context.adoption(_sleep.utc_now).status(), schedules, trouble)
+    show.tell(told, show.status, json)
 
 
-def diff(flags: Mapping[str, Any], proposal: Id = None, skill: Skills = None, edit: Edits = None) -> None:
+def diff(flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None) -> None:
     """Show what adopting would change."""
-    from skillopt.cli import _sleep_show
+    from skillopt.cli import _sleep_show as show
 
-    adoption = _adoption(_sleep.surroundings(flags))
-    _sleep_show.diff(adoption.diff(proposal, targets=skill or (), edits=edit or ()))
+    show.diff(_adoption(flags).diff(proposal, targets=skill or (), edits=edit or ()))
 
 
 def adopt(
-    flags: Mapping[str, Any],
-    proposal: Id = None,
-    skill: Skills = None,
-    edit: Edits = None,
-    json: Json = False,
+    flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None, json: Json = False
 ) -> None:
     """Write the changes of a proposal to the live files: all that are open, those of a skill, or single
     edits.
     """
-    _told(_adoption(_sleep.surroundings(flags)).adopt(proposal, targets=skill or (), edits=edit or ()), json)
+    _decided(_adoption(flags).adopt(proposal, targets=skill or (), edits=edit or ()), json)
 
 
 def discard(
-    flags: Mapping[str, Any],
-    proposal: Id = None,
-    skill: Skills = None,
-    edit: Edits = None,
-    json: Json = False,
+    flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None, json: Json = False
 ) -> None:
     """Decide against the changes of a proposal; no live file is touched, and the next night is told."""
-    adoption = _adoption(_sleep.surroundings(flags))
-    _told(adoption.discard(proposal, targets=skill or (), edits=edit or ()), json)
+    _decided(_adoption(flags).discard(proposal, targets=skill or (), edits=edit or ()), json)
 
 
 def undo(
-    flags: Mapping[str, Any],
+    flags: Flags,
     proposal: Id = None,
     force: Annotated[
         bool, typer.Option("--force", help="Also put a file back that was edited since; its text is kept.")
@@ -223,51 +208,52 @@ def undo(
     json: Json = False,
 ) -> None:
     """Take the last adoption back, byte for byte."""
-    _told(_adoption(_sleep.surroundings(flags)).undo(proposal, force=force), json)
+    _decided(_adoption(flags).undo(proposal, force=force), json)
 
 
 def schedule(
-    flags: Mapping[str, Any],
+    flags: Flags,
     hour: Annotated[int, typer.Option("--hour", help="Hour of the day, 0 to 23.")] = 3,
     minute: Annotated[int, typer.Option("--minute", help="Minute of the hour.")] = 17,
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            "--scheduler",
-            help="systemd, cron, launchd or task_scheduler; unset: the best here.",
-            show_default=False,
-        ),
+        _sleep.optional("--scheduler", "systemd, cron, launchd or task_scheduler; unset: the best here."),
     ] = None,
 ) -> None:
     """Run a night of this project every night, with exactly the options given here. Nothing is
     adopted by it.
-    """
-    from skillopt.night import roles_of
-    from skillopt.night.timer import Schedule, schedule_id
 
-    around = _sleep.surroundings(flags)
-    if roles_of(around.settings) is None:
+    systemd and cron are set up; for launchd and the Task Scheduler the definition is printed with the command
+    to run.
+    """
+    from skillopt.night import project_id, roles_of
+    from skillopt.night.schedulers import PRINTED, Schedule
+
+    context = _sleep.context_of(flags)
+    if roles_of(context.settings) is None:
         typer.echo(
             "warning: no model is configured, so the nights will say what they found and stop; see `skillopt"
             " sleep dry-run`",
             err=True,
         )
-    arguments = _sleep.as_arguments({**flags, "invoked_project": str(around.project)})
-    timer = _timers(around, scheduler)[0]
-    log = around.home.project(around.project).log
+    kind, log = _kinds(scheduler)[0], context.kept.log
     # The Task Scheduler can neither redirect output nor set variables; it knows those of the user.
-    is_bare = timer.name == "task_scheduler"
+    is_bare = kind == "task_scheduler"
+    arguments = _sleep.as_arguments({**flags, "invoked_project": str(context.project)})
     entry = Schedule(
-        id=schedule_id(around.project),
+        id=project_id(context.project),
         hour=hour,
         minute=minute,
         command=(*_sleep.program(), "run", "--plain", *([f"--log={log}"] if is_bare else []), *arguments),
-        folder=around.project,
+        folder=context.project,
         log=None if is_bare else log,
-        environment=() if is_bare else _sleep.places_of(around.homes.env),
+        environment=() if is_bare else _sleep.places_of(context.homes.env),
     )
-    timer.install(entry)
-    typer.echo(f"Every night at {entry.time}, by {timer.name}: {' '.join(entry.command)}")
+    if kind in PRINTED:
+        typer.echo(PRINTED[kind].how_to_install(entry, context.homes.home))
+    else:
+        _scheduler(kind, context).install(entry)
+        typer.echo(f"Every night at {entry.time}, by {kind}: {' '.join(entry.command)}")
     typer.echo(f"Log: {log}. Nothing is adopted by it: see `skillopt sleep status` in the morning.")
     if entry.environment:
         typer.echo(f"Kept of your shell's variables: {', '.join(name for name, _ in entry.environment)}.")
@@ -275,19 +261,23 @@ def schedule(
 
 
 def unschedule(
-    flags: Mapping[str, Any],
+    flags: Flags,
     every: Annotated[bool, typer.Option("--all", help="The nights of all projects.")] = False,
 ) -> None:
     """Take the schedule of this project out again; nobody else's entry is touched."""
-    from skillopt.night.timer import schedule_id
-    from skillopt.night.timer import unschedule as take_out
+    from skillopt.night import project_id
+    from skillopt.night.schedulers import PRINTED
+    from skillopt.night.schedulers import unschedule as take_out
 
-    around = _sleep.surroundings(flags)
-    gone = [
-        entry
-        for timer in _timers(around, None)
-        for entry in take_out(timer, None if every else schedule_id(around.project))
-    ]
+    context = _sleep.context_of(flags)
+    gone: list[Schedule] = []
+    for kind in _kinds(None):
+        if kind in PRINTED:
+            projects = context.home.projects() if every else [context.project]
+            for project in projects:
+                typer.echo(PRINTED[kind].how_to_remove(project_id(project), context.homes.home))
+            return
+        gone += take_out(_scheduler(kind, context), None if every else project_id(context.project))
     for entry in gone:
         typer.echo(f"No longer scheduled: {entry.folder} at {entry.time}.")
     if not gone:
@@ -295,7 +285,7 @@ def unschedule(
 
 
 def clean(
-    flags: Mapping[str, Any],
+    flags: Flags,
     older_than: Annotated[
         str, typer.Option("--older-than", help="How long ago it was decided or ended: 90d, 12h, or a date.")
     ] = "90d",
@@ -307,16 +297,12 @@ def clean(
 
     Nothing that is open goes, and the last adoption of each file stays, so that it can be undone.
     """
-    from skillopt.cli import _report, _sleep_show
+    from skillopt.cli import _sleep_show as show
     from skillopt.night import clean as take_away
 
-    around = _sleep.surroundings(flags)
-    done = take_away(around, before=_sleep.moment(older_than, _sleep.utc_now(), "--older-than"), dry=dry_run)
-    told = _sleep_show.cleaned_json(done, dry=dry_run)
-    if json:
-        _report.print_json(told)
-    else:
-        _sleep_show.cleaned(told)
+    before = _sleep.moment(older_than, _sleep.utc_now(), "--older-than")
+    done = take_away(_sleep.context_of(flags), before=before, dry=dry_run)
+    show.tell(show.cleaned_json(done, dry=dry_run), show.cleaned, json)
 
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -334,45 +320,33 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 }
 
 
-def _adoption(around: NightContext) -> Adoption:
-    from skillopt.changes.adoption import Adoption
+def _decided(done: Done, json: bool) -> None:
+    from skillopt.cli import _sleep_show as show
 
-    return Adoption(
-        store=around.home.store, roots=around.roots(), now=_sleep.utc_now, project=str(around.project)
-    )
+    show.tell(show.done_json(done), show.done, json)
 
 
-def _told(done: Done, json: bool) -> None:
-    from skillopt.cli import _report, _sleep_show
-
-    if json:
-        _report.print_json(_sleep_show.done_json(done))
-    else:
-        _sleep_show.done(done)
+def _adoption(flags: Flags) -> Adoption:
+    return _sleep.context_of(flags).adoption(_sleep.utc_now)
 
 
-def _timers(around: NightContext, wanted: str | None) -> list[Timer]:
-    from skillopt.night.timer import available, timer_for
+def _kinds(wanted: str | None) -> tuple[str, ...]:
+    """The scheduler that was named, or those that work here, the best first."""
+    from skillopt.night.schedulers import available
 
-    kinds = (wanted,) if wanted is not None else available(_sleep.ask_system, sys.platform)
+    kinds = (wanted,) if wanted is not None else available(_sleep.run_program, sys.platform)
     if not kinds:
         raise UsageError(
             "No scheduler answers here: neither `systemctl --user` nor `crontab`. Start `skillopt sleep run`"
             " by your own means."
         )
-    uid = os.getuid() if hasattr(os, "getuid") else 0
-    return [
-        timer_for(kind, _sleep.ask_system, home=around.homes.home, state=around.home.folder, uid=uid)
-        for kind in kinds
-    ]
+    return kinds
 
 
-def _schedules(around: NightContext) -> tuple[list[Schedule], str]:
-    """Our entries, and why they could not be read."""
-    try:
-        return [entry for timer in _timers(around, None) for entry in timer.entries()], ""
-    except UsageError as error:
-        return [], str(error)
+def _scheduler(kind: str, context: NightContext) -> Scheduler:
+    from skillopt.night.schedulers import scheduler_for
+
+    return scheduler_for(kind, _sleep.run_program, context.homes.home)
 
 
 def _group() -> None:

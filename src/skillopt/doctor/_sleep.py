@@ -21,13 +21,13 @@ from skillopt.config.role_schema import RoleName
 from skillopt.doctor._finding import Finding, State
 from skillopt.doctor._role import Needs, Spent, Trial
 from skillopt.errors import Fault, SkillOptError, UsageError
-from skillopt.night.gather import since_of
+from skillopt.night.gather import since_of, sources_of
 from skillopt.night.roles import Roles, roles_of
+from skillopt.night.schedulers import PRINTED, Schedule, available, scheduler_for, system
 from skillopt.night.settings import NightSettings, find_settings, read_settings
 from skillopt.night.state import NightHome
-from skillopt.night.timer import Schedule, available, system, timer_for
 from skillopt.redact import Scrubber
-from skillopt.transcripts import Homes, harvest, pick, present
+from skillopt.transcripts import Homes, harvest, present
 
 AREA = "nights"
 _ASK_SECONDS = 10.0
@@ -66,7 +66,7 @@ class Nights:
             asyncio.to_thread(_folder, state.folder),
             asyncio.to_thread(_decisions, state),
             asyncio.to_thread(_sources, settings, homes),
-            asyncio.to_thread(_schedules, self.home, state.folder, self.environ),
+            asyncio.to_thread(_schedules, self.home, self.environ),
             asyncio.to_thread(_standing, state),
             self._models(settings, folder, calls=calls),
         )
@@ -188,8 +188,7 @@ def _decisions(state: NightHome) -> list[Finding]:
 
 def _sources(settings: NightSettings, homes: Homes) -> list[Finding]:
     try:
-        names = [name.strip() for name in settings.transcript_source.split(",") if name.strip()] or ["auto"]
-        picked = pick(names, homes)
+        picked = sources_of(settings, homes)
         found = harvest(picked, since_of(settings, datetime.now(timezone.utc), None))
     except (SkillOptError, OSError) as error:
         return [_finding("transcripts", "fix", "they cannot be read", str(error))]
@@ -210,14 +209,13 @@ def _sources(settings: NightSettings, homes: Homes) -> list[Finding]:
     return [_finding("transcripts", "fine", f"sessions of {window}: {told}", facts=counts), *notes]
 
 
-def _schedules(home: Path, state: Path, environ: Mapping[str, str]) -> list[Finding]:
+def _schedules(home: Path, environ: Mapping[str, str]) -> list[Finding]:
     ask = system(environ, timeout=_ASK_SECONDS)
-    uid = os.getuid() if hasattr(os, "getuid") else 0
     findings: list[Finding] = []
     entries: list[Schedule] = []
-    for kind in available(ask, sys.platform):
+    for kind in set(available(ask, sys.platform)) - set(PRINTED):
         try:
-            entries += timer_for(kind, ask, home=home, state=state, uid=uid).entries()
+            entries += scheduler_for(kind, ask, home).entries()
         except (UsageError, Fault) as error:
             findings.append(_finding("schedule", "note", f"{kind} could not be asked", str(error)))
     for entry in entries:

@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluate.breaker import MOST_LOST
-from skillopt.evaluate.runner import Evaluator, Row
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Judged
 from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from skillopt.harnesses.port import Harness, HarnessPlugin, Session, Setup
 from skillopt.registry import Registry
+
+__all__ = ["Harness", "HarnessPlugin", "Session", "Setup", "harnesses"]
 
 harnesses = Registry("harness", "skillopt.harnesses")

@@ -14,7 +14,7 @@ from skillopt.night.night import NightResult, run_night
 from skillopt.night.preview import Preview, preview
 from skillopt.night.roles import REMEDY, Roles, roles_of
 from skillopt.night.settings import NightSettings, find_settings, read_settings
-from skillopt.night.state import NightHome, NightRecord, ProjectState, SkillRow
+from skillopt.night.state import NightHome, NightRecord, ProjectState, SkillRow, project_id
 from skillopt.night.training import TrainingObserver
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "gather",
     "open_context",
     "preview",
+    "project_id",
     "read_sessions",
     "read_settings",
     "roles_of",

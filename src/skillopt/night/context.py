@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from skillopt.changes.adoption import Adoption
 from skillopt.errors import UsageError
 from skillopt.night.settings import NightSettings, expanded, find_settings, read_settings
 from skillopt.night.state import NightHome, ProjectHome
@@ -39,6 +41,10 @@ class NightContext:
     def kept(self) -> ProjectHome:
         """What nights keep for the project."""
         return self.home.project(self.project)
+
+    def adoption(self, now: Callable[[], datetime]) -> Adoption:
+        """Where the person decides on proposals, within what adoption may write."""
+        return Adoption(store=self.home.store, roots=self.roots(), now=now, project=str(self.project))
 
     def roots(self) -> tuple[Path, ...]:
         """Where adoption may write: the folders of skills of this project and of every other one that had a

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from skillopt.build import open_run
 from skillopt.changes.proposal import Cost
-from skillopt.evaluate.judge import ModelJudge
+from skillopt.evaluation.judge import ModelJudge
 from skillopt.night.context import NightContext
 from skillopt.night.job import NightJobs, cost_of
 from skillopt.night.mining import Mined, mine

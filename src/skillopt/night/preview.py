@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from skillopt.errors import ConfigError
-from skillopt.estimate import NOTHING, Range, estimate
+from skillopt.estimation import NOTHING, Range, estimate
 from skillopt.night.context import NightContext
 from skillopt.night.gather import Gathered, gather, since_of
 from skillopt.night.job import NightJobs

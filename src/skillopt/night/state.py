@@ -4,11 +4,12 @@ and how the others ended.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -17,7 +18,6 @@ from skillopt.changes.store import Store
 from skillopt.errors import UsageError
 from skillopt.files import lock_privately, write_bytes
 from skillopt.night.settings import NightSettings
-from skillopt.night.timer import schedule_id
 
 KEPT = 200
 """Nights whose outcome is remembered."""
@@ -77,6 +77,19 @@ class ProjectState(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NightLog:
+    """The end of the log of scheduled nights, and when it was last written."""
+
+    written: datetime
+    lines: tuple[str, ...]
+
+
+def project_id(project: Path | str) -> str:
+    """The same for the same project, and different for any other."""
+    return hashlib.sha256(str(project).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NightHome:
     """The folder in the user's home in which nights keep everything; nothing of it lies in a repository."""
 
@@ -94,7 +107,7 @@ class NightHome:
 
     def project(self, project: Path) -> ProjectHome:
         """What is kept for one project."""
-        return ProjectHome(folder=self.folder / "projects" / schedule_id(project), project=project)
+        return ProjectHome(folder=self.folder / "projects" / project_id(project), project=project)
 
     def projects(self) -> list[Path]:
         """Every project that had a night, as far as its state can be read."""
@@ -120,6 +133,23 @@ class ProjectHome:
     def log(self) -> Path:
         """Where a scheduled night writes."""
         return self.folder / "night.log"
+
+    def log_tail(self, lines: int = 20) -> NightLog | None:
+        """The end of the log, without control characters; None where no night has written one yet."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - 64 * 1024))
+                text = file.read().decode("utf-8", "replace")
+            written = datetime.fromtimestamp(self.log.stat().st_mtime, tz=timezone.utc)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UsageError(f"The log {self.log} cannot be read: {error.strerror or error}.") from error
+        shown = (
+            "".join(char if char.isprintable() or char == "\t" else " " for char in line).rstrip()
+            for line in text.split("\n")
+        )
+        return NightLog(written=written, lines=tuple(filter(None, shown))[-lines:])
 
     @property
     def rollouts(self) -> Path:

@@ -139,14 +139,19 @@ def write_tasks(
     path: Path, tasks: Iterable[NightTask], *, project: str, sources: str, sessions: int, target: str = ""
 ) -> None:
     """Write mined tasks for a person to read; for them alone, and not reviewed yet. What is in them was
-    redacted when it was read.
+    redacted when it was read. A file that is there is never written over.
     """
+    if path.exists():
+        raise TaskError(f"{path} exists already, and may hold what you corrected. Name another file.")
     rows = [_row(task) for task in tasks]
     file = _File(
         project=project, transcript_source=sources, n_sessions=sessions, target_skill_path=target, tasks=rows
     )
     text = json.dumps(file.model_dump(), indent=2, ensure_ascii=False)
-    write_bytes(path, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
+    try:
+        write_bytes(path, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
+    except OSError as error:
+        raise TaskError(f"{path} cannot be written: {error.strerror or error}. Name another file.") from error
 
 
 def _json(path: Path) -> Any:

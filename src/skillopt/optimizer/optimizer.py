@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
 from skillopt.optimizer._ask import OptimizerModel, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged

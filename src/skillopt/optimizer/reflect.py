@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skillopt.aio import together
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import PatchFact, Reflected
 from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import (

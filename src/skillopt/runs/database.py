@@ -79,7 +79,8 @@ class Database:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             _check_version(self._db, path)
-            self._db.executescript(f"BEGIN; PRAGMA user_version={SCHEMA}; {_SCHEMA} COMMIT;")
+            if not self._db.execute("PRAGMA user_version").fetchone()[0]:
+                self._db.executescript(f"BEGIN; PRAGMA user_version={SCHEMA}; {_SCHEMA} COMMIT;")
         except sqlite3.Error as error:
             raise RunConflict(
                 f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use"
@@ -226,6 +227,11 @@ class Database:
         self._do("INSERT OR IGNORE INTO skills VALUES (?, ?)", (digest, text))
 
     # Meta
+
+    def holds_answers(self) -> bool:
+        """Whether any call was answered, or any rollout ran to its end."""
+        found = self._do("SELECT EXISTS (SELECT 1 FROM replies) OR EXISTS (SELECT 1 FROM trajectories)")
+        return bool(found.fetchone()[0])
 
     def note(self, name: str, value: str) -> None:
         self._do("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))

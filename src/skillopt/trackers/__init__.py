@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from skillopt.registry import Registry
+from skillopt.trackers.port import Opening, Tracker, TrackerPlugin, TrackerSettings
+
+__all__ = ["Opening", "Tracker", "TrackerPlugin", "TrackerSettings", "trackers"]
 
 trackers = Registry("tracker", "skillopt.trackers")

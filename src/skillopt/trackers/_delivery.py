@@ -15,7 +15,7 @@ from pathlib import Path
 
 from skillopt.events import Called, Event, Notice
 from skillopt.files import write_json
-from skillopt.trackers.port import Kind, Opening, Tracker
+from skillopt.trackers.port import Opening, Tracker, TrackerPlugin
 
 PATIENCE_SECONDS = 20.0
 """How long the end of a session waits for a tracker that still sends."""
@@ -47,7 +47,9 @@ class Delivery:
     event, then `close`.
     """
 
-    def __init__(self, name: str, kind: Kind, opening: Opening, *, warn: Callable[[Notice], None]) -> None:
+    def __init__(
+        self, name: str, kind: TrackerPlugin, opening: Opening, *, warn: Callable[[Notice], None]
+    ) -> None:
         """`warn` shows the one warning a failing tracker is worth."""
         self._name = name
         self._kind = kind

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from skillopt.events import Checkpoint, Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers.port import Kind, Opening, TrackerSettings
+from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _PARAMS_AT_ONCE = 100
 _LONGEST_PARAM = 500
@@ -76,4 +76,4 @@ class MLflow:
         self._client.set_terminated(self.reference, status="FINISHED" if self._finished else "KILLED")
 
 
-PLUGIN = Kind(open=MLflow, Settings=MLflowSettings, module="mlflow.tracking", extra="mlflow")
+PLUGIN = TrackerPlugin(open=MLflow, Settings=MLflowSettings, module="mlflow.tracking", extra="mlflow")

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from skillopt.events import Called, Checkpoint, Event, Judged
-from skillopt.trackers.port import Kind, Opening, TrackerSettings
+from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _AT_ONCE = 256
 _TIMEOUT_SECONDS = 10
@@ -149,7 +149,7 @@ def _nanoseconds(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp() * 1e9)
 
 
-PLUGIN = Kind(
+PLUGIN = TrackerPlugin(
     open=OpenTelemetry,
     Settings=OpenTelemetrySettings,
     module="opentelemetry.exporter.otlp.proto.http.trace_exporter",

@@ -32,7 +32,7 @@ class Opening:
     settings: Mapping[str, Any]
     """The run's configuration by dotted key."""
     own: Any = None
-    """The tracker's own settings (`tracking.<name>.*`), as its `Kind.Settings`."""
+    """The tracker's own settings (`tracking.<name>.*`), as its `TrackerPlugin.Settings`."""
     texts: bool = False
     """Whether skill texts may leave the run folder too."""
     skill: Callable[[str], str] = str
@@ -64,7 +64,7 @@ class Tracker(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class TrackerPlugin:
     """What a tracker's file declares as its `PLUGIN`."""
 
     open: Callable[[Opening], Tracker]

@@ -6,7 +6,7 @@ from typing import Any
 
 from skillopt.events import Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers.port import Kind, Opening
+from skillopt.trackers.port import Opening, TrackerPlugin
 
 
 class TensorBoard:
@@ -37,4 +37,4 @@ class TensorBoard:
         self._writer.close()
 
 
-PLUGIN = Kind(open=TensorBoard, module="tensorboardX", extra="tensorboard")
+PLUGIN = TrackerPlugin(open=TensorBoard, module="tensorboardX", extra="tensorboard")

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from skillopt.events import Event
 from skillopt.trackers._points import Figures, texts
-from skillopt.trackers.port import Kind, Opening, TrackerSettings
+from skillopt.trackers.port import Opening, TrackerPlugin, TrackerSettings
 
 _QUIET: dict[str, Any] = {
     "console": "off",
@@ -71,4 +71,4 @@ class WandB:
         self._run.finish()
 
 
-PLUGIN = Kind(open=WandB, Settings=WandBSettings, module="wandb", extra="wandb")
+PLUGIN = TrackerPlugin(open=WandB, Settings=WandBSettings, module="wandb", extra="wandb")

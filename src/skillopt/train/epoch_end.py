@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from skillopt.aio import together
-from skillopt.evaluate.runner import rows_of
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.runner import rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import EpochEnded
 from skillopt.events.records import MetaSkillRecord, SlowUpdateRecord
 from skillopt.events.state import State

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from skillopt.evaluate.runner import Row, rows_of
+from skillopt.evaluation.runner import Row, rows_of
 from skillopt.place import Place
 from skillopt.tasks.task import Task
 from skillopt.train.schedule import Schedule

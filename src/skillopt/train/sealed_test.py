@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from skillopt.account import Amount
 from skillopt.aio import together
-from skillopt.evaluate.breaker import MOST_LOST
-from skillopt.evaluate.compare import Comparison, compare
-from skillopt.evaluate.runner import Evaluator, Row
-from skillopt.evaluate.stage import Evaluation, fact
+from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.compare import Comparison, compare
+from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import TestMeasured
 from skillopt.events.state import TestShare
 from skillopt.gate.decision import value

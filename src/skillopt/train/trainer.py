@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from skillopt.errors import BudgetSpent, UnusableReplies
-from skillopt.evaluate.leaks import LeakGuard, why
-from skillopt.evaluate.stage import Evaluation
+from skillopt.evaluation.leaks import LeakGuard, why
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Checkpoint, CheckpointKind, Notice
 from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State

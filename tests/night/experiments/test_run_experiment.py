@@ -43,6 +43,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Shown(PERSONAS[name], folder / "night-1", text, on.data, off.data)
 
 
+@pytest.mark.slow
 def test_the_log_shows_the_harmful_edit_proposed_measured_and_rejected(shown: Shown) -> None:
     assert shown.text.code == 0, shown.text.err
     harmful, printed, events = shown.persona.harmful, shown.text.out, log(shown.folder)
@@ -116,6 +117,7 @@ def test_json_has_the_public_keys_and_says_what_is_simulated(shown: Shown) -> No
     assert shown.on["tokens_used"] > 0
 
 
+@pytest.mark.slow
 def test_the_next_night_starts_from_what_the_night_before_learned() -> None:
     data = run(main, "--edit-budget", 1, "--json").data  # one rule a step, so that two rules take two nights
     first, second = data["trace"]
@@ -249,6 +251,7 @@ def test_bad_input_and_a_spent_budget_are_a_sentence(
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.slow
 def test_the_public_command_works_as_a_program_of_its_own(tmp_path: Path) -> None:
     command = [
         sys.executable,

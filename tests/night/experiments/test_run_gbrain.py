@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from night.experiments._programs import PAGE, log, of_type, run
 from skillopt.testing import Call, LoopbackProvider
 
@@ -52,6 +54,7 @@ def seed(root: Path, name: str = "seed-short", check: dict[str, Any] | None = No
     return root
 
 
+@pytest.mark.slow
 def test_a_night_takes_the_gbrain_seeds_from_nothing_to_all_held_out_rows(
     test_data: Path, tmp_path: Path
 ) -> None:
@@ -169,6 +172,7 @@ def test_settings_that_cannot_be_are_a_sentence(tmp_path: Path) -> None:
         assert ran.err.startswith("error: ")
 
 
+@pytest.mark.slow
 def test_a_spent_budget_tells_what_there_is_and_ends_with_4(tmp_path: Path) -> None:
     seed(tmp_path, "a-seed")
     seed(tmp_path, "b-seed")

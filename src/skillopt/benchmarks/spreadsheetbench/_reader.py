@@ -58,7 +58,6 @@ class _Book:
     def __init__(self, path: str) -> None:
         self.path = path
         self.values = openpyxl.load_workbook(path, data_only=True)
-        self.names = {sheet.title.casefold(): sheet.title for sheet in self.values.worksheets}
         self.uncalculated: list[str] = []
         self._engine: Any = None
 
@@ -68,7 +67,7 @@ class _Book:
         missing = []
         to_calculate: dict[str, set[str]] = {}
         for wanted, *corners in areas:
-            name = self.values.sheetnames[0] if wanted is None else self.names.get(wanted.strip().casefold())
+            name = self.values.sheetnames[0] if wanted is None else self._sheet(wanted)
             if name is None:
                 missing.append(wanted)
                 continue
@@ -84,6 +83,17 @@ class _Book:
             "cells": cells,
             "uncalculated": self.uncalculated[:20],
         }
+
+    def _sheet(self, wanted: str) -> str | None:
+        """The sheet of this name, apart from case; as written first, since a blank at its end belongs to a
+        name ('HR '), but is easily lost where one is quoted.
+        """
+        titles: list[str] = [sheet.title for sheet in self.values.worksheets]
+        for form in (str.casefold, lambda name: name.strip().casefold()):
+            for title in titles:
+                if form(title) == form(wanted):
+                    return title
+        return None
 
     def _cells(self, name: str, left: int, top: int, right: int | None, bottom: int | None) -> Iterator[Any]:
         sheet = self.values[name]

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
 
 from nicegui import ui
 
@@ -14,10 +16,9 @@ from skillopt.changes.adoption import Adoption, Done
 from skillopt.changes.proposal import Judgement, ProposedEdit, ProposedFile
 from skillopt.changes.status import ProposalsStatus, ProposalStatus
 from skillopt.dashboard import _widgets as w
-from skillopt.dashboard._nights import adoption_of, nights_of
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.night import NightContext, ProjectState
+from skillopt.night import NightContext, ProjectState, open_context
 
 _TONES: dict[str, w.Tone] = {
     "pending": "info",
@@ -180,9 +181,9 @@ class _Review:
 
 async def build(visit: Visit) -> None:
     """Make the page."""
-    nights = nights_of(visit.around)
-    adoption = adoption_of(nights)
-    kept = nights.home.project(nights.project).load()
+    nights = open_context({}, home=Path.home(), cwd=visit.around.cwd, environ=visit.around.environ)
+    adoption = nights.adoption(lambda: datetime.now(timezone.utc))
+    kept = nights.kept.load()
     status = await asyncio.to_thread(adoption.status)
     wanted = visit.query.get("proposal")
     if wanted is not None and all(one.proposal.id != wanted for one in status.proposals):

@@ -1,4 +1,4 @@
-"""Decides which scorer a user means: one of ours by name, any Python function, or any command.
+"""Scorers: one by name, any Python function, or any command.
 
 | `spec` | scorer |
 |---|---|
@@ -6,6 +6,7 @@
 | `"squad"`, `"anls"` | the measures of SQuAD and DocVQA for short answers |
 | `"checks"` | the rules that a task brings along in its field `checks` |
 | `"judge"` | a model judges by the task's `rubric`, or against its reference |
+| a name of another package | its entry point in the group `skillopt.scorers` |
 | a callable `f(task, answer)` | your function, sync or async |
 | `"package.module:function"`, `"path/to/file.py:function"` | the same, by name |
 | `"cmd: ./score --strict"`, or a list of arguments | your command: JSON on stdin, the score on stdout |
@@ -27,7 +28,8 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from skillopt.errors import ConfigError, UnknownName, suggest
+from skillopt.errors import ConfigError, suggest
+from skillopt.registry import Registry
 from skillopt.tasks.scorers._anls import Anls
 from skillopt.tasks.scorers._checks import Checks
 from skillopt.tasks.scorers._choice import MultipleChoice
@@ -43,22 +45,28 @@ __all__ = ["SCORERS", "Scorer", "ScorerSpec", "extract_answer", "get_scorer", "s
 
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
 
-SCORERS: Mapping[str, type[NamedScorer]] = {
-    kind.name: kind
-    for kind in (
-        ExactMatch,
-        Squad,
-        Anls,
-        Contains,
-        Regex,
-        Numeric,
-        MultipleChoice,
-        JsonEqual,
-        Checks,
-        JudgeScorer,
-    )
-}
-"""The scorers that have a name; their fields are their options."""
+SCORERS = Registry(
+    "scorer",
+    group="skillopt.scorers",
+    own={
+        kind.name: kind
+        for kind in (
+            ExactMatch,
+            Squad,
+            Anls,
+            Contains,
+            Regex,
+            Numeric,
+            MultipleChoice,
+            JsonEqual,
+            Checks,
+            JudgeScorer,
+        )
+    },
+)
+"""The scorers that have a name. Ours are classes whose fields are their options; a package may also add a
+function of task and answer, or a `Scorer`.
+"""
 
 
 def get_scorer(
@@ -92,10 +100,11 @@ def _by_text(spec: str, pass_at: float | None, graded: bool | None, options: dic
     if ":" in spec:
         _refuse("A Python function takes no options", options=options)
         return function_scorer(load_function(spec), pass_at=pass_at, graded=graded)
-    if spec not in SCORERS:
-        raise UnknownName("scorer", spec, SCORERS)
+    found = SCORERS.get(spec)
+    if not (isinstance(found, type) and issubclass(found, NamedScorer)):
+        return get_scorer(found, pass_at=pass_at, graded=graded, options=options)
     _refuse(f"The scorer {spec!r} decides itself what passes", pass_at=pass_at, graded=graded)
-    return _with_options(SCORERS[spec], options)
+    return _with_options(found, options)
 
 
 def _with_options(kind: type[NamedScorer], options: dict[str, Any]) -> Scorer:

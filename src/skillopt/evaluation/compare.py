@@ -1,0 +1,181 @@
+"""Compares two skills on the same tasks: which tasks count, means, interval, an exact paired test, and which
+tasks were fixed or broken.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.events import RowFact
+
+RESAMPLES = 10_000
+EXACT_UP_TO = 18
+"""Number of non-zero differences up to which the sign-flip test enumerates all 2^n signs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Paired figures of a (before) and b (after). `p` is two-sided; `interval` a 95 % interval of the mean
+    difference.
+    """
+
+    n: int
+    before: float
+    after: float
+    delta: float
+    interval: tuple[float, float]
+    p: float
+    test: str
+    fixed: tuple[str, ...]
+    broken: tuple[str, ...]
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The interval of the change, drawn at `after`: from `before` on, within what a score can be."""
+        low, high = (min(1.0, max(0.0, self.before + end)) for end in self.interval)
+        return low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRows:
+    """Two skills on the rows of one split: compared, or why they cannot be."""
+
+    comparison: Comparison | None
+    why: str = ""
+    left_out: tuple[str, ...] = ()
+    """Tasks with a row that could not be measured, on either side."""
+
+
+def compare_rows(
+    before: Sequence[RowFact],
+    after: Sequence[RowFact],
+    worth: Callable[[RowFact], float | None],
+    *,
+    split: str,
+) -> PairedRows:
+    """Compare by task, of several draws the mean. Tasks that were lost on either side are left out by name;
+    where they are too many there is no comparison.
+    """
+    lost = lost_tasks(before, after)
+    tasks = {row.task for row in before}
+    if too_many_lost(lost, tasks):
+        names = f": {', '.join(lost)}" if lost else ""
+        why = f"{len(lost)} of {len(tasks)} {split} tasks could not be measured{names}"
+        return PairedRows(comparison=None, why=why, left_out=lost)
+    kept = (
+        {task: one for task, one in by_task(arm, worth).items() if task not in lost}
+        for arm in (before, after)
+    )
+    return PairedRows(comparison=compare(*kept), left_out=lost)
+
+
+def lost_tasks(*arms: Iterable[RowFact]) -> tuple[str, ...]:
+    """The tasks of which a row could not be measured in any of the arms."""
+    return tuple(sorted({row.task for rows in arms for row in rows if row.invalid is not None}))
+
+
+def too_many_lost(lost: Collection[str], tasks: Collection[str]) -> bool:
+    """Whether what is left says nothing of the split: more than a tenth of it is lost, or there is none."""
+    return not tasks or Fraction(len(lost), len(tasks)) > MOST_LOST
+
+
+def by_task(rows: Iterable[RowFact], worth: Callable[[RowFact], float | None]) -> dict[str, float]:
+    """Each task's mean over the draws that were measured."""
+    draws: dict[str, list[float]] = {}
+    for row in rows:
+        value = worth(row)
+        if value is not None:
+            draws.setdefault(row.task, []).append(value)
+    return {task: _mean(values) for task, values in draws.items()}
+
+
+def compare(before: Mapping[str, float], after: Mapping[str, float], *, seed: int = 0) -> Comparison:
+    """Compare by task id; both sides must hold the same tasks."""
+    ids = sorted(before)
+    if ids != sorted(after):
+        raise ValueError("a paired comparison needs the same tasks on both sides")
+    differences = [after[task] - before[task] for task in ids]
+    n = len(ids)
+    p, test = paired_p(differences, seed=seed)
+    return Comparison(
+        n=n,
+        before=_mean([before[task] for task in ids]),
+        after=_mean([after[task] for task in ids]),
+        delta=_mean(differences),
+        interval=interval_of(differences, seed=seed),
+        p=p,
+        test=test,
+        fixed=tuple(task for task, diff in zip(ids, differences, strict=True) if diff > 0),
+        broken=tuple(task for task, diff in zip(ids, differences, strict=True) if diff < 0),
+    )
+
+
+def paired_p(differences: Sequence[float], *, seed: int = 0) -> tuple[float, str]:
+    """Two-sided p of no difference: exact McNemar where all changes have one size, else a sign-flip test,
+    exact while small.
+    """
+    moved = [diff for diff in differences if diff != 0]
+    if not moved:
+        return 1.0, "no task changed"
+    sizes = {abs(diff) for diff in moved}
+    if len(sizes) == 1:
+        wins = sum(diff > 0 for diff in moved)
+        return _binomial_two_sided(wins, len(moved)), "exact McNemar"
+    observed = abs(math.fsum(moved)) - 1e-12
+    if len(moved) <= EXACT_UP_TO:
+        sums = [0.0]
+        for diff in moved:
+            sums = [total + sign * diff for total in sums for sign in (1, -1)]
+        return sum(abs(total) >= observed for total in sums) / len(sums), "exact sign flip"
+    rng = random.Random(seed)
+    hits = sum(
+        abs(math.fsum(diff if rng.random() < 0.5 else -diff for diff in moved)) >= observed
+        for _ in range(RESAMPLES)
+    )
+    return (hits + 1) / (RESAMPLES + 1), f"sign flip, {RESAMPLES} resamples"
+
+
+def interval_of(differences: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+    """A 95 % interval of the mean difference that keeps a width where all tasks moved alike.
+
+    Where tasks only pass or fail: the adjusted Wald interval for matched pairs (Agresti and Min 2005). Else a
+    bootstrap, seeded so that a report can be recomputed; with fewer than 30 tasks, or no spread, a normal
+    interval with one more difference each way.
+    """
+    n = len(differences)
+    if n == 0:
+        return (0.0, 0.0)
+    if set(differences) <= {-1.0, 0.0, 1.0}:
+        fixed, broken, total = differences.count(1.0) + 0.5, differences.count(-1.0) + 0.5, n + 2
+        return _around(
+            (fixed - broken) / total, math.sqrt(fixed + broken - (fixed - broken) ** 2 / total) / total
+        )
+    if n < 30 or len(set(differences)) == 1:
+        most = max(map(abs, differences))
+        padded = [*differences, most, -most]
+        mean = _mean(padded)
+        return _around(mean, math.sqrt(_mean([(diff - mean) ** 2 for diff in padded]) / len(padded)))
+    rng = random.Random(seed)
+    means = sorted(math.fsum(rng.choices(differences, k=n)) / n for _ in range(2_000))
+    return means[int(0.025 * len(means))], means[int(0.975 * len(means)) - 1]
+
+
+def _around(mean: float, error: float) -> tuple[float, float]:
+    return max(-1.0, mean - 1.96 * error), min(1.0, mean + 1.96 * error)
+
+
+def _binomial_two_sided(wins: int, n: int) -> float:
+    ways, tail = 1, 0
+    for k in range(min(wins, n - wins) + 1):
+        tail += ways
+        ways = ways * (n - k) // (k + 1)
+    return min(1.0, float(Fraction(2 * tail, 1 << n)))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0

@@ -1,0 +1,229 @@
+"""Measures a skill on rows of tasks: looks up what was measured before, runs the rest, never makes a score of
+an outage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from skillopt.errors import Fault, Kind
+from skillopt.evaluation.judge import ModelJudge
+from skillopt.executors import Executor
+from skillopt.harnesses.port import Harness, Session, Unasked, rollout_prompt
+from skillopt.models.port import Model
+from skillopt.models.stack.limited import Slots
+from skillopt.place import Place
+from skillopt.tasks.benchmark import Benchmark, Environment, UsesExecutor, WantsJudge
+from skillopt.tasks.rollout import Invalid, Rollout, Score, Scored, Trajectory
+from skillopt.tasks.task import Task
+
+
+class Rollouts(Protocol):
+    """Where rollouts and their scores are kept; the run's database."""
+
+    def finished(self, rollout: str) -> tuple[int, Trajectory] | None: ...
+
+    def next_attempt(self, rollout: str) -> int: ...
+
+    def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None: ...
+
+    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None: ...
+
+    def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None: ...
+
+    def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None: ...
+
+    def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measurement to make: a task and the number of the independent draw."""
+
+    task: Task
+    draw: int = 0
+
+
+def rows_of(tasks: Iterable[Task], draws: int = 1) -> list[Row]:
+    """Every task, `draws` times."""
+    return [Row(task=task, draw=draw) for task in tasks for draw in range(draws)]
+
+
+class Evaluator:
+    """Runs rollouts of one target on one benchmark, `workers` at a time for all stages together."""
+
+    def __init__(
+        self,
+        *,
+        harness: Harness,
+        model: Model,
+        benchmark: Benchmark,
+        rollouts: Rollouts,
+        workers: int,
+        max_tokens: int,
+        scrub: Callable[[str], str] = str,
+        judge: ModelJudge | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        """`judge` scores where the benchmark wants one, and is then part of what a score is stored under.
+        `executor` does the work of environments that want one.
+        """
+        self.workers = workers
+        self.slots = Slots(workers)
+        self.under_way = 0
+        """Rollouts that are run or scored now."""
+        self.rollouts = rollouts
+        self._harness = harness
+        self._model = model
+        self._benchmark = benchmark
+        self._open: Callable[[Task], Environment | None] = benchmark.open
+        if executor is not None and isinstance(benchmark, UsesExecutor):
+            self._open = partial(benchmark.open_in, executor)
+        self._max_tokens = max_tokens
+        self._judge = judge
+        self._scored_by = benchmark.scorer_version + ("" if judge is None else f" {judge.version}")
+        self._scrub = scrub  # what a scorer says may quote a task that holds a credential
+        self._hashed: dict[str, tuple[str, str]] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
+        prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, Unasked))
+        settings = [dict(model.fingerprint), harness.name, harness.version, prompt, max_tokens]
+        self._settings = json.dumps(settings, sort_keys=True)
+
+    def key(self, skill: str, row: Row) -> str:
+        """Identity of a rollout: all that could change what the target does, but not how it is scored."""
+        parts = [skill, self._hashes(row.task)[0], row.task.prompt, self._settings, row.draw]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
+
+    def stored(self, skill: str, row: Row) -> Scored | None:
+        """A measurement that is already there, or None; costs nothing."""
+        key = self.key(skill, row)
+        return self._scored(row, key, self.rollouts.finished(key))
+
+    async def measure(
+        self,
+        skill: str,
+        row: Row,
+        *,
+        stage: str,
+        place: Place | None,
+        background: bool = False,
+        after: int | None = None,
+    ) -> tuple[Rollout, bool]:
+        """One rollout, and whether it was stored before. `after` asks for an attempt later than that number.
+
+        A row with which this very stage closed as invalid, before the run was stopped, is read and not asked
+        again; a stage without a `place` has no past.
+        """
+        key = self.key(skill, row)
+        done = self.rollouts.finished(key)
+        lost = None if place is None else self._lost(row, key, str(place.at(stage)))
+        if (known := lost or self._scored(row, key, done)) is not None:
+            return known, True
+        attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
+        about: dict[str, Any] = {"task_id": row.task.id, "draw": row.draw, "attempt": attempt}
+        self.under_way += 1
+        try:
+            trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
+            score = await self._score(row.task, key, attempt, trajectory, stage, background)
+        except Fault as fault:
+            return Invalid(**about, kind=fault.kind, detail=self._scrub(fault.detail)), False
+        finally:
+            self.under_way -= 1
+        return Scored(**about, key=key, trajectory=trajectory, score=score), False
+
+    async def drain(self) -> None:
+        """Wait until every rollout that was begun has ended and is stored: one inside an agent CLI is paid as
+        a whole.
+        """
+        while self._under_way:
+            await asyncio.wait(list(self._under_way))
+
+    def close_invalid(self, skill: str, place: Place, rows: Iterable[tuple[Row, Rollout]]) -> None:
+        """The stage there closes with these rows: those that are invalid stay so."""
+        self.rollouts.close_invalid(
+            str(place), [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
+        )
+
+    def _scored(self, row: Row, key: str, done: tuple[int, Trajectory] | None) -> Scored | None:
+        score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
+        if done is None or score is None:
+            return None
+        return Scored(
+            task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score
+        )
+
+    def _lost(self, row: Row, key: str, stage: str) -> Invalid | None:
+        found = self.rollouts.closed_invalid(stage, key)
+        if found is None:
+            return None
+        attempt, kind, detail = found
+        return Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=kind, detail=detail)
+
+    async def _run(
+        self, skill: str, row: Row, key: str, attempt: int, stage: str, background: bool
+    ) -> Trajectory:
+        await self.slots.acquire(background=background)
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        self._under_way.add(task)
+        try:
+            session = Session(
+                self._model,
+                key=key,
+                attempt=attempt,
+                stage=stage,
+                draw=row.draw,
+                max_tokens=self._max_tokens,
+                background=background,
+            )
+            environment = self._open(row.task)
+            try:
+                trajectory = await self._harness.run(
+                    row.task, environment, skill, self._benchmark.prompts, session
+                )
+            finally:
+                if environment is not None:
+                    await environment.close()
+            self.rollouts.keep(key, attempt, trajectory)
+            return trajectory
+        finally:
+            self._under_way.discard(task)
+            self.slots.release()
+
+    async def _score(
+        self, task: Task, key: str, attempt: int, trajectory: Trajectory, stage: str, background: bool
+    ) -> Score:
+        if self._judge is not None and isinstance(self._benchmark, WantsJudge):
+            score = await self._benchmark.score_with(
+                self._judge.at(stage, background=background), task, trajectory
+            )
+        else:
+            score = await self._benchmark.score(task, trajectory)
+        for name, value in (("hard", score.hard), ("soft", score.soft)):
+            if not 0.0 <= value <= 1.0:
+                raise Fault(
+                    "contract",
+                    f"the scorer gave {name} = {value!r} for task {task.id!r}; a score lies in [0, 1]",
+                )
+        score = replace(
+            score,
+            hard=score.hard if trajectory.failure is None else 0.0,
+            feedback=self._scrub(score.feedback),
+        )
+        self.rollouts.keep_score(key, attempt, self._scorer(task), score)
+        return score
+
+    def _scorer(self, task: Task) -> str:
+        return f"{self._scored_by}:{self._hashes(task)[1][:16]}"
+
+    def _hashes(self, task: Task) -> tuple[str, str]:
+        """Content and full hash, computed once a task: hashing reads the task's files."""
+        if task.id not in self._hashed:
+            self._hashed[task.id] = (task.content_hash, task.full_hash)
+        return self._hashed[task.id]

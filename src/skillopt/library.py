@@ -1,0 +1,380 @@
+"""SkillOpt as a library: train, evaluate, compare and estimate with plain arguments, strings or objects."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict
+
+from skillopt.aio import run_gently
+from skillopt.benchmarks import benchmarks
+from skillopt.benchmarks._rows import load_rows
+from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
+from skillopt.build import Job, open_run, prepare
+from skillopt.build.comparison import Evaluated, Versus, comparisons
+from skillopt.build.evaluation import eval_splits
+from skillopt.build.evaluation import evaluate as measure
+from skillopt.build.measuring import eval_folder, skill_named, target_only
+from skillopt.build.training import Result, train
+from skillopt.config import Resolved, load
+from skillopt.errors import ConfigError, UsageError
+from skillopt.estimation import Estimate
+from skillopt.estimation import estimate as estimated
+from skillopt.events import Sink
+from skillopt.harnesses import Harness, harnesses
+from skillopt.messages import Reply, Request
+from skillopt.models import PROVIDERS, Model, Provider
+from skillopt.skill.folder import Skill
+from skillopt.tasks.benchmark import Benchmark
+from skillopt.tasks.scorers import Scorer
+from skillopt.tasks.task import Task
+
+Rows: TypeAlias = Sequence[Task | Mapping[str, Any]]
+Tasks: TypeAlias = str | Path | Rows | Mapping[str, Rows]
+"""A JSONL, JSON or CSV file, rows, or rows by split."""
+Scoring: TypeAlias = str | Callable[..., Any] | Scorer
+"""A scorer's name, a function `(task, answer) -> bool | float | Score`, `cmd: program`, or a `Scorer`."""
+SkillLike: TypeAlias = str | Path | Skill
+P = ParamSpec("P")
+R = TypeVar("R")
+_GIVEN = "given"
+"""The provider and the harness under which objects stand in model strings."""
+
+
+def _sync(work: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
+    """The same function for callers without an event loop."""
+    name = work.__name__[1:]
+
+    @functools.wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise UsageError(
+                f"skillopt.{name} starts an event loop, and one is running here. Use: await"
+                f" skillopt.a{name}(...)"
+            )
+        return run_gently(work(*args, **kwargs))
+
+    run.__name__ = run.__qualname__ = name
+    return run
+
+
+async def aoptimize(
+    *,
+    target: str | Model | Harness,
+    optimizer: str | Model,
+    skill: str | Path | None = None,
+    tasks: Tasks | None = None,
+    scorer: Scoring | None = None,
+    benchmark: str | Benchmark | None = None,
+    harness: str | Harness | None = None,
+    budget: str | None = None,
+    out: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_event: Sink | None = None,
+) -> Result:
+    """Train a skill and return the result.
+
+    `target` and `optimizer` are model strings such as `openai:gpt-5.4-mini`, or `Model` objects; a `Harness`
+    as target is an agent that asks no model of ours, and `harness` says how any other target works on a task.
+    Work on your own `tasks` (a file, rows, or rows by split) with a `scorer`, or on a `benchmark`, by name or
+    as an object. `skill` is a folder with SKILL.md or one .md file; without it the benchmark's own seed is
+    used. `budget` reads like "$2", "200k tokens" or "500 calls"; `out` is the run folder, and calling again
+    with the same arguments resumes; `options` are dotted configuration keys such as
+    {"train.num_epochs": 2}; `on_event` hears every
+    event. Objects are closed with the run.
+
+    `optimize` starts an event loop; inside a running one, await `aoptimize`.
+    """
+    given = _Given(
+        target=target,
+        optimizer=optimizer,
+        harness=harness,
+        skill=skill,
+        tasks=tasks,
+        scorer=scorer,
+        benchmark=benchmark,
+        budget=budget,
+        out=out,
+        options=options or {},
+    )
+    with given.lent() as resolved:
+        job = given.job(resolved)
+        async with open_run(job, job.folder(Path.cwd()), sinks=[on_event] if on_event else []) as opened:
+            return await train(opened)
+
+
+async def aevaluate(
+    skills: SkillLike | Mapping[str, SkillLike],
+    *,
+    target: str | Model | Harness,
+    tasks: Tasks | None = None,
+    scorer: Scoring | None = None,
+    benchmark: str | Benchmark | None = None,
+    harness: str | Harness | None = None,
+    split: str = "all",
+    repeats: int = 1,
+    budget: str | None = None,
+    out: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_event: Sink | None = None,
+) -> list[Evaluated]:
+    """Measure skills without changing them: one result for each skill and split, or it raises why not.
+
+    `skills` is a skill, or skills by the name that stands in the results; each is a folder with SKILL.md, an
+    .md file, a run folder for its best skill, or `none` for no skill. `split` is train, val, test or all;
+    `repeats` is the number of draws per task. The other arguments are those of `optimize`. What was measured
+    before in the same folder is not paid again.
+    """
+    given = _Given(
+        target=target,
+        harness=harness,
+        tasks=tasks,
+        scorer=scorer,
+        benchmark=benchmark,
+        budget=budget,
+        out=out,
+        options=options or {},
+    )
+    found, _ = await given.measure(_named(skills), split, repeats, on_event)
+    return found
+
+
+async def acompare(
+    skill: SkillLike,
+    against: SkillLike,
+    *,
+    target: str | Model | Harness,
+    tasks: Tasks | None = None,
+    scorer: Scoring | None = None,
+    benchmark: str | Benchmark | None = None,
+    harness: str | Harness | None = None,
+    split: str = "all",
+    repeats: int = 1,
+    budget: str | None = None,
+    out: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_event: Sink | None = None,
+) -> list[Versus]:
+    """Measure two skills on the same tasks and compare them in pairs: one comparison for each split.
+
+    The arguments are those of `evaluate`.
+    """
+    given = _Given(
+        target=target,
+        harness=harness,
+        tasks=tasks,
+        scorer=scorer,
+        benchmark=benchmark,
+        budget=budget,
+        out=out,
+        options=options or {},
+    )
+    (rival,) = _named(against)
+    skills = {**_named(skill), **_named(against)}
+    if len(skills) < 2:
+        raise UsageError("A comparison needs two skills, and both arguments name the same one.")
+    found, job = await given.measure(skills, split, repeats, on_event, against=rival)
+    return comparisons(found, rival, graded=job.benchmark.graded)
+
+
+optimize = _sync(aoptimize)
+evaluate = _sync(aevaluate)
+compare = _sync(acompare)
+
+
+def estimate(
+    *,
+    target: str | Model | Harness,
+    optimizer: str | Model,
+    skill: str | Path | None = None,
+    tasks: Tasks | None = None,
+    scorer: Scoring | None = None,
+    benchmark: str | Benchmark | None = None,
+    harness: str | Harness | None = None,
+    budget: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Estimate:
+    """Say what `optimize` with these arguments will probably take, stage by stage. Nothing is sent, so no key
+    is needed.
+    """
+    given = _Given(
+        target=target,
+        optimizer=optimizer,
+        harness=harness,
+        skill=skill,
+        tasks=tasks,
+        scorer=scorer,
+        benchmark=benchmark,
+        budget=budget,
+        options=options or {},
+    )
+    with given.lent() as resolved:
+        return estimated(given.job(resolved, needs_key=False))
+
+
+class _NoSettings(BaseModel):
+    """A benchmark object has no keys: it is complete."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class _GivenBenchmark:
+    """A benchmark object in the place of a plug-in."""
+
+    Settings: type[BaseModel] = _NoSettings
+    defaults: Mapping[str, Any] = {}
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self._benchmark = benchmark
+
+    def __call__(self, settings: Any) -> Benchmark:
+        return self._benchmark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """The arguments that the functions of this module share. Objects are lent to the registries under a name,
+    so that everything behind works with names.
+    """
+
+    target: str | Model | Harness
+    optimizer: str | Model | None = None
+    harness: str | Harness | None = None
+    skill: str | Path | None = None
+    tasks: Tasks | None = None
+    scorer: Scoring | None = None
+    benchmark: str | Benchmark | None = None
+    budget: str | None = None
+    out: str | Path | None = None
+    options: Mapping[str, Any]
+
+    @contextmanager
+    def lent(self) -> Iterator[Resolved]:
+        """The configuration that the arguments mean, for as long as the objects are lent."""
+        if (self.tasks is None) is (self.benchmark is None):
+            raise UsageError("Say what to work on: tasks with a scorer, or a benchmark, and not both.")
+        if self.benchmark is not None and self.scorer is not None:
+            raise UsageError("A benchmark scores its tasks itself, so a scorer cannot be used with it.")
+        with ExitStack() as stack:
+            flags = self._flags(stack)
+            settings = [
+                f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+                for key, value in self.options.items()
+            ]
+            yield load(None, flags=flags, options=settings, environ=os.environ, cwd=Path.cwd())
+
+    def job(self, resolved: Resolved, *, needs_key: bool = True) -> Job:
+        """What the arguments work on, loaded and checked."""
+        tasks, benchmark = self.tasks, None
+        is_named = self.scorer is None or isinstance(self.scorer, str)
+        if tasks is not None and not (isinstance(tasks, (str, Path)) and is_named):
+            rows = [row.data for row in load_rows(Path(tasks))] if isinstance(tasks, (str, Path)) else tasks
+            own = resolved.config.env.settings
+            settings = own if isinstance(own, OwnSettings) else None
+            benchmark = OwnBenchmark.from_tasks(rows, scorer=self.scorer, settings=settings)
+        return prepare(resolved, benchmark=benchmark, needs_key=needs_key)
+
+    async def measure(
+        self,
+        skills: Mapping[str, SkillLike],
+        split: str,
+        repeats: int,
+        on_event: Sink | None,
+        against: str | None = None,
+    ) -> tuple[list[Evaluated], Job]:
+        """Every skill on every split that is named."""
+        with self.lent() as resolved:
+            job = self.job(target_only(resolved))
+            loaded = {
+                name: each if isinstance(each, Skill) else skill_named(str(each))
+                for name, each in skills.items()
+            }
+            found = await measure(
+                job,
+                loaded,
+                eval_splits(split, job),
+                eval_folder(job, resolved),
+                against=against,
+                repeats=repeats,
+                sinks=[on_event] if on_event else [],
+            )
+            return found, job
+
+    def _flags(self, stack: ExitStack) -> dict[str, object]:
+        """The arguments as flags, with every object lent for as long as the stack is open."""
+        models: dict[str, Model] = {}
+        target, optimizer, harness = self.target, self.optimizer, self.harness
+        if _is_harness(target):
+            harness, target = target, _label(models, _NotAsked(target.name))
+        elif not isinstance(target, str):
+            target = _label(models, cast("Model", target))
+        if optimizer is not None and not isinstance(optimizer, str):
+            optimizer = _label(models, optimizer)
+        if models:
+            provider = Provider(open=lambda spec: models[spec.name], keys={})
+            stack.enter_context(PROVIDERS.lend(_GIVEN, provider))
+        if harness is not None and not isinstance(harness, str):
+            made = harness
+            stack.enter_context(harnesses.lend(_GIVEN, lambda setup: made))
+            harness = _GIVEN
+        benchmark = self.benchmark or "own"
+        if not isinstance(benchmark, str):
+            stack.enter_context(benchmarks.lend(benchmark.name, _GivenBenchmark(benchmark)))
+            benchmark = benchmark.name
+        return {
+            "env": benchmark,
+            "target_model": target if harness is None else f"{harness}/{target}",
+            "optimizer_model": optimizer,
+            "skill_init": self.skill if self.skill is None else str(self.skill),
+            "out_root": self.out if self.out is None else str(self.out),
+            "budget": self.budget,
+            "data_path": str(self.tasks) if isinstance(self.tasks, (str, Path)) else None,
+            "scorer": self.scorer if isinstance(self.scorer, str) else None,
+        }
+
+
+class _NotAsked:
+    """Stands for the model of a harness that asks none of ours."""
+
+    def __init__(self, name: str) -> None:
+        self.endpoint = name
+        self.fingerprint: Mapping[str, Any] = {"provider": _GIVEN, "model": name}
+
+    async def complete(self, request: Request) -> Reply:
+        raise ConfigError(
+            f"The harness {self.endpoint!r} asks a model of ours. Name one: target=MODEL, harness=HARNESS."
+        )
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _is_harness(given: object) -> TypeGuard[Harness]:
+    return hasattr(given, "run") and hasattr(given, "asks_model")
+
+
+def _label(models: dict[str, Model], model: Model) -> str:
+    """The model string under which an object is found again; the same in every process, so that a run can be
+    resumed.
+    """
+    name = str(model.fingerprint.get("model") or type(model).__name__)
+    while models.get(name, model) is not model:
+        name = f"{name}-2"
+    models[name] = model
+    return f"{_GIVEN}:{name}"
+
+
+def _named(skills: SkillLike | Mapping[str, SkillLike]) -> dict[str, SkillLike]:
+    if isinstance(skills, Mapping):
+        return dict(skills)
+    return {skills.name if isinstance(skills, Skill) else str(skills): skills}

@@ -1,0 +1,128 @@
+"""What is to run every night, whatever starts it: one command with all its arguments, a time, a folder and a
+log.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from skillopt.errors import ConfigError, Fault, UsageError
+from skillopt.process import Finished
+
+RunProgram: TypeAlias = Callable[[Sequence[str], "bytes | None"], Finished]
+"""Runs a program to its end with this input and returns what it printed; raises `Fault` when it cannot be
+started.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """One entry. A scheduler keeps it as a comment beside what it renders, and reads that comment back: a
+    definition that is no longer what the comment renders to was changed by somebody.
+    """
+
+    id: str
+    """Tells our entries apart: `project_id` of the project."""
+    hour: int
+    minute: int
+    command: tuple[str, ...]
+    """The program by its whole path, and every argument: the scheduler's own environment knows neither the
+    user's PATH nor a shell.
+    """
+    folder: Path
+    log: Path | None = None
+    """Where output is added; None leaves it to the command itself."""
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.hour <= 23 and 0 <= self.minute <= 59):
+            raise ConfigError(
+                f"{self.hour}:{self.minute:02d} is no time of day: --hour is 0 to 23 and --minute 0 to 59."
+            )
+        if len(self.id) != 12 or not set(self.id) <= set("0123456789abcdef"):
+            raise ConfigError(f"{self.id!r} is no id of a schedule.")
+        if not self.command or not self.command[0]:
+            raise ConfigError("There is no command to schedule.")
+        for name, _ in self.environment:
+            if not (name.isascii() and name.isidentifier()):
+                raise ConfigError(f"{name!r} is no name of an environment variable.")
+        paths = [str(path) for path in (self.folder, self.log) if path is not None]
+        for text in (*self.command, *paths, *(value for _, value in self.environment)):
+            if any(unicodedata.category(char) in ("Cc", "Cs") or char in "\ufffe\uffff" for char in text):
+                raise ConfigError(
+                    f"{text!r} holds a line break or another control character, which no scheduler keeps."
+                    " Take it out."
+                )
+
+    @property
+    def time(self) -> str:
+        """The time of day as people write it."""
+        return f"{self.hour:02d}:{self.minute:02d}"
+
+    def comment(self) -> str:
+        """The entry in one line that crontabs and units take for a comment."""
+        return f"# {json.dumps(asdict(self), default=str)}"
+
+    @classmethod
+    def of_comment(cls, line: str) -> Schedule | None:
+        """The entry of such a line; None for any other."""
+        try:
+            read = json.loads(line.removeprefix("# "))
+            return cls(
+                id=read["id"],
+                hour=read["hour"],
+                minute=read["minute"],
+                command=tuple(read["command"]),
+                folder=Path(read["folder"]),
+                log=None if read["log"] is None else Path(read["log"]),
+                environment=tuple((name, value) for name, value in read["environment"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, UsageError):
+            return None
+
+
+class Scheduler(Protocol):
+    """A scheduler of the system that installs. It runs in the user's name, and only our own entries are ever
+    touched.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def entries(self) -> tuple[Schedule, ...]:
+        """Our entries. Raises `UsageError` when what is there cannot be read or is not what we wrote."""
+        ...
+
+    def install(self, schedule: Schedule) -> None:
+        """Put the entry in, in place of an earlier one with the same id, and see that it is there."""
+        ...
+
+    def uninstall(self, id: str) -> bool:
+        """Take exactly this entry out; False when there is none."""
+        ...
+
+
+def make_log_folder(schedule: Schedule) -> None:
+    """See that the log can be written: no scheduler makes folders."""
+    if schedule.log is not None:
+        schedule.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def asked(run: RunProgram, argv: Sequence[str], data: bytes | None = None) -> Finished:
+    """Run a program that has to succeed. Raises `UsageError` with what it said, or that it is not there."""
+    try:
+        done = run(argv, data)
+    except Fault as fault:
+        raise UsageError(f"{fault.detail}. Nothing else was changed; choose another scheduler.") from fault
+    if done.code != 0:
+        said = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())[:300]
+        raise UsageError(
+            f"`{' '.join(argv)}` ended with {done.code}: {said or 'it said nothing'}. Nothing else was"
+            " changed."
+        )
+    return done

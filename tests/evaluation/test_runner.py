@@ -1,0 +1,83 @@
+"""Stages that fail take their siblings back; an analyst that fails ends the batch."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gate._tables import Memory
+from optimizer.test_stages import Quiz, at, optimizer
+from skillopt.aio import together
+from skillopt.errors import ModelError, ProviderDown
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
+from skillopt.harnesses.chat import Chat
+from skillopt.messages import Reply, Request, Usage
+from skillopt.tasks.task import Task
+from steps import step_at
+
+
+async def test_the_first_failure_takes_the_others_back():
+    ended = []
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise ValueError("lost")
+
+    async def works():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("withdrawn")
+
+    with pytest.raises(ValueError, match="lost"):
+        await together(works(), fails(), works())
+    assert ended == ["withdrawn"] * 2
+
+
+async def test_nothing_at_all_is_an_answer_too():
+    assert await together() == []
+
+
+class Slow:
+    """A target that answers one call at a time and counts them."""
+
+    endpoint = "slow"
+    fingerprint = {"provider": "slow"}
+
+    def __init__(self):
+        self.calls = 0
+
+    async def complete(self, request: Request) -> Reply:
+        self.calls += 1
+        await asyncio.sleep(0.002)
+        return Reply(text="no", finish="stop", usage=Usage(input_tokens=1, output_tokens=1))
+
+    async def close(self):
+        pass
+
+
+async def test_a_dead_optimizer_ends_the_step_before_the_rest_of_the_batch_is_paid():
+    def dead(request: Request) -> str:
+        raise ModelError("auth", "the key is dead")
+
+    slow = Slow()
+    tasks = [Task(id=f"t{n:03d}", prompt=f"question {n}", reference="gold") for n in range(200)]
+    evaluator = Evaluator(
+        harness=Chat(),
+        model=slow,
+        benchmark=Quiz(),
+        rollouts=Memory(),
+        workers=1,
+        max_tokens=9,
+    )
+    asked, _ = optimizer(dead, minibatch_size=1)
+    with pytest.raises(ProviderDown, match="the key is dead"):
+        await asked.reflect(
+            at("p"), Evaluation(evaluator, step_at("p"), "skill", rows_of(tasks), stage="rollout")
+        )
+    paid = slow.calls
+    assert paid < 200
+    await asyncio.sleep(0.05)
+    assert slow.calls <= paid + 1
