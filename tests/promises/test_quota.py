@@ -41,7 +41,7 @@ async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: 
     assert not [row for row in rows if row.invalid is not None]
     assert set(statuses) == {200, 429}
     assert statuses.count(429) < 0.4 * statuses.count(200)
-    assert any("calls a second" in text and "refused" in text for text in told)  # and whoever watches is told
+    assert any("at once" in text and "refused" in text for text in told)  # and whoever watches is told
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import price_for
@@ -81,7 +81,7 @@ class Targets:
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
         model = self._models.of("target", spec) if harness.asks_model else Unasked(spec.model)
-        return Evaluator(
+        evaluator = Evaluator(
             harness=harness,
             model=model,
             benchmark=job.benchmark,
@@ -90,10 +90,11 @@ class Targets:
             max_tokens=spec.max_tokens,
             emit=self._emit,
             scrub=job.scrubber.scrub,
-            working=self._models.rounds.working,
             judge=self._judge,
             executor=self._executor,
         )
+        self._models.questions_by_hand.watch_rollouts(lambda: evaluator.under_way)
+        return evaluator
 
 
 def allowance_of(config: Config) -> Allowance:
@@ -104,4 +105,4 @@ def allowance_of(config: Config) -> Allowance:
 
 def carried_files(spec: RoleSpec, skill: Skill) -> str:
     """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
-    return carried_digest(skill) if spec.harness in agents.names() else ""
+    return carried_digest(skill) if spec.harness in driven() else ""

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from skillopt import sandbox
-from skillopt.agents import agent
-from skillopt.agents._survey import Found, survey
+from skillopt.agents import driver
+from skillopt.agents._survey import FoundAgent, survey
 from skillopt.doctor._result import CheckResult
 from skillopt.errors import ConfigError
 
@@ -108,7 +108,7 @@ def programs(
     return [_program(found, found.name in wanted) for found in survey(environ, paths)]
 
 
-def _program(found: Found, needed: bool) -> CheckResult:
+def _program(found: FoundAgent, needed: bool) -> CheckResult:
     facts = {
         "path": found.path,
         "version": found.version,
@@ -134,7 +134,7 @@ def _program(found: Found, needed: bool) -> CheckResult:
             remedy=found.problem,
             facts=facts,
         )
-    credentials = agent(found.name).credentials
+    credentials = driver(found.name).credentials
     if found.isolated_by is not None:
         login = f"its login can be isolated, by {found.isolated_by}"
     elif credentials:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
+from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.http import Refusal, Wire, clean_text, count, fingerprint
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
 
@@ -55,9 +56,13 @@ class ChatModel:
         self.fingerprint: Mapping[str, Any] = fingerprint(spec, options)
 
     @property
-    def changes(self) -> int:
-        """How often a form of structured output was given up; see `Changing`."""
-        return self._structure.changes
+    def limits(self) -> RateLimits:
+        """What the provider says of its limits; see `RateLimits`."""
+        return self._wire.limits
+
+    def open(self) -> None:
+        """Load what the first call needs."""
+        self._wire.open()
 
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
@@ -65,7 +70,7 @@ class ChatModel:
         try:
             answer = await self._wire.post(self._path, self.body(request, form), request)
         except Refusal as error:
-            self._structure.refused(form, error.status, error.said)
+            error.again |= self._structure.refused(form, error.status, error.said)
             raise
         self.check(answer)
         choices = answer.get("choices")
