@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.assembly import OpenRun
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
@@ -65,7 +65,7 @@ def trainer_from(
         price=price_for(config, "target", job.target),
         max_tokens=job.target.max_tokens,
         skills=2 if is_gated else 3,
-        allowance=allowance_of(config) if job.target.harness in agents.names() else None,
+        allowance=allowance_of(config) if job.target.harness in driven() else None,
     )
     guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
     return Trainer(
