@@ -21,13 +21,13 @@ import pytest
 
 from _hostile import ABSTRACT, GOLDEN, HOSTILE, PORT
 from skillopt.errors import ConfigError, Fault
-from skillopt.sandbox import Limits, Mode, Sandbox, _place, _run, _seccomp, is_there, require
+from skillopt.sandbox import Mode, ProcessLimits, Sandbox, _place, _run, _seccomp, is_there, require
 
 needs_bubblewrap = pytest.mark.skipif(
     not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
 )
 SECRET = "the-golden-value-4711"
-SMALL = Limits(seconds=20, memory=512 << 20, disk=64 << 20)
+SMALL = ProcessLimits(seconds=20, memory=512 << 20, disk=64 << 20)
 
 
 def shut(**changes: object) -> Sandbox:
@@ -276,7 +276,7 @@ async def test_large_inputs_and_inputs_nobody_reads_do_no_harm() -> None:
     assert (await python("print(1)", input=big)).stdout == b"1\n"
     assert (await python("pass", files={"big": big}, collect=["big"])).files["big"] == big
     small = await python(
-        "pass", files={"big": big}, collect=["big"], limits=Limits(seconds=3, collected=1 << 20)
+        "pass", files={"big": big}, collect=["big"], limits=ProcessLimits(seconds=3, collected=1 << 20)
     )
     assert small.lost == {"big": "too large"}
 
@@ -367,9 +367,9 @@ async def test_a_withdrawn_program_is_ended() -> None:
 
 KILLED = """
 import asyncio, sys
-from skillopt.sandbox import Limits, Sandbox
+from skillopt.sandbox import ProcessLimits, Sandbox
 code = "import subprocess, time; subprocess.Popen(['sleep', '5737'], start_new_session=True); time.sleep(60)"
-asyncio.run(Sandbox(sys.argv[1], limits=Limits(seconds=50)).run(["python", "-c", code]))
+asyncio.run(Sandbox(sys.argv[1], limits=ProcessLimits(seconds=50)).run(["python", "-c", code]))
 """
 
 

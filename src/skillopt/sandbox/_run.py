@@ -46,7 +46,7 @@ LimitReached = Literal["time", "memory", "processes", "files"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ProcessLimits:
     """What one program may use; sizes in bytes."""
 
     seconds: float = 60.0
@@ -96,7 +96,7 @@ class Sandbox:
         self,
         mode: Mode,
         *,
-        limits: Limits | None = None,
+        limits: ProcessLimits | None = None,
         visible: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
         packages: Sequence[Path] = (),
@@ -111,7 +111,7 @@ class Sandbox:
         runs as the user and may read what the user may.
         """
         self.mode = mode
-        self.limits = limits or Limits()
+        self.limits = limits or ProcessLimits()
         apart = [folder for folder in packages if not seen_anyway(folder)]
         self._packages = os.pathsep.join(map(str, apart))
         self._visible = (*visible, *apart)
@@ -127,7 +127,7 @@ class Sandbox:
         collect: Sequence[str] = (),
         input: bytes = b"",
         env: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
+        limits: ProcessLimits | None = None,
         cwd: Path | None = None,
     ) -> Ran:
         """Run a program in a fresh box that holds `files`, and hand back the files named in `collect`.
@@ -162,7 +162,7 @@ class Sandbox:
         collect: Sequence[str],
         input: bytes,
         env: Mapping[str, str] | None,
-        limits: Limits,
+        limits: ProcessLimits,
     ) -> Ran:
         inside = self.mode == "bubblewrap"
         tmp = "/tmp" if box == BOX else box
@@ -265,7 +265,7 @@ def _read(done: Finished, collect: Sequence[str]) -> Ran:
     )
 
 
-def _rlimits(limits: Limits, inside: bool) -> dict[str, int]:
+def _rlimits(limits: ProcessLimits, inside: bool) -> dict[str, int]:
     wanted = {
         "RLIMIT_CPU": int(limits.seconds) + 1,
         "RLIMIT_AS": limits.memory,
