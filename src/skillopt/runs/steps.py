@@ -177,6 +177,10 @@ class Teller:
         return Version(short=short, name=name, action=action, cells=cells, at=at, text=text, score=score)
 
     def _cell(self, rows: Sequence[RowFact], metric: Metric) -> Cell:
+        row = rows[0]
+        if len(rows) == 1 and row.invalid is None and row.rollout is not None:  # a run has thousands of these
+            mark, note = _mark(((row.hard or 0.0, row.soft or 0.0),), metric, self.weight)
+            return Cell(mark=mark, note=row.failure or note, rollouts=((row.rollout, row.attempt),))
         keys = tuple((row.rollout, row.attempt) for row in rows if row.rollout is not None)
         lost = [row for row in rows if row.invalid is not None]
         if lost:
