@@ -92,9 +92,9 @@ def second_readings(events: Sequence[Event]) -> list[range]:
     opened: dict[str, list[int]] = {}
     for at, event in enumerate(events):
         if isinstance(event, StageOpened) and event.stage == "selection":
-            opened.setdefault(event.place, []).append(at)
-        elif isinstance(event, Judged) and len(opened.get(event.place, ())) == 2:
-            spans.append(range(opened[event.place][1], at))
+            opened.setdefault(str(event.place), []).append(at)
+        elif isinstance(event, Judged) and len(opened.get(str(event.place), ())) == 2:
+            spans.append(range(opened[str(event.place)][1], at))
     return spans
 
 
@@ -191,7 +191,7 @@ async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: 
     await run(job_of("confirm"), quick / "run")
     events = events_of(quick / "run")
     rows = {
-        event.place: event.rows
+        str(event.place): event.rows
         for event in events
         if isinstance(event, StageClosed) and event.stage == "selection"
     }
@@ -202,7 +202,7 @@ async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: 
             assert event.incumbent == pytest.approx(score)
             assert event.rows_total in (14, 42)
             if event.action == "accept":
-                score = sum(row.hard or 0.0 for row in rows[event.place]) / 42
+                score = sum(row.hard or 0.0 for row in rows[str(event.place)]) / 42
                 assert event.candidate == pytest.approx(score)
         elif isinstance(event, Checkpoint):
             assert event.state.score == pytest.approx(score)
@@ -228,7 +228,7 @@ async def test_a_slow_update_that_is_not_gated_is_measured_on_all_draws_too(quic
     ends = [
         event
         for event in events_of(quick / "run")
-        if isinstance(event, Judged) and event.place.endswith("/end")
+        if isinstance(event, Judged) and str(event.place).endswith("/end")
     ]
     assert ends
     assert all(event.rows_used == 42 and event.candidate is not None for event in ends)

@@ -157,10 +157,10 @@ def test_scores_only_change_with_an_accept_and_a_reject_has_a_bound_but_no_score
 
 
 def test_the_rows_of_a_verdict_are_exactly_those_that_decided(trained):
-    rows = {event.place: event.rows for event in trained.of(StageClosed) if event.stage == "selection"}
+    rows = {str(event.place): event.rows for event in trained.of(StageClosed) if event.stage == "selection"}
     for verdict in trained.of(Judged):
         if verdict.action != "unchanged":
-            assert len(rows[verdict.place]) == verdict.rows_used
+            assert len(rows[str(verdict.place)]) == verdict.rows_used
 
 
 def test_test_is_opened_once_and_last(trained):
