@@ -14,7 +14,7 @@ from typing import Any
 from skillopt.events import EpochEnded, Judged, PatchFact, Reflected, RowFact, StageClosed, Updated
 from skillopt.events.records import EditRecord, EpochRecord, StepRecord
 from skillopt.events.state import Metric, State
-from skillopt.gate.decision import value
+from skillopt.gate.decision import value, worth_of
 from skillopt.gate.gate import STAGE
 from skillopt.runs.fold import LogSection
 from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
@@ -203,20 +203,12 @@ _OF_VERDICT = (
 )
 
 
-def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
-    """What a row is worth to the gate; None for a row that could not be measured."""
-    return None if row.hard is None or row.soft is None else _worth(row.hard, row.soft, metric, weight)
-
-
-@lru_cache(maxsize=4096)
-def _worth(hard: float, soft: float, metric: Metric, weight: float) -> Fraction:
-    return value(Score(hard=hard, soft=soft), metric, weight)
-
-
 @lru_cache(maxsize=4096)
 def _mark(draws: tuple[tuple[float, float], ...], metric: Metric, weight: float) -> tuple[Mark, str]:
     """How a task went by the mean of its draws, and what there is to say of it."""
-    mean = sum((_worth(hard, soft, metric, weight) for hard, soft in draws), Fraction(0)) / len(draws)
+    mean = sum(
+        (value(Score(hard=hard, soft=soft), metric, weight) for hard, soft in draws), Fraction(0)
+    ) / len(draws)
     mark: Mark = "pass" if mean >= 1 else "fail" if mean <= 0 else "partial"
     return mark, f"{float(mean):.3f}" if mark == "partial" else ""
 
