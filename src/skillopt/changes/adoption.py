@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from skillopt.changes.apply import FileChange, apply, digest, put_back
 from skillopt.changes.decisions import Action, FileMove, Move, ProposalRecord
-from skillopt.changes.proposal import Proposal, ProposedFile
+from skillopt.changes.proposal import NightProposal, ProposedFile
 from skillopt.changes.safe_file import confined
 from skillopt.changes.status import Decision, ProposalsStatus, decisions, status
 from skillopt.changes.store import Store
@@ -24,7 +24,7 @@ from skillopt.errors import UnknownName, UsageError
 from skillopt.files import write_bytes
 
 BACKUPS = "backups"
-_Opened: TypeAlias = tuple[Proposal, ProposalRecord]
+_Opened: TypeAlias = tuple[NightProposal, ProposalRecord]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ class Adoption:
                     said.append(f"Proposal {id} was left as it is: {error}")
             yield tuple(said)
 
-    def _settled(self, proposal: Proposal, record: ProposalRecord, move: Move) -> str:
+    def _settled(self, proposal: NightProposal, record: ProposalRecord, move: Move) -> str:
         """Drop an interrupted move of which no file has changed; finish any other."""
         before = record.before_last
         back = move.action == "undo"
@@ -197,8 +197,8 @@ class Adoption:
         return f"Proposal {proposal.id}: an interrupted {move.action} was finished.{rest}"
 
     def _open(
-        self, id: str | None, wanted: Callable[[Proposal, ProposalRecord], object]
-    ) -> tuple[Proposal, ProposalRecord]:
+        self, id: str | None, wanted: Callable[[NightProposal, ProposalRecord], object]
+    ) -> tuple[NightProposal, ProposalRecord]:
         """The named proposal, else the newest of the project that is wanted, else its newest."""
         if id is not None:
             return self.store.load(id)
@@ -240,7 +240,7 @@ class Adoption:
             raise UsageError(f"Nothing{whose} is adopted, so there is nothing to undo.")
         return max(adopted, key=lambda pair: pair[0])[1]
 
-    def _is_meant(self, proposal: Proposal) -> bool:
+    def _is_meant(self, proposal: NightProposal) -> bool:
         return self.project is None or proposal.project == self.project
 
     def _carry_out(
@@ -306,12 +306,12 @@ class Adoption:
         return move
 
 
-def _pending(proposal: Proposal, record: ProposalRecord) -> frozenset[int]:
+def _pending(proposal: NightProposal, record: ProposalRecord) -> frozenset[int]:
     return frozenset(edit.id for edit in proposal.edits) - record.adopted - record.discarded
 
 
 def _chosen(
-    proposal: Proposal,
+    proposal: NightProposal,
     record: ProposalRecord,
     targets: Sequence[str],
     edits: Sequence[int],

@@ -10,7 +10,7 @@ from typing import Literal
 
 from skillopt.changes.apply import digest
 from skillopt.changes.decisions import Move, ProposalRecord
-from skillopt.changes.proposal import EditEvidence, Kind, Proposal, ProposedFile
+from skillopt.changes.proposal import EditEvidence, Kind, NightProposal, ProposedFile
 from skillopt.changes.safe_file import confined
 from skillopt.changes.store import Store
 from skillopt.errors import UsageError
@@ -39,7 +39,7 @@ class TargetStatus:
 class ProposalStatus:
     """Where a proposal stands."""
 
-    proposal: Proposal
+    proposal: NightProposal
     state: State
     edits: Mapping[int, Decided]
     targets: tuple[TargetStatus, ...]
@@ -108,7 +108,7 @@ def decisions(store: Store, project: str | None) -> tuple[Decision, ...]:
     return tuple(sorted(found, key=lambda one: (one.time, one.proposal, one.edit)))
 
 
-def _state(proposal: Proposal, record: ProposalRecord) -> State:
+def _state(proposal: NightProposal, record: ProposalRecord) -> State:
     every = {edit.id for edit in proposal.edits}
     if record.open is not None:
         return "interrupted"
@@ -155,7 +155,7 @@ def _on_disk(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path]
     return "other", "The file was edited since; adopt and undo would not overwrite it."
 
 
-def _decisions(proposal: Proposal, record: ProposalRecord) -> Iterator[Decision]:
+def _decisions(proposal: NightProposal, record: ProposalRecord) -> Iterator[Decision]:
     words: Mapping[str, Literal["adopted", "undone", "discarded"]] = {
         "adopt": "adopted",
         "undo": "undone",

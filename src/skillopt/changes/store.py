@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from skillopt.changes.apply import digest
 from skillopt.changes.decisions import Decisions, ProposalRecord
 from skillopt.changes.page import page
-from skillopt.changes.proposal import Cost, IsMemoryFile, Proposal, TargetDraft, proposed
+from skillopt.changes.proposal import Cost, IsMemoryFile, NightProposal, TargetDraft, proposed
 from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 
@@ -60,7 +60,7 @@ class Store:
             reverse=True,
         )
 
-    def load(self, id: str) -> tuple[Proposal, ProposalRecord]:
+    def load(self, id: str) -> tuple[NightProposal, ProposalRecord]:
         """A proposal, and what was decided on it.
 
         Raises `UsageError` for one that is not there, was altered, or was not made by a night of the
@@ -85,7 +85,7 @@ class Store:
                 f" is used. Delete {folder}; the next night makes a proposal of its own."
             )
         try:
-            return Proposal.model_validate_json(data), record
+            return NightProposal.model_validate_json(data), record
         except ValidationError as error:
             raise UsageError(
                 f"{folder / MANIFEST} was written by another version of SkillOpt ({error.error_count()}"
@@ -103,7 +103,7 @@ class Store:
         cost: Cost | None = None,
         notes: Sequence[str] = (),
         simulated: bool = False,
-    ) -> Proposal:
+    ) -> NightProposal:
         """Write a proposal, whole or not at all, and return it. Nothing outside the state folder changes.
 
         Raises `UsageError` for a target outside the roots, and `SkillError` for a text that may not be
@@ -112,7 +112,7 @@ class Store:
         self.refuse_inside(roots)
         moment = now.astimezone(timezone.utc)
         id = f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
-        proposal = Proposal(
+        proposal = NightProposal(
             id=id,
             created=moment,
             project=project,

@@ -28,7 +28,7 @@ from skillopt.night.tasks import NightTask, split_of
 from skillopt.redact import redact_transcript
 from skillopt.tasks.scorers._given import kept_rules
 from skillopt.tasks.scorers._rules import Rule, Work
-from skillopt.transcripts.session import Session
+from skillopt.transcripts.session import RecordedSession
 
 SHARE = 4
 """Dreams may use one part in so many of what is left of the allowance: they have to be learned from
@@ -103,7 +103,7 @@ async def with_dreams(
     return target.model_copy(update={"tasks": (*target.tasks, *dreams), "dreams": told})
 
 
-async def with_accepted(target: NightTarget, sessions: Iterable[Session]) -> NightTarget:
+async def with_accepted(target: NightTarget, sessions: Iterable[RecordedSession]) -> NightTarget:
     """The target whose train tasks carry an answer that the person was content with and that their measure
     passes, where there is one.
     """

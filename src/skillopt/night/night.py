@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from skillopt.changes.proposal import Proposal, live_text
+from skillopt.changes.proposal import NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.errors import UsageError
 from skillopt.night.context import NightContext
@@ -30,7 +30,7 @@ class NightResult:
 
     record: NightRecord
     plan: NightPlan
-    proposal: Proposal | None
+    proposal: NightProposal | None
     resumed: bool
 
 
@@ -128,7 +128,7 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
     return night if is_same else None
 
 
-def _stage(night: NightPlan, context: NightContext, now: datetime) -> Proposal | None:
+def _stage(night: NightPlan, context: NightContext, now: datetime) -> NightProposal | None:
     """The proposal of all skills that got better; the one that is there already, where a crash came between
     staging and the record.
     """
@@ -162,7 +162,7 @@ def _line(target: NightTarget) -> str:
     return f"{target.name}: {said}"
 
 
-def _record(night: NightPlan, proposal: Proposal | None, now: datetime) -> NightRecord:
+def _record(night: NightPlan, proposal: NightProposal | None, now: datetime) -> NightRecord:
     cost, rows = night.spent, tuple(map(_row, night.targets))
     actions = {row.action for row in rows}
     if not rows:
