@@ -84,13 +84,20 @@ def test_the_parts_of_agents_are_harnesses_providers_and_sources() -> None:
 def test_places_of_skills_and_memory_have_one_list() -> None:
     assert skill_folders() == (".claude/skills", ".agents/skills", ".cursor/skills", ".devin/skills")
     assert memory_files()[:3] == ("CLAUDE.md", "AGENTS.md", ".github/copilot-instructions.md")
-    for name in (*memory_files(), "claude.MD", "x/.cursor/rules/a.mdc", ".github/instructions/a.instructions.md"):
+    for name in (
+        *memory_files(),
+        "claude.MD",
+        "x/.cursor/rules/a.mdc",
+        ".github/instructions/a.instructions.md",
+    ):
         assert is_memory_file(PurePath("/p") / name), name
     for name in ("README.md", "rules/a.mdc", "SKILL.md", ".github/README.md"):
         assert not is_memory_file(PurePath("/p") / name), name
 
 
-def test_an_agent_of_another_package_is_one_like_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_of_another_package_is_one_like_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "acme_skillopt.py").write_text(STRANGER)
     told = tmp_path / "acme_skillopt-1.0.dist-info"
     told.mkdir()

@@ -75,36 +75,28 @@ class Decision:
 
 def status(store: Store, roots: Sequence[Path]) -> ProposalsStatus:
     """Look at every proposal and at its targets; nothing is changed."""
-    proposals: list[ProposalStatus] = []
-    refused: dict[str, str] = {}
-    for id in store.ids():
-        try:
-            proposal, record = store.load(id)
-        except UsageError as error:
-            refused[id] = str(error)
-            continue
-        proposals.append(
-            ProposalStatus(
-                proposal=proposal,
-                state=_state(proposal, record),
-                edits={edit.id: _decided(edit.id, record) for edit in proposal.edits},
-                targets=tuple(_target(target, record, roots) for target in proposal.targets),
-                note=_note(record.open),
-            )
+    found, refused = store.load_all()
+    proposals = tuple(
+        ProposalStatus(
+            proposal=one.proposal,
+            state=_state(one.proposal, one.record),
+            edits={edit.id: _decided(edit.id, one.record) for edit in one.proposal.edits},
+            targets=tuple(_target(target, one.record, roots) for target in one.proposal.targets),
+            note=_note(one.record.open),
         )
-    return ProposalsStatus(proposals=tuple(proposals), refused=refused)
+        for one in found
+    )
+    return ProposalsStatus(proposals=proposals, refused=refused)
 
 
 def decisions(store: Store, project: str | None) -> tuple[Decision, ...]:
     """Every decision that stands, the oldest first. Proposals that are not the person's decide nothing."""
-    found: list[Decision] = []
-    for id in store.ids():
-        try:
-            proposal, record = store.load(id)
-        except UsageError:  # `status` names it
-            continue
-        if project is None or proposal.project == project:
-            found += _decisions(proposal, record)
+    found = [
+        decision
+        for one in store.load_all()[0]
+        if project in (None, one.proposal.project)
+        for decision in _decisions(one.proposal, one.record)
+    ]
     return tuple(sorted(found, key=lambda one: (one.time, one.proposal, one.edit)))
 
 

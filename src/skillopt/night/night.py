@@ -12,7 +12,6 @@ from datetime import datetime
 
 from skillopt.changes.proposal import NightProposal, live_text
 from skillopt.changes.status import decisions
-from skillopt.errors import UsageError
 from skillopt.night.context import NightContext
 from skillopt.night.dreams import with_accepted
 from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
@@ -137,13 +136,9 @@ def _stage(night: NightPlan, context: NightContext, now: datetime) -> NightPropo
         return None
     store, project = context.home.store, str(context.project)
     name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
-    for id in store.ids():
-        try:
-            earlier, _ = store.load(id)
-        except UsageError:  # not the user's, or not readable; `status` names it
-            continue
-        if (earlier.night, earlier.project) == (name, project):
-            return earlier
+    for one in store.load_all()[0]:
+        if (one.proposal.night, one.proposal.project) == (name, project):
+            return one.proposal
     return store.stage(
         [draft_of(target, target.ended) for target in better],
         roots=context.places.roots,
