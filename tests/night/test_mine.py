@@ -18,6 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from night._sessions import BAD, GOOD, START, SUBJECTS, briefs, session
 from night._transcripts import WRITERS, Talk
+from skillopt.agents import present
 from skillopt.errors import BudgetSpent, ModelError, ProviderDown
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Reply, Request
@@ -31,7 +32,7 @@ from skillopt.night.tasks import NightTask, split_of
 from skillopt.tasks.scorers._rules import Contains, MaxChars, MinChars, NotContains, Rule, SectionPresent
 from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
-from skillopt.transcripts import Homes, harvest, present
+from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import Session, ToolUse, Turn
 
 SECTION = SectionPresent("Key Risks")

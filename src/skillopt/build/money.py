@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from fractions import Fraction
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.config import Config, PriceConfig, RoleSpec
 from skillopt.errors import ConfigError
 from skillopt.ledger import Budget
@@ -37,7 +37,7 @@ def price_for(config: Config, role: Role, spec: RoleSpec) -> Price | None:
     without one.
     """
     price = known_price(spec)
-    in_agent = role == "target" and spec.harness in agents.names()
+    in_agent = role == "target" and spec.harness in driven()
     if (
         price is None
         and config.budget.usd is not None

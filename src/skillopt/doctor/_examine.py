@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.config import Config, Resolved, parse_model_string
 from skillopt.config.role_schema import ROLES, RoleName
 from skillopt.config.services import declared
@@ -157,7 +157,7 @@ def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
             parts = parse_model_string(settings.name, role)
         except SkillOptError:  # told where the role is tried
             continue
-        used = parts.harness if parts.harness in agents.names() else names.get(parts.provider or "")
+        used = parts.harness if parts.harness in driven() else names.get(parts.provider or "")
         if used is not None:
             needed.add(used)
             if settings.agent.path:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from skillopt import sandbox
-from skillopt.agents import agent
-from skillopt.agents._survey import Found, survey
+from skillopt.agents import driver
+from skillopt.agents._survey import FoundAgent, survey
 from skillopt.doctor._finding import Finding
 from skillopt.errors import ConfigError
 
@@ -101,7 +101,7 @@ def programs(environ: Mapping[str, str], paths: Mapping[str, str], needed: Itera
     return [_program(found, found.name in wanted) for found in survey(environ, paths)]
 
 
-def _program(found: Found, needed: bool) -> Finding:
+def _program(found: FoundAgent, needed: bool) -> Finding:
     facts = {
         "path": found.path,
         "version": found.version,
@@ -127,7 +127,7 @@ def _program(found: Found, needed: bool) -> Finding:
             remedy=found.problem,
             facts=facts,
         )
-    credentials = agent(found.name).credentials
+    credentials = driver(found.name).credentials
     if found.isolated_by is not None:
         login = f"its login can be isolated, by {found.isolated_by}"
     elif credentials:

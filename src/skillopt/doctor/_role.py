@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from urllib.parse import urlsplit
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.config.role_schema import RoleName
@@ -335,6 +335,6 @@ def _not_called(spec: RoleSpec) -> str:
         return "answered by hand: questions are written as files"
     if declared().is_login_only(spec.model.provider):
         return f"only the program {spec.harness} itself can use this login"
-    if spec.harness in agents.names() and spec.model.provider not in PROVIDERS.names():
+    if spec.harness in driven() and spec.model.provider not in PROVIDERS.names():
         return f"the program {spec.harness} asks its model itself"
     return ""

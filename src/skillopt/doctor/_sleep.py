@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from skillopt.agents import present
 from skillopt.changes.status import status
 from skillopt.config import load
 from skillopt.config.files import read_dotenv
@@ -27,7 +28,7 @@ from skillopt.night.schedulers import PRINTED, Schedule, available, scheduler_fo
 from skillopt.night.settings import NightSettings, find_settings, read_settings
 from skillopt.night.state import NightHome
 from skillopt.redact import Scrubber
-from skillopt.transcripts import Homes, harvest, present
+from skillopt.transcripts import Homes, harvest
 
 AREA = "nights"
 _ASK_SECONDS = 10.0
