@@ -20,7 +20,7 @@ from skillopt.agents import agent, driven, driver
 from skillopt.config import load
 from skillopt.doctor import Subject, examine
 from skillopt.doctor._machine import extras
-from skillopt.doctor._role import Needs, Trial
+from skillopt.doctor._role import Needs, RoleCheck
 from skillopt.messages import ToolCall
 from skillopt.redact import Scrubber
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
@@ -220,7 +220,7 @@ async def test_images_are_tried_where_the_tasks_have_them(serving: Serving, tmp_
     provider = serving(look)
     models = [f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer")]
     config = load(None, flags={}, options=[*WORLD, *models], environ={}, cwd=tmp_path).config
-    trial = Trial(config, "target", Scrubber(()))
+    trial = RoleCheck(config, "target", Scrubber(()))
     needs: asyncio.Future[Needs] = asyncio.get_running_loop().create_future()
     needs.set_result(Needs(images=True))
     await trial.run(needs, calls=True)

@@ -48,10 +48,10 @@ LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.
 SHARED = {
     name
     for line in (
-        "Agent Amount Case ClaudeCode Codex Contains Cursor Desk Entry",
-        "Finding Judged Limited Limits Loader",
-        "OpenCode Place Plan Proposal Reader Refusal Report Row Session Source",
-        "Tally Tool Trial Work",
+        "Agent ClaudeCode Codex Cursor Desk Entry",
+        "Limited",
+        "OpenCode Place Proposal Report Session Source",
+        "Tally Tool Work",
     )
     for name in line.split()
 }

@@ -13,7 +13,7 @@ and the text says why.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckResult:
     """One line of an examination."""
 
     area: str

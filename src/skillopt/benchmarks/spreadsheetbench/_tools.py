@@ -92,7 +92,7 @@ class Trial:
         """Every run cleaned up after itself."""
 
 
-class Desk:
+class SpreadsheetTools:
     """Mode `react`: a shell and a file to write, over the first workbook."""
 
     tools: Sequence[Tool] = _TOOLS
