@@ -116,6 +116,7 @@ async def open_run(
             retry=retry,
             one_stops_all=one_stops_all,
         )
+        run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, emit=run.emit, executor=executor)
         yield OpenRun(
             job=job,
