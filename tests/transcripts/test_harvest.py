@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from night._transcripts import WRITERS, Talk, claude_code, codex
+from skillopt.agents import pick, present
 from skillopt.errors import UnknownName
 from skillopt.redact import Scrubber, redact_transcript
-from skillopt.transcripts import Homes, harvest, pick, present
-from skillopt.transcripts._records import when
+from skillopt.transcripts import Homes, harvest
+from skillopt.transcripts.records import when
 from skillopt.transcripts.session import is_our_call, is_within, run_line
 
 LINUX = "linux"
@@ -139,8 +140,8 @@ def test_many_sessions_are_harvested_in_little_memory(tmp_path: Path) -> None:
     memory.
     """
     program = (
-        "import resource, sys\nfrom pathlib import Path\nfrom skillopt.transcripts import Homes, harvest,"
-        " present\nfound = harvest(present(Homes(home=Path(sys.argv[1]), platform='linux')), most=20)\nassert"
+        "import resource, sys\nfrom pathlib import Path\nfrom skillopt.agents import present\n"
+        "from skillopt.transcripts import Homes, harvest\nfound = harvest(present(Homes(home=Path(sys.argv[1]), platform='linux')), most=20)\nassert"
         " found.kept == 20 and found.read == int(sys.argv[2]),"
         " found.read\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import price_for
@@ -105,4 +105,4 @@ def allowance_of(config: Config) -> Allowance:
 
 def carried_files(spec: RoleSpec, skill: Skill) -> str:
     """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
-    return carried_digest(skill) if spec.harness in agents.names() else ""
+    return carried_digest(skill) if spec.harness in driven() else ""

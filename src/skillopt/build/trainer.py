@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.assembly import OpenRun
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
@@ -67,7 +67,7 @@ def trainer_from(
             max_tokens=job.target.max_tokens,
             gate=gate,
             skills=2 if gate.is_on and config.optimizer.slow_update_gate_with_selection else 3,
-            allowance=allowance_of(config) if job.target.harness in agents.names() else None,
+            allowance=allowance_of(config) if job.target.harness in driven() else None,
         ),
         log=log,
         skills=skills,
