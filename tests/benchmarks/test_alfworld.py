@@ -21,6 +21,7 @@ from skillopt.build import open_run, prepare
 from skillopt.config import load, packaged_names
 from skillopt.errors import ConfigError, Fault, TaskError
 from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.executors import Executor, ProcessPool
 from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session
@@ -30,6 +31,7 @@ from skillopt.tasks.benchmark import Benchmark, ChoosesHarness, Conversation, Ep
 from skillopt.tasks.rollout import Scored, Trajectory
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
+from steps import step_at
 
 textworld = pytest.importorskip(
     "textworld", reason="textworld is not installed: pip install 'skillopt[alfworld]'"
@@ -146,10 +148,9 @@ async def all_win(benchmark: Any, games: Path, tasks: list[Task], executor: Exec
         rollouts=Nowhere(kept),
         workers=8,
         max_tokens=100,
-        emit=lambda event: None,
         executor=executor,
     )
-    outcomes = await evaluator.start("skill", rows_of(tasks), stage="rollout", place="p").close()
+    outcomes = await Evaluation(evaluator, step_at("e1/s1"), "skill", rows_of(tasks), stage="rollout").close()
     found = {
         one.task_id: (one.score.hard, one.trajectory.failure, one.trajectory.calls)
         for one in outcomes

@@ -117,7 +117,7 @@ async def open_run(
             one_stops_all=one_stops_all,
         )
         run.live.slowed = models.slowed
-        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, emit=run.emit, executor=executor)
+        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
             job=job,
             folder=folder,

@@ -11,7 +11,6 @@ from skillopt.build.money import price_for
 from skillopt.config import Config, RoleSpec
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts
-from skillopt.events import Sink
 from skillopt.executors import Executor
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._rollout_budget import Allowance, Purse
@@ -36,14 +35,12 @@ class Targets:
         *,
         ledger: Ledger,
         rollouts: Rollouts,
-        emit: Sink,
         executor: Executor | None = None,
     ) -> None:
         self._job = job
         self._models = models
         self._ledger = ledger
         self._rollouts = rollouts
-        self._emit = emit
         self._executor = executor
         self._judge = (
             None
@@ -88,7 +85,6 @@ class Targets:
             rollouts=self._rollouts,
             workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
             max_tokens=spec.max_tokens,
-            emit=self._emit,
             scrub=job.scrubber.scrub,
             judge=self._judge,
             executor=self._executor,

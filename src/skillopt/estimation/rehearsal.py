@@ -125,7 +125,6 @@ class Rehearsal:
             rollouts=_Rollouts(),
             workers=job.config.env.workers,
             max_tokens=job.target.max_tokens,
-            emit=counter.emit,
         )
         rules = _rules_of(job.optimizer)
         optimizer = CountingOptimizer(

@@ -96,7 +96,7 @@ class Form:
 
     def shape(self, kind: Literal["failure", "success"], *, notes: bool) -> type[Analysis]:
         """What an analyst must answer."""
-        return _shape(self.mode, self.payload, kind, notes)
+        return _shape(self.payload, kind, notes)
 
     def words(self) -> dict[str, str]:
         """What the placeholders of the generic prompts mean in this mode."""
@@ -111,13 +111,13 @@ class Form:
         return {"form": analyst.strip(), "merging": merge.strip(), "items": example, "nouns": f"{self.noun}s"}
 
 
-@cache  # a class of pydantic takes milliseconds to make
-def _shape(mode: Mode, payload: type[Payload], kind: str, notes: bool) -> type[Analysis]:
+@cache  # making a pydantic class takes longer than everything else of an analyst's question
+def _shape(payload: type[Payload], kind: str, notes: bool) -> type[Analysis]:
     base: type[Analysis] = FailureAnalysis if kind == "failure" else SuccessAnalysis
     wanted: dict[str, Any] = {"patch": (payload, ...)}
     if notes:
         wanted["appendix_notes"] = (Notes, ...)
-    return create_model(f"{base.__name__}_{mode}", __base__=base, **wanted)
+    return create_model(f"{base.__name__}_{payload.KEY}", __base__=base, **wanted)
 
 
 def read_suggestion(obj: object, id: str) -> Suggestion:

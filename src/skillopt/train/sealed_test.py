@@ -8,30 +8,30 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
 
 from skillopt.account import Amount
 from skillopt.aio import together
 from skillopt.evaluation.breaker import MOST_LOST
 from skillopt.evaluation.compare import Comparison, compare
-from skillopt.evaluation.runner import Evaluation, Evaluator, Row, fact
-from skillopt.events import Notice, TestMeasured
-from skillopt.events.state import Metric, TestShare
+from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.events import TestMeasured
+from skillopt.events.state import TestShare
 from skillopt.gate.decision import value
-from skillopt.gate.gate import STAGE
+from skillopt.gate.gate import STAGE, Gate
 from skillopt.harnesses._rollout_budget import Allowance, reservation
 from skillopt.ledger import TEST_STAGE, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
-from skillopt.place import EARLY_TEST, Place
 from skillopt.skill.document import Document
+from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Means, Rollout, Scored, means
 
 MARGIN = Fraction(13, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class TestReport:
     """What the test showed, or why it shows nothing."""
 
     measured: bool
@@ -45,46 +45,42 @@ class Report:
     left_out: tuple[str, ...] = ()
 
 
-class Yardstick(Protocol):
-    """The gate as the test sees it: what is compared is what training was decided on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestSettings:
+    """What a rollout of the test may cost, and how many skills are tested."""
 
-    @property
-    def metric(self) -> Metric: ...
+    __test__ = False  # not a test class
 
-    @property
-    def weight(self) -> float: ...
+    price: Price | None
+    max_tokens: int
+    skills: int = 2
+    allowance: Allowance | None = None
+    """What a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one
+    by one.
+    """
 
 
-class Exam:
+class SealedTest:
     """Measures seed and best (and, with the gate off, the last skill) on the test split, at the end or in
     idle slots.
     """
 
     def __init__(
-        self,
-        evaluator: Evaluator,
-        rows: Sequence[Row],
-        ledger: Ledger,
-        *,
-        price: Price | None,
-        max_tokens: int,
-        gate: Yardstick,
-        skills: int = 2,
-        allowance: Allowance | None = None,
+        self, evaluator: Evaluator, rows: Sequence[Row], ledger: Ledger, gate: Gate, settings: TestSettings
     ) -> None:
-        """`allowance` is what a rollout may use where it is paid as a whole, inside an agent; None where its
-        calls are paid one by one.
-        """
+        """What is compared is the number that `gate` decides on."""
         self.rows = tuple(rows)
         self._evaluator = evaluator
         self._ledger = ledger
-        self._price = price
-        self._max_tokens = max_tokens
         self._gate = gate
-        self._allowance = allowance
-        self._planned = skills * len(self.rows)
+        self._price = settings.price
+        self._max_tokens = settings.max_tokens
+        self._allowance = settings.allowance
+        self._planned = settings.skills * len(self.rows)
         self._early: Evaluation | None = None
         self.refused = "" if self.rows else "there is no test split, or eval_test is off"
+        """Why there will be no test; empty where there will."""
+        self.is_too_dear = False
 
     def estimate(self, baseline: Sequence[Rollout]) -> TestShare | None:
         """What the tests will need: their rows at the baseline's mean cost, 30 % on top, plus one full
@@ -181,35 +177,28 @@ class Exam:
             f" budget of {2 * amount.calls:,} calls, {2 * amount.tokens:,} tokens{dollars},"
             f" {2 * seconds / 60:.4g} minutes"
         )
-        self._evaluator.emit(Notice(text=f"Test will not be measured: {self.refused}.", level="warning"))
+        self.is_too_dear = True
 
-    def start_early(self, seed: Document) -> None:
+    def start_early(self, step: Step) -> None:
         """The seed's test fills idle slots; nobody sees a row of it before the end."""
         if not self.refused and self._early is None:
-            self._early = self._evaluator.start(
-                seed.rendered, self.rows, stage=TEST_STAGE, place=EARLY_TEST, background=True
-            )
+            self._early = self._run(step, step.skill, background=True)
 
-    async def measure(self, skills: Mapping[str, Document], place: Place, *, look: int) -> Report:
-        """Open the seal: all skills side by side on all test rows. `place` says where in the run, `look`
-        how often it was opened.
-        """
+    async def measure(self, step: Step, skills: Mapping[str, Document], *, look: int) -> TestReport:
+        """Open the seal: all skills side by side on all test rows. `look` says how often it was opened."""
         if self.refused:
-            return Report(measured=False, why=self.refused)
+            return TestReport(measured=False, why=self.refused)
         await self.withdraw()
         self._ledger.open_for_test()
         names: dict[str, str] = {}
         for name, skill in skills.items():
             names.setdefault(skill.rendered, name)  # equal skills are measured once
-        running = [
-            self._evaluator.start(text, self.rows, stage=TEST_STAGE, place=place.of_skill(name))
-            for text, name in names.items()
-        ]
+        running = [self._run(step.at(step.place.of_skill(name)), skills[name]) for name in names.values()]
         results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
         outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
-        self._evaluator.emit(
+        step.emit(
             TestMeasured(
-                id=str(place),
+                id=str(step.place),
                 look=look,
                 kinds={row.task.id: row.task.kind for row in self.rows if row.task.kind},
                 skills={name: skill.digest for name, skill in skills.items()},
@@ -218,6 +207,17 @@ class Exam:
         )
         return self._report(outcomes, look)
 
+    def _run(self, step: Step, skill: Document, *, background: bool = False) -> Evaluation:
+        return Evaluation(
+            self._evaluator,
+            step,
+            skill.rendered,
+            self.rows,
+            stage=TEST_STAGE,
+            background=background,
+            tells_rows=False,
+        )
+
     async def withdraw(self) -> None:
         """End the early work: what was sent arrives and is kept, the rest is asked for later."""
         if self._early is not None:
@@ -225,14 +225,14 @@ class Exam:
             early.cancel()
             await early.settle()
 
-    def _report(self, outcomes: Mapping[str, Sequence[Rollout]], look: int) -> Report:
+    def _report(self, outcomes: Mapping[str, Sequence[Rollout]], look: int) -> TestReport:
         """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
         lost = sorted(
             {row.task_id for name in ("seed", "best") for row in outcomes[name] if isinstance(row, Invalid)}
         )
         if Fraction(len(lost), len(self.rows)) > MOST_LOST:
             why = f"{len(lost)} of {len(self.rows)} test tasks could not be measured: {', '.join(lost)}"
-            return Report(measured=False, why=why, look=look, left_out=tuple(lost))
+            return TestReport(measured=False, why=why, look=look, left_out=tuple(lost))
         kept = {
             name: [row for row in rows if row.task_id not in set(lost)] for name, rows in outcomes.items()
         }
@@ -244,7 +244,7 @@ class Exam:
             }
             for name in ("seed", "best")
         }
-        return Report(
+        return TestReport(
             measured=True,
             look=look,
             metric=self._gate.metric,
@@ -254,7 +254,7 @@ class Exam:
         )
 
 
-def claim(report: Report, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
+def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
     """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that
     passed no gate.
     """

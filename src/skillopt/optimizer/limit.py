@@ -7,32 +7,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillopt.events.records import LimitRecord
-from skillopt.events.state import MemoryEntry
-from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
 from skillopt.optimizer._replies import LearningRate, Unusable
-from skillopt.place import Place
 from skillopt.skill.edits import Proposal
+from skillopt.step import Step
 from skillopt.tasks.rollout import Means
 
 
-class Pacer:
+class LimitChooser:
     """Asks one question a step; an answer that cannot be used means 0, so that nothing is taken
     on a guess.
     """
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, model: OptimizerModel) -> None:
+        self._model = model
 
-    async def decide(
-        self,
-        place: Place,
-        skill: str,
-        memory: Sequence[MemoryEntry],
-        meta_skill: str,
-        rollouts: Means,
-        proposals: Sequence[Proposal],
-    ) -> LimitRecord:
+    async def choose(self, step: Step, rollouts: Means, proposals: Sequence[Proposal]) -> LimitRecord:
         """The decision in the public words: `learning_rate` lies between 0 and the number of proposals."""
         available = len(proposals)
         if not available:
@@ -43,13 +34,13 @@ class Pacer:
             else f"hard {rollouts.hard:.4f}, soft {rollouts.soft:.4f}"
         )
         user = (
-            skill_section(skill)
-            + section("Advice from earlier epochs", meta_skill)
-            + memory_section(memory, self._asker.memory_room)
+            skill_section(step.skill.text)
+            + section("Advice from earlier epochs", step.meta_skill)
+            + memory_section(step.memory, self._model.memory_room)
             + section("This step's rollouts", f"{rollouts.n} rollouts: {score}.")
             + proposals_section(f"{available} changes at hand", proposals)
         )
-        reply = await self._asker.ask("lr_autonomous", place, "0", user, LearningRate)
+        reply = await self._model.ask(step, "lr_autonomous", "0", user, LearningRate)
         if isinstance(reply, Unusable):
             return LimitRecord(
                 learning_rate=0, available_update_items=available, fallback=True, error=str(reply)
