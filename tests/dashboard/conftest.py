@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
 
 from dashboard._browser import Server, chromium, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +41,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser is slow, and so is `shown`, a whole run."""
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
+        if {"browser", "shown"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)

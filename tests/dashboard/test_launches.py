@@ -60,6 +60,7 @@ def test_an_option_is_one_word_of_the_command_line_whatever_is_in_it() -> None:
     assert "'env.prompt=--out_root=/etc; rm -rf $HOME'" in wish.spoken
 
 
+@pytest.mark.slow
 async def test_the_estimate_and_its_refusal_are_the_commands_own(desk: Launches) -> None:
     told = await desk.estimate(LaunchRequest(config="quickstart", options=TINY))
     assert told["simulated"] is True and told["total"]["calls"]["likely"] > 0
@@ -69,6 +70,7 @@ async def test_the_estimate_and_its_refusal_are_the_commands_own(desk: Launches)
         await desk.estimate(LaunchRequest(config="quickstar"))
 
 
+@pytest.mark.slow
 def test_a_start_gets_a_folder_below_the_root_and_can_be_resumed_by_the_same_command(
     desk: Launches, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def second_readings(events: Sequence[Event]) -> list[range]:
     return spans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", ["confirm", *(pytest.param(name, marks=pytest.mark.real) for name in OTHERS)]
 )
@@ -122,6 +123,7 @@ async def test_a_run_is_the_same_with_1_8_and_200_calls_in_flight(policy: str, t
     assert {event.action for event in verdicts} > {"reject"}
 
 
+@pytest.mark.slow
 async def test_a_run_stopped_in_the_middle_of_a_confirmation_goes_on_to_the_same_facts(quick: Path) -> None:
     events = await told(job_of("confirm"), quick / "undisturbed")
     spans = second_readings(events)
@@ -170,6 +172,7 @@ def test_a_run_killed_in_a_confirmation_goes_on_to_the_same_facts(tmp_path: Path
     assert_same_run(tmp_path / "killed", tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 async def test_a_budget_that_ends_in_a_confirmation_leaves_it_open_and_a_larger_one_decides_it(
     quick: Path,
 ) -> None:

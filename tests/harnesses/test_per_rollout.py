@@ -83,6 +83,7 @@ async def test_a_measured_rollout_is_not_run_again(tmp_path: Path) -> None:
         assert made.ledger.spent.calls == calls
 
 
+@pytest.mark.slow
 async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap_that_nobody_sends(
     tmp_path: Path,
 ) -> None:

@@ -45,6 +45,7 @@ def test_rewriting_trains_a_skill_from_nothing(tmp_path, mode):
     )
 
 
+@pytest.mark.slow
 def test_the_slow_update_region_survives_later_rewrites(tmp_path):
     run = train(
         tmp_path / "run",
@@ -85,6 +86,7 @@ async def test_a_step_without_a_usable_rewrite_is_skipped_under_its_own_name(tmp
     assert json.loads((tmp_path / "run/summary.json").read_text())["total_skips"] == len(actions)
 
 
+@pytest.mark.slow
 def test_the_optimizer_sets_the_limit_and_its_decisions_are_kept(tmp_path):
     run = train(tmp_path / "run", optimizer__lr_control_mode="autonomous")
     records = run.json("history.json")
@@ -101,6 +103,7 @@ def test_the_optimizer_sets_the_limit_and_its_decisions_are_kept(tmp_path):
         assert kept == record["lr_decision"]
 
 
+@pytest.mark.slow
 def test_without_control_a_step_takes_everything(tmp_path):
     run = train(tmp_path / "run", optimizer__lr_control_mode="none", gradient__minibatch_size=2)
     records = run.json("history.json")
@@ -109,6 +112,7 @@ def test_without_control_a_step_takes_everything(tmp_path):
     assert max(record["edit_states"].get("applied", 0) for record in records) > 4
 
 
+@pytest.mark.slow
 def test_notes_pass_the_gate_with_their_step_and_nothing_untested_enters(tmp_path):
     run = train(
         tmp_path / "run",
@@ -128,6 +132,7 @@ def test_notes_pass_the_gate_with_their_step_and_nothing_untested_enters(tmp_pat
     assert any(path.is_file() for path in (run.folder / "steps").glob("*/appendix_notes.json"))
 
 
+@pytest.mark.slow
 def test_an_ungated_slow_update_is_taken_and_measured_before_it_is_anybodys_score(tmp_path):
     run = train(
         tmp_path / "run",
@@ -155,6 +160,7 @@ def test_an_ungated_slow_update_is_taken_and_measured_before_it_is_anybodys_scor
         assert summary["final_test_hard"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed", "changed", "unchanged"])
 def test_the_slow_update_reads_the_pairs_its_policy_keeps(tmp_path, policy):
     run = train(
@@ -181,6 +187,7 @@ def test_the_slow_update_reads_the_pairs_its_policy_keeps(tmp_path, policy):
     assert bool(asked) == (policy == "changed")
 
 
+@pytest.mark.slow
 async def test_without_a_pair_to_learn_from_nobody_is_asked_for_guidance(tmp_path):
     world, asked = world_answers(WorldRules(noise=0, harm=0)), []
 
@@ -224,6 +231,7 @@ def bundle_rows(run, step):
     return next(event.rows_used for event in run.of(Judged) if str(event.place).endswith(f"/s{step}"))
 
 
+@pytest.mark.slow
 def test_a_rejected_bundle_is_tried_again_as_its_halves_and_the_cost_is_shown(tmp_path):
     run = train(tmp_path / "run", model__optimizer="world:harm=0.9,seed=6", train__num_epochs=6)
     saved = [record for record in run.json("history.json") if len(record["candidates"]) > 1]

@@ -134,6 +134,7 @@ def test_times_of_all_kinds_are_utc_or_unknown(value: object, utc: str | None) -
     assert found is None or found.tzinfo is timezone.utc
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the peak memory this way")
 def test_many_sessions_are_harvested_in_little_memory(tmp_path: Path) -> None:
     """A process of its own says how much it held at most; twice the transcripts must not take twice the
