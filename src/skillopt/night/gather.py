@@ -26,7 +26,7 @@ from skillopt.redact import redact_transcript
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.harvesting import MOST_SESSIONS
 from skillopt.transcripts.port import TranscriptSource
-from skillopt.transcripts.session import Harvest, Session, is_within
+from skillopt.transcripts.session import Harvest, RecordedSession, is_within
 
 SHARE = 4
 """Mining may use one part in so many of tonight's allowance: what it finds is trained on afterwards."""
@@ -37,7 +37,7 @@ class Gathered:
     """What there is to learn from, and the skills it is about."""
 
     harvest: Harvest
-    sessions: tuple[Session, ...]
+    sessions: tuple[RecordedSession, ...]
     """Those of the project, out of all that were read."""
     mined: Mined
     targets: tuple[NightTarget, ...]
@@ -59,9 +59,7 @@ class ModelMining:
 
 
 def since_of(settings: NightSettings, now: datetime, next_since: datetime | None) -> datetime | None:
-    """From when on sessions are read: the time to look back, or more where the last night was longer ago, so
-    that none is missed.
-    """
+    """From when on sessions are read: the time to look back, or since the last night if that is longer."""
     if not settings.lookback_hours:
         return None
     since = now - timedelta(hours=settings.lookback_hours)
@@ -74,7 +72,9 @@ def sources_of(settings: NightSettings, homes: Homes) -> list[TranscriptSource]:
     return list(pick(names or ["auto"], homes))
 
 
-def read_sessions(context: NightContext, since: datetime | None) -> tuple[Harvest, tuple[Session, ...]]:
+def read_sessions(
+    context: NightContext, since: datetime | None
+) -> tuple[Harvest, tuple[RecordedSession, ...]]:
     """All sessions of the sources that are to be read, and those of them that belong to the project."""
     settings = context.settings
     most = settings.max_sessions_per_night or MOST_SESSIONS
@@ -89,9 +89,7 @@ def read_sessions(context: NightContext, since: datetime | None) -> tuple[Harves
 async def gather(
     context: NightContext, since: datetime | None, asking: ModelMining | None = None
 ) -> Gathered:
-    """Read, mine and sort. Without `asking` no model is asked and nothing is written; tasks from a file are
-    taken as they are.
-    """
+    """Read, mine and sort. Without `asking` no model is asked and nothing is written."""
     settings = context.settings
     if context.tasks is not None:
         return _from_file(context, context.tasks)
@@ -112,7 +110,7 @@ async def gather(
     )
 
 
-async def _mine_with_model(sessions: Sequence[Session], asking: ModelMining) -> tuple[Mined, Cost]:
+async def _mine_with_model(sessions: Sequence[RecordedSession], asking: ModelMining) -> tuple[Mined, Cost]:
     """What the sessions hold, with the optimizer asked about every kind that recurs; and what that cost.
 
     Its calls pass the same stack as those of a run, in a folder of their own: recorded before they are used,
@@ -170,9 +168,7 @@ def _from_file(context: NightContext, file: TasksFile) -> Gathered:
 
 
 def _belongs(folder: str, project: Path) -> bool:
-    """Whether a session's folder is the project's or below it, also where the agent wrote it down by way of a
-    link.
-    """
+    """Whether a session's folder is the project's or below it, also by way of a link."""
     return is_within(folder, project) or (
         Path(folder).is_absolute() and is_within(os.path.realpath(folder), project)
     )

@@ -18,7 +18,7 @@ from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.night.tasks import NightTask
 from skillopt.tasks.task import Split, Task
-from skillopt.transcripts.session import Harvest, Session
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 PLAN_FILE, SESSIONS_FILE = "tonight.json", "harvest.json"
 
@@ -34,9 +34,7 @@ class _Record(BaseModel):
 
 
 class Dreams(_Record):
-    """What became of the variants a model wrote of `of` train tasks; those that do not fit are counted by
-    reason.
-    """
+    """What became of the variants of `of` train tasks; those that do not fit are counted by reason."""
 
     kept: int
     of: int
@@ -56,9 +54,7 @@ class EarlierSkill(_Record):
 
 
 class AcceptedEdit(_Record):
-    """An accepted edit: the text after it (of a memory file what then stands in our block), and where it
-    comes from.
-    """
+    """An accepted edit: the text after it (of a memory file: of our block), and where it comes from."""
 
     text: str
     evidence: EditEvidence
@@ -181,7 +177,7 @@ class PinnedSessions(_Record):
 
     @classmethod
     def of(
-        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[Session]
+        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[RecordedSession]
     ) -> PinnedSessions:
         """The sessions a night is about to ask about."""
         pinned = [
@@ -203,7 +199,9 @@ class PinnedSessions(_Record):
         """Write it into the night's folder."""
         self.write(folder / SESSIONS_FILE)
 
-    def as_then(self, found: Harvest, sessions: Iterable[Session]) -> tuple[Harvest, tuple[Session, ...]]:
+    def as_then(
+        self, found: Harvest, sessions: Iterable[RecordedSession]
+    ) -> tuple[Harvest, tuple[RecordedSession, ...]]:
         """The same sessions as they were then, out of what is there now."""
         then = {(one.source, one.id): one for one in self.sessions}
         same = tuple(
