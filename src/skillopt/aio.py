@@ -34,7 +34,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run paid work to its end even if whoever waits for it is cancelled meanwhile, so that its result is kept.
+    """Run paid work to its end even if its caller is cancelled meanwhile, so that the result is kept.
 
     A cancelled caller still gets the result, to store it; only if the work failed does the cancellation
     surface.

@@ -45,7 +45,7 @@ def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amou
     return Amount(calls=max(1, math.ceil(seen.calls)), tokens=tokens, usd=usd)
 
 
-class Purse:
+class RolloutBudget:
     """Pays for rollouts from the ledger: reserve the allowance, or 1.3 x the dearest rollout seen; run;
     settle what was reported.
     """
