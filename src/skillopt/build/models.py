@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,9 @@ from skillopt.config import RoleSpec
 from skillopt.errors import Stopped
 from skillopt.ledger import Ledger
 from skillopt.messages import Role
-from skillopt.models import PROVIDERS
+from skillopt.models import provider as declaration
 from skillopt.models.handoff.rounds import Attended, ByHand, Handed, Rounds
-from skillopt.models.port import Model, ModelSpec, Paced, Provider
+from skillopt.models.port import Model, ModelSpec, Paced
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.limited import Limited, Limiter, Retry
 from skillopt.models.stack.recorded import Recorded
@@ -38,8 +39,12 @@ class ModelStack:
         closing: AsyncExitStack,
         retry: Retry | None,
         one_stops_all: bool,
+        remark: Callable[[str], None],
     ) -> None:
-        """`one_stops_all`: an endpoint whose login is dead also stops the calls to all others."""
+        """`one_stops_all`: an endpoint whose login is dead also stops the calls to all others. `remark` hears
+        how a provider came to ask otherwise than it was told to.
+        """
+        self._remark = remark
         self.rounds = Rounds()
         self._job = job
         self._folder = folder
@@ -53,8 +58,7 @@ class ModelStack:
 
     def of(self, role: Role, spec: RoleSpec) -> Attended:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
-        build: Provider = PROVIDERS.get(spec.model.provider)
-        provider = build(_at_home(spec.model, self._folder))
+        provider = declaration(spec.model.provider)(_at_home(spec.model, self._folder))
         self._closing.push_async_callback(provider.close)
         config, scrubber = self._job.config, self._job.scrubber
         most = provider.concurrency if isinstance(provider, Paced) else None
@@ -65,7 +69,7 @@ class ModelStack:
             provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close)
         )
         paid = Budgeted(Scrubbed(provider, scrubber), self._ledger, price_for(config, role, spec))
-        stack: Model = Limited(AskedAgain(paid, provider), limiter)
+        stack: Model = Limited(AskedAgain(paid, provider, self._remark), limiter)
         if isinstance(provider, ByHand):
             # Scrubbed again, as its questions become files before they come to the provider.
             stack = Scrubbed(Handed(stack, provider.desk, self.rounds), scrubber)

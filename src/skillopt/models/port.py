@@ -61,6 +61,8 @@ class ModelSpec:
     seed: int | None = None
     reasoning_effort: str | None = None
     timeout: float = 120.0
+    cap: int | None = None
+    """The output cap that somebody asked for; without it `Request.max_tokens` is only our own bound."""
     connections: int = 64
     """How many calls may be open at once; sizes the connection pool."""
     structured_output: str = "auto"

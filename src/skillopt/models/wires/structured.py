@@ -9,7 +9,7 @@ again reaches the same questions.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from skillopt.errors import ConfigError, ModelError, suggest
@@ -38,6 +38,10 @@ _UNENFORCED = frozenset(
 _NAME_LENGTH = 64
 
 
+def _nobody(text: str) -> None:
+    """Nobody wants to hear remarks."""
+
+
 @runtime_checkable
 class Changing(Protocol):
     """A model that may change the way it asks: give up a form of structured output, renew a login."""
@@ -53,9 +57,12 @@ class AskedAgain:
     counts as a transient failure.
     """
 
-    def __init__(self, inner: Model, provider: Model) -> None:
+    def __init__(self, inner: Model, provider: Model, tell: Callable[[str], None] = _nobody) -> None:
+        """`tell` hears the remarks of a provider that says how it changed."""
         self._inner = inner
         self._provider = provider
+        self._tell = tell
+        self._told = 0
         self.endpoint = inner.endpoint
         self.fingerprint = inner.fingerprint
 
@@ -66,11 +73,18 @@ class AskedAgain:
             try:
                 return await self._inner.complete(request)
             except ModelError as error:
+                self._tell_remarks()
                 if not error.refused or self._changes() == before:
                     raise
 
     async def close(self) -> None:
         await self._inner.close()
+
+    def _tell_remarks(self) -> None:
+        remarks = getattr(self._provider, "remarks", ())
+        for text in remarks[self._told :]:
+            self._told += 1
+            self._tell(text)
 
     def _changes(self) -> int:
         return self._provider.changes if isinstance(self._provider, Changing) else 0
