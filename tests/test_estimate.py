@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +278,16 @@ def test_a_budget_that_one_reservation_exceeds_is_said_to_pay_for_no_step(tmp_pa
             job_of(tmp_path, **small, budget="50k tokens", model__rewrite_max_completion_tokens=4000)
         ).advice
     )
+
+
+def test_of_a_large_plan_a_part_is_rehearsed_and_scaled_and_the_reader_is_told(tmp_path):
+    large = {"env__train_cases": 400, "env__val_cases": 200, "env__test_cases": 1400, "train__num_epochs": 4}
+    started = time.process_time()
+    found = estimate(job_of(tmp_path, **large, train__batch_size=40))
+    assert time.process_time() - started < 4, "seconds of CPU; about 1.5 on a machine of its own"
+    calls = {line.stage: line.calls for line in found.lines}
+    assert calls["baseline"].likely == pytest.approx(200) and calls["test"].likely == pytest.approx(2800)
+    assert calls["rollout"].high <= 1.2 * 1600 and found.steps == 40
+    assert 0.5 * 40 * 200 < calls["gate"].likely < 3 * 40 * 200
+    assert "a part of this large plan was rehearsed" in "; ".join(found.assumptions)
+    assert "a part of" not in "; ".join(estimate(job_of(tmp_path, env__test_cases=20)).assumptions)

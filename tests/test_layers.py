@@ -47,10 +47,10 @@ LAYER_OF = {name: number for number, line in enumerate(LAYERS) for name in line.
 SHARED = {
     name
     for line in (
-        "Agent Amount Answer Case Change ClaudeCode Codex Contains Cursor Desk Document Draft Entry Episode",
-        "Evidence Figures Finding Found Journal Judged Limited Limits Line Listed Loader LogTail Matrix",
-        "OpenCode Outcome Pair Place Plan Point Proposal Read Reader Refusal Report Row Seen Session Source",
-        "Spending Status Suggestion Tally Target Tool Trial Turn Watcher Wish Work",
+        "Agent Amount Case ClaudeCode Codex Contains Cursor Desk Entry",
+        "Finding Judged Limited Limits Loader",
+        "OpenCode Place Plan Proposal Reader Refusal Report Row Session Source",
+        "Tally Tool Trial Work",
     )
     for name in line.split()
 }

@@ -59,7 +59,11 @@ def test_the_wheel_holds_every_file_of_the_source_tree(wheel: Path) -> None:
 
 def test_the_wheel_holds_our_packages_and_nothing_of_the_tests(wheel: Path) -> None:
     held = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {name for name in held if not name.endswith(".dist-info")} == {"skillopt", "skillopt_sleep"}
+    assert {name for name in held if not name.endswith(".dist-info")} == {
+        "skillopt",
+        "skillopt_sleep",
+        "skillopt_webui",
+    }
 
 
 def test_the_wheel_carries_its_licence_and_says_it_is_typed(wheel: Path) -> None:

@@ -145,6 +145,7 @@ class ModelError(Fault):
         retry_after: float | None = None,
         refused: bool = False,
         tokens: tuple[int, int] | None = None,
+        again: bool = False,
     ) -> None:
         super().__init__(kind, detail)
         self.retry_after = retry_after
@@ -154,6 +155,10 @@ class ModelError(Fault):
         """
         self.tokens = tokens
         """Input and output tokens that the provider reports for an answer that cannot be used."""
+        self.again = again
+        """True when the provider has found another way to ask (a form of structured output given up, a login
+        renewed), so that the same request is worth sending at once.
+        """
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

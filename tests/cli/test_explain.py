@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cli._commands import SMALL, Command
+from skillopt.place import Place
 
 
 def explained(skillopt: Command, folder: Path, step: str) -> tuple[int, dict[str, Any]]:
@@ -31,7 +32,7 @@ def test_every_verdict_of_a_run_is_found_again(skillopt: Command, finished: Path
         actions.add(data["recorded"])
         assert (code, data["recomputed"], data["agrees"]) == (0, data["recorded"], True)
         assert data["rows_read"] == record["selection_rows"]
-        saved = [one for one in record.get("salvage", {"halves": ()})["halves"] if one["action"] == "accept"]
+        saved = [one for one in record["candidates"][1:] if one["action"] == "accept"]
         assert len(data["edits"]) == (
             len(saved[0]["edits"]) if saved else record["edit_apply_summary"]["total"]
         )
@@ -88,8 +89,8 @@ OWN_REJECTS = {
 
 def name_of(place: str) -> str:
     """A place of the log as `explain` is asked for it."""
-    epoch, where, part = (*place.split("/"), "bundle")[:3]
-    return f"epoch-{epoch[1:]}" if where == "end" else f"{where[1:]}/{part}"
+    at = Place.parse(place)
+    return f"epoch-{at.epoch}" if at.scope == "end" else f"{at.step}/c{at.candidate}"
 
 
 @pytest.mark.slow
@@ -175,7 +176,13 @@ def test_a_log_whose_rows_do_not_give_its_verdict_ends_with_1(
 
 @pytest.mark.parametrize(
     ("step", "told"),
-    [("99", "no verdict"), ("first", "'epoch-N'"), ("epoch-9", "no verdict"), ("1/half-3", "'N/half-1'")],
+    [
+        ("99", "no verdict"),
+        ("first", "'epoch-N'"),
+        ("epoch-9", "no verdict"),
+        ("1/half-3", "'N/c1'"),
+        ("1/c7", "no verdict"),
+    ],
 )
 def test_a_step_that_is_not_there_is_bad_input(
     skillopt: Command, finished: Path, step: str, told: str

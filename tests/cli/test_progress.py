@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pytest
 from rich.console import Console
 
 from cli._commands import SMALL
+from runs._log import record, state
 from skillopt.api import train
 from skillopt.build import open_run, prepare
 from skillopt.cli._progress import LiveView, PlainLines, Silent
 from skillopt.config import load
 from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
+from skillopt.events.records import ReopenedRecord
 from skillopt.runs.log import read_events
-from skillopt.runs.status import Status
+from skillopt.runs.status import RunStatus
 from skillopt.testing import LoopbackProvider, world_answers
 
 
@@ -33,8 +36,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def status(clock: Clock) -> Status:
-    status = Status(epochs=2, clock=clock)
+def status(clock: Clock) -> RunStatus:
+    status = RunStatus(epochs=2, clock=clock)
     counts = {"train": 20, "val": 10, "test": 30}
     status(
         RunStarted(
@@ -51,20 +54,14 @@ def status(clock: Clock) -> Status:
     return status
 
 
-def checkpoint(kind: Any, step: int, /, **record: Any) -> Checkpoint:
-    state = {"step": step, "score": 0.5, "best_score": 0.6, "best_step": 1, "baseline_score": 0.2, "epoch": 0}
-    return Checkpoint(id=f"{kind}/{step}", kind=kind, state=state, record=record)
+def checkpoint(kind: Any, step: int, record: Any = None, at: float = 0.0) -> Checkpoint:
+    time = datetime.fromtimestamp(at, timezone.utc).isoformat()
+    return Checkpoint(id=f"{kind}/{step}", time=time, kind=kind, state=state(step=step), record=record)
 
 
-def step(number: int, action: str = "reject") -> Checkpoint:
-    record = {
-        "step": number,
-        "epoch": 1,
-        "action": action,
-        "why": "because",
-        "edit_apply_summary": {"applied": 2},
-    }
-    return checkpoint("step", number, **record)
+def step(number: int, action: str = "reject", *, took: float = 60.0, at: float = 0.0) -> Checkpoint:
+    told = record(number, action=action, why="because", wall_time_s=took)
+    return checkpoint("step", number, told, at)
 
 
 def shown(view: Any, console: Console) -> str:
@@ -75,12 +72,12 @@ def console(**options: Any) -> Console:
     return Console(file=io.StringIO(), width=200, highlight=False, **options)
 
 
-def arrive(status: Status, number: int, stage: str) -> None:
+def arrive(status: RunStatus, number: int, stage: str) -> None:
     for _ in range(number):
         status(Arrived(stage=stage, hard=1.0, invalid=None, resumed=False))
 
 
-def test_the_stage_counts_its_rows_and_not_those_of_the_seeds_early_test(status: Status) -> None:
+def test_the_stage_counts_its_rows_and_not_those_of_the_seeds_early_test(status: RunStatus) -> None:
     status(checkpoint("baseline", 0))
     status(StageOpened(place="e1/s1", stage="rollout", total=10))
     arrive(status, 4, "rollout")
@@ -92,14 +89,14 @@ def test_the_stage_counts_its_rows_and_not_those_of_the_seeds_early_test(status:
     assert status.position().endswith("aggregate")
 
 
-def test_two_arms_side_by_side_are_one_stage(status: Status) -> None:
+def test_two_arms_side_by_side_are_one_stage(status: RunStatus) -> None:
     for name in ("seed", "best"):
         status(StageOpened(place=f"test/{name}", stage="test", total=30))
     arrive(status, 45, "test")
     assert (status.position(), status.rows()) == ("sealed test", "45/60 rows")
 
 
-def test_an_unknown_cost_is_unknown_and_a_known_one_is_not(status: Status) -> None:
+def test_an_unknown_cost_is_unknown_and_a_known_one_is_not(status: RunStatus) -> None:
     out = console()
     view = PlainLines(status, out, clock=lambda: 0.0)
     view(Spending(calls=3, tokens=1200, usd=None, in_flight=2))
@@ -137,39 +134,38 @@ async def test_tokens_shown_are_those_spent_and_not_those_reserved(tmp_path: Pat
 
 
 def test_there_is_no_estimate_before_a_step_was_seen_and_a_fair_one_after(
-    status: Status, clock: Clock
+    status: RunStatus, clock: Clock
 ) -> None:
     assert status.seconds_left() is None
     status(StageOpened(place="e1/s1", stage="rollout", total=10))
     clock.now = 60.0
     assert status.seconds_left() is None
-    status(step(1))
+    status(step(1, at=60.0))
     assert status.seconds_left() == 180.0
     clock.now = 90.0
     assert status.seconds_left() == 150.0
 
 
 def test_a_step_that_was_half_paid_before_a_stop_is_no_measure_for_the_others(
-    status: Status, clock: Clock
+    status: RunStatus, clock: Clock
 ) -> None:
     status.replay([step(1)])
     status(StageOpened(place="e1/s2", stage="rollout", total=10))
     clock.now = 1.0
-    status(step(2))
-    assert status.seconds_left() is None
+    status(step(2, took=1.0, at=1.0))
     clock.now = 61.0
-    status(step(3))
+    status(step(3, at=61.0))
     assert status.seconds_left() == 60.0
 
 
-def test_steps_that_are_open_again_are_not_counted(status: Status) -> None:
+def test_steps_that_are_open_again_are_not_counted(status: RunStatus) -> None:
     for number, action in ((1, "accept_new_best"), (2, "inconclusive"), (3, "inconclusive")):
         status(step(number, action))
-    status(checkpoint("reopened", 1, from_step=2))
+    status(checkpoint("reopened", 1, ReopenedRecord(from_step=2)))
     assert status.verdicts() == "1 accepted"
 
 
-def test_plain_lines_speak_now_and_then_while_rows_come_in(status: Status, clock: Clock) -> None:
+def test_plain_lines_speak_now_and_then_while_rows_come_in(status: RunStatus, clock: Clock) -> None:
     out = console()
     view = PlainLines(status, out, clock=clock)
     for second in range(100):
@@ -179,13 +175,13 @@ def test_plain_lines_speak_now_and_then_while_rows_come_in(status: Status, clock
 
 
 def test_a_resumed_run_is_shown_from_where_it_stands(finished: Path, clock: Clock) -> None:
-    events: list[Event] = read_events(finished / "events.jsonl")
-    status = Status(epochs=3, clock=clock)
+    events = list(read_events(finished / "events.jsonl"))
+    status = RunStatus(epochs=3, clock=clock)
     out = console()
     PlainLines(status, out, clock=clock).start(events[:30])
     assert "Going on after step" in shown(None, out)
-    assert status.simulated
-    assert status.seconds_left() is None
+    assert status.is_simulated
+    assert status.seconds_left() is not None, "what earlier sessions took is known"
 
 
 def test_a_silent_view_still_warns() -> None:
@@ -199,7 +195,7 @@ def test_a_silent_view_still_warns() -> None:
 
 def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock) -> None:
     out = console(force_terminal=True)
-    view = LiveView(Status(epochs=2, clock=clock), out)
+    view = LiveView(RunStatus(epochs=2, clock=clock), out)
     view.start([])
     view(
         RunStarted(
@@ -223,7 +219,7 @@ def test_the_live_view_says_simulated_and_leaves_the_terminal_clean(clock: Clock
         "accepted",
         "cost unknown",
         "in flight",
-        "time left known after the first step",
+        "about",
     ):
         assert words in said, words
     assert said.count("\x1b[?25l") == said.count("\x1b[?25h")  # the cursor is back

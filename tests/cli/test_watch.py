@@ -17,14 +17,14 @@ from skillopt.cli._progress import panel
 from skillopt.events import parse_event
 from skillopt.files import lock
 from skillopt.runs.database import Database
-from skillopt.runs.live import Watcher
 from skillopt.runs.log import read_events
+from skillopt.runs.reader import RunReader
 from skillopt.testing import LoopbackProvider
 
 PATIENCE = 60
 
 
-def drawn(watcher: Watcher, width: int = 80) -> str:
+def drawn(watcher: RunReader, width: int = 80) -> str:
     out = Console(file=io.StringIO(), width=width, highlight=False)
     out.print(panel(watcher.status))
     return str(out.file.getvalue())  # type: ignore[attr-defined]
@@ -68,7 +68,7 @@ def test_a_strip_of_stages_fits_a_narrow_terminal(finished: Path, tmp_path: Path
     (tmp_path / "run.db").write_bytes((finished / "run.db").read_bytes())
     upto = next(number for number, line in enumerate(lines) if '"type":"reflected"' in line)
     (tmp_path / "events.jsonl").write_text("".join(lines[: upto + 1]))
-    watcher = Watcher(tmp_path)
+    watcher = RunReader(tmp_path)
     with lock(tmp_path / ".lock"):
         watcher.read()
     said = drawn(watcher)
@@ -77,7 +77,7 @@ def test_a_strip_of_stages_fits_a_narrow_terminal(finished: Path, tmp_path: Path
 
 
 def test_a_terminal_of_half_the_width_loses_no_figure(finished: Path) -> None:
-    watcher = Watcher(finished)
+    watcher = RunReader(finished)
     watcher.read()
     assert drawn(watcher, 48).split() == drawn(watcher).split()
 
@@ -106,7 +106,7 @@ def test_a_run_that_has_not_begun_shows_no_figures(skillopt: Command, tmp_path: 
 def test_every_event_can_be_had_as_json(skillopt: Command, finished: Path) -> None:
     ran = skillopt("runs", "watch", str(finished), "--json-lines")
     told = [parse_event(line) for line in ran.out.splitlines()]
-    assert [event for event in told if event.id is not None] == read_events(finished / "events.jsonl")
+    assert [event for event in told if event.id is not None] == list(read_events(finished / "events.jsonl"))
 
 
 def test_a_folder_without_a_run_is_bad_input(skillopt: Command, tmp_path: Path) -> None:

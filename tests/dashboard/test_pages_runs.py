@@ -25,8 +25,8 @@ from skillopt.dashboard._text import side_by_side
 from skillopt.files import lock
 from skillopt.runs.curves import Curves, curves
 from skillopt.runs.database import Database
-from skillopt.runs.live import Watcher
 from skillopt.runs.provenance import skill_versions
+from skillopt.runs.reader import RunReader
 from skillopt.runs.values import Facts
 
 SCRIPT = '<img src=x onerror="alert(1)">"\'&'
@@ -58,7 +58,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     root = home / "runs"
     ended = run("train", "quickstart", "--quiet", "--out_root", str(root / "whole"), "--cfg-options", *SMALL)
     assert ended.code == 0, ended.err
-    watcher = Watcher(root / "whole")
+    watcher = RunReader(root / "whole")
     watcher.read()
     facts = watcher.facts()
     assert facts is not None

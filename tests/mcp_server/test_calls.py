@@ -32,7 +32,7 @@ from mcp_server._client import (
     text_of,
 )
 from night._nights import LEARNT, RULE, SKILL, Person, scripted
-from skillopt.runs.folder import open_run
+from skillopt.runs.reader import read_run
 from skillopt.testing import Call, LoopbackProvider, seeded_latency, world_answers
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and crontab of POSIX")
@@ -236,8 +236,8 @@ async def test_a_cancelled_train_stops_and_the_same_call_goes_on_to_the_same_res
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        await until(lambda: open_run(tmp_path / "run").status != "running")
-        assert open_run(tmp_path / "run").status == "stopped"
+        await until(lambda: read_run(tmp_path / "run").state != "running")
+        assert read_run(tmp_path / "run").state == "stopped"
         again = await call(client, "skillopt_train", **slow_train(slow))
     assert again["result"]["status"] == "finished"
     ours, theirs = (

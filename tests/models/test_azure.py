@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from skillopt.errors import ConfigError, ModelError
+from skillopt.errors import ConfigError, ModelError, ProviderDown
 from skillopt.messages import Message, Request, Tool
 from skillopt.models.port import ModelSpec
 from skillopt.models.providers import azure
 from skillopt.models.providers._entra import Token, TokenLogin, from_azure_cli, from_managed_identity
-from skillopt.models.wires.structured import AskedAgain
+from skillopt.models.stack.limited import Limited, Limiter
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 KEY = "azure-key-0123456789"
@@ -218,7 +218,7 @@ async def refusing(refused: Callable[[Call], bool], source: Tokens, times: int =
         model = azure.build(replace(TOKENS, base_url=server.url), token_source=source)
         try:
             for _ in range(times):
-                await AskedAgain(model, model).complete(HELLO)
+                await Limited(model, Limiter({})).complete(HELLO)
         finally:
             await model.close()
     return server
@@ -240,9 +240,9 @@ async def test_a_login_that_is_refused_for_good_is_asked_once_more_and_ends_as_a
     None
 ):
     source = Tokens()
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(ProviderDown, match="refuses the login") as caught:
         await refusing(lambda _: True, source)
-    assert (caught.value.kind, source.fetched) == ("auth", 2)
+    assert source.fetched == 2
     assert "entra-token" not in str(caught.value)
 
 

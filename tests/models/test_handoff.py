@@ -14,10 +14,11 @@ from models._by_hand import questions, rounds
 from skillopt.errors import AnswersWanted, ConfigError, RunConflict
 from skillopt.messages import Image, Message, Reply, Request, Tool
 from skillopt.models import PROVIDERS
-from skillopt.models.handoff.desk import Desk
-from skillopt.models.handoff.rounds import Handed, Rounds
+from skillopt.models.handoff.folder import QuestionFolder
+from skillopt.models.handoff.queue import AnsweredByHand, HandoffQueue
 from skillopt.models.handoff.shape import misfits
 from skillopt.models.port import Model, ModelSpec
+from skillopt.models.stack.recorded import Recorded
 
 SCHEMA = {
     "type": "object",
@@ -34,11 +35,21 @@ FREE = Request(
 SHAPED = replace(FREE, role="optimizer", stage="merge", place="e1/s1/merge/failure-0-0/a0", schema=SCHEMA)
 
 
-def put(desk: Desk, request: Request) -> tuple[Path, dict[str, Any]]:
+def put(desk: QuestionFolder, request: Request) -> tuple[Path, dict[str, Any]]:
     """Put a question on the desk; returns its round and its entry in the index."""
     desk.publish([request])
     folder = rounds(desk.folder)[-1]
     return folder, dict(questions(folder)[-1])
+
+
+class Nothing:
+    """Records that keep nothing."""
+
+    def get(self, key: str) -> Reply | None:
+        return None
+
+    def put(self, key: str, request: Request, reply: Reply) -> None:
+        """Forgotten."""
 
 
 def by_hand(tmp_path: Path, **settings: Any) -> Model:
@@ -65,7 +76,7 @@ async def test_a_question_becomes_a_page_and_the_file_beside_it_the_reply(tmp_pa
 
 
 def test_the_page_shows_the_schema_and_never_which_split_a_target_works_on(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = QuestionFolder(tmp_path)
     folder, entry = put(desk, SHAPED)
     assert json.dumps(SCHEMA, indent=1) in (folder / entry["page"]).read_text()
     assert entry["answer"].endswith(".answer.json")
@@ -93,7 +104,7 @@ def test_the_page_shows_the_schema_and_never_which_split_a_target_works_on(tmp_p
 def test_an_answer_that_does_not_fit_is_named_and_not_used(
     tmp_path: Path, content: bytes, complaint: str
 ) -> None:
-    desk = Desk(tmp_path)
+    desk = QuestionFolder(tmp_path)
     folder, entry = put(desk, SHAPED)
     (folder / entry["answer"]).write_bytes(content)
     said = desk.look(SHAPED)
@@ -103,7 +114,7 @@ def test_an_answer_that_does_not_fit_is_named_and_not_used(
 
 
 def test_an_answer_with_a_byte_order_mark_and_further_fields_is_read(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = QuestionFolder(tmp_path)
     folder, entry = put(desk, SHAPED)
     (folder / entry["answer"]).write_bytes('\ufeff{"edits": [], "mood": "ä"}'.encode())
     assert desk.look(SHAPED) == Reply(
@@ -112,39 +123,39 @@ def test_an_answer_with_a_byte_order_mark_and_further_fields_is_read(tmp_path: P
 
 
 def test_the_answer_to_a_page_that_was_changed_is_refused_until_it_is_taken_away(tmp_path: Path) -> None:
-    folder, entry = put(Desk(tmp_path), FREE)
+    folder, entry = put(QuestionFolder(tmp_path), FREE)
     page, answer = folder / entry["page"], folder / entry["answer"]
     asked = page.read_text()
     page.write_text(asked.replace("6 * 7", "6 * 8"))
     answer.write_text("48")
-    desk = Desk(tmp_path)
+    desk = QuestionFolder(tmp_path)
     assert "was changed or removed after it was asked" in str(desk.look(FREE))
     desk.publish([FREE])
-    assert "was changed or removed after it was asked" in str(Desk(tmp_path).look(FREE))
+    assert "was changed or removed after it was asked" in str(QuestionFolder(tmp_path).look(FREE))
     answer.unlink()
-    Desk(tmp_path).publish([FREE])
+    QuestionFolder(tmp_path).publish([FREE])
     assert page.read_text() == asked
     answer.write_text("42")
-    assert isinstance(Desk(tmp_path).look(FREE), Reply)
+    assert isinstance(QuestionFolder(tmp_path).look(FREE), Reply)
 
 
 def test_a_page_that_was_removed_is_written_again(tmp_path: Path) -> None:
-    folder, entry = put(Desk(tmp_path), FREE)
+    folder, entry = put(QuestionFolder(tmp_path), FREE)
     (folder / entry["page"]).unlink()
-    Desk(tmp_path).publish([FREE])
+    QuestionFolder(tmp_path).publish([FREE])
     assert "What is 6 * 7?" in (folder / entry["page"]).read_text()
 
 
 def test_a_damaged_index_is_named(tmp_path: Path) -> None:
-    folder, _ = put(Desk(tmp_path), FREE)
+    folder, _ = put(QuestionFolder(tmp_path), FREE)
     (folder / "questions.json").write_text("{}")
     with pytest.raises(RunConflict, match=r"questions\.json cannot be used"):
-        Desk(tmp_path)
+        QuestionFolder(tmp_path)
 
 
 def test_a_question_is_asked_once_and_new_ones_make_a_new_round(tmp_path: Path) -> None:
-    put(Desk(tmp_path), FREE)
-    desk = Desk(tmp_path)
+    put(QuestionFolder(tmp_path), FREE)
+    desk = QuestionFolder(tmp_path)
     desk.publish([FREE, SHAPED, SHAPED])
     assert [len(questions(folder)) for folder in rounds(tmp_path)] == [1, 1]
     assert [place.rpartition("/")[2] for place in desk.open_rounds([FREE, SHAPED])] == [
@@ -157,14 +168,14 @@ def test_a_round_that_was_being_written_when_the_process_died_is_no_round(tmp_pa
     torn = tmp_path / ".round-001.partial"
     torn.mkdir(parents=True)
     (torn / "001-0.md").write_text("half a pa")
-    folder, entry = put(Desk(tmp_path), FREE)
+    folder, entry = put(QuestionFolder(tmp_path), FREE)
     assert folder.name == "round-001"
     assert {path.name for path in folder.iterdir()} == {"README.md", "questions.json", entry["page"]}
     assert not torn.exists()
 
 
 def test_the_same_question_at_another_place_or_draw_is_another_question(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = QuestionFolder(tmp_path)
     desk.publish(
         [
             FREE,
@@ -179,7 +190,7 @@ def test_the_same_question_at_another_place_or_draw_is_another_question(tmp_path
 async def test_tools_are_called_in_the_answer(tmp_path: Path) -> None:
     tool = Tool(name="look", description="Looks.", parameters={"type": "object"})
     request = replace(FREE, tools=(tool,))
-    folder, entry = put(Desk(tmp_path), request)
+    folder, entry = put(QuestionFolder(tmp_path), request)
     assert '"name": "look"' in (folder / entry["page"]).read_text()
     (folder / entry["answer"]).write_text(
         '{"content": "", "tool_calls": [{"name": "look", "arguments": {"at": "ä"}}]}'
@@ -188,12 +199,12 @@ async def test_tools_are_called_in_the_answer(tmp_path: Path) -> None:
     assert [(call.name, call.arguments) for call in reply.tool_calls] == [("look", '{"at": "ä"}')]
     assert reply.finish == "tool_calls"
     (folder / entry["answer"]).write_text('{"content": "done"}')
-    assert "has no field 'tool_calls'" in str(Desk(tmp_path).look(request))
+    assert "has no field 'tool_calls'" in str(QuestionFolder(tmp_path).look(request))
 
 
 def test_images_lie_beside_the_page(tmp_path: Path) -> None:
     image = Image(media_type="image/png", data="iVBORw0KGgo=")
-    desk = Desk(tmp_path)
+    desk = QuestionFolder(tmp_path)
     folder, entry = put(
         desk, replace(FREE, messages=(Message(role="user", content="What is this?", images=(image,)),))
     )
@@ -220,25 +231,25 @@ def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
 
 async def test_a_round_is_complete_only_when_nothing_else_is_under_way(tmp_path: Path) -> None:
     """A scorer, a call to another model or a rollout between two turns may still ask something."""
-    handed, started = Rounds(), asyncio.Event()
-    model = Handed(by_hand(tmp_path), Desk(tmp_path), handed)
-    flying = 0
-    handed.watch(lambda: flying)
-
-    async def ask(request: Request) -> None:
-        nonlocal flying
-        flying += 1
-        try:
-            with handed.asking(request):
-                await model.complete(request)
-        finally:
-            flying -= 1
+    queue, started, under_way = HandoffQueue(), asyncio.Event(), 0
+    stack = AnsweredByHand(by_hand(tmp_path), QuestionFolder(tmp_path), queue)
+    target, optimizer = Recorded(stack, Nothing()), Recorded(stack, Nothing())
+    queue.watch_model(target, in_rollouts=True)
+    queue.watch_model(optimizer, in_rollouts=False)
+    queue.watch_rollouts(lambda: under_way)
 
     async def rollout() -> None:
-        with handed.working():
-            await started.wait()
-            await asyncio.sleep(0.3)
-            await ask(replace(FREE, place="rollout/late.0/0"))
+        nonlocal under_way
+        under_way += 1
+        await started.wait()
+        await asyncio.sleep(0.3)
+        try:
+            await target.complete(replace(FREE, place="rollout/late.0/0"))
+        finally:
+            under_way -= 1
+
+    async def ask(request: Request) -> None:
+        await optimizer.complete(request)
 
     late, early = asyncio.ensure_future(rollout()), asyncio.ensure_future(ask(SHAPED))
     started.set()
@@ -252,14 +263,15 @@ async def test_a_round_is_complete_only_when_nothing_else_is_under_way(tmp_path:
 
 
 async def test_an_answer_that_comes_while_others_work_is_taken_without_another_run(tmp_path: Path) -> None:
-    folder, entry = put(Desk(tmp_path), FREE)
-    handed = Rounds()
-    model = Handed(by_hand(tmp_path), Desk(tmp_path), handed)
-    handed.watch(lambda: 1)
-    with handed.working():
-        waiting = asyncio.ensure_future(model.complete(FREE))
-        await asyncio.sleep(0.05)
-        (folder / entry["answer"]).write_text("42")
+    folder, entry = put(QuestionFolder(tmp_path), FREE)
+    queue, under_way = HandoffQueue(), 2
+    model = Recorded(AnsweredByHand(by_hand(tmp_path), QuestionFolder(tmp_path), queue), Nothing())
+    queue.watch_model(model, in_rollouts=True)
+    queue.watch_rollouts(lambda: under_way)
+    waiting = asyncio.ensure_future(model.complete(FREE))
+    await asyncio.sleep(0.05)
+    (folder / entry["answer"]).write_text("42")
+    under_way = 1
     assert (await asyncio.wait_for(waiting, 5)).text == "42"
 
 

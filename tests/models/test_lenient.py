@@ -4,6 +4,8 @@ remembered.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,6 @@ from skillopt.events import Notice
 from skillopt.messages import Message, Request
 from skillopt.models import Model, provider
 from skillopt.models.port import DEFAULT_MAX_TOKENS
-from skillopt.models.wires.structured import AskedAgain
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour
 
 ENVIRON = {"MINIMAX_API_KEY": "mini-key-1", "OPENAI_API_KEY": "sk-openai-1"}
@@ -34,7 +35,14 @@ def request(max_tokens: int = DEFAULT_MAX_TOKENS) -> Request:
     )
 
 
-def model_of(folder: Path, url: str, name: str, *options: str, config: str | None = None) -> Model:
+def model_of(
+    folder: Path,
+    url: str,
+    name: str,
+    *options: str,
+    config: str | None = None,
+    remark: Callable[[str], None] = print,
+) -> Model:
     """The target as a configuration makes it; the public base file lies beside."""
     if config is not None:
         (folder / "public.yaml").write_text(FILES["_base_/default.yaml"], encoding="utf-8")
@@ -42,7 +50,7 @@ def model_of(folder: Path, url: str, name: str, *options: str, config: str | Non
     flags = {"target_model": name, "optimizer_model": "world"}
     resolved = load(config, flags=flags, options=given, environ=ENVIRON, cwd=folder)
     spec = resolve_role(resolved.config, "target").model
-    return provider(spec.provider)(spec)
+    return provider(spec.provider)(replace(spec, remark=remark))
 
 
 class Server:
@@ -99,11 +107,13 @@ async def test_a_field_that_is_refused_by_name_is_left_out_told_once_and_remembe
     server = Server("max_tokens", "'max_tokens' is too large: 16384")
     async with server.provider as provider:
         options = ("model.target.max_tokens=16384", "model.target.temperature=0.5")
-        inner = model_of(tmp_path, provider.base_url, "compatible:m", *options)
-        model = AskedAgain(inner, inner, told.append)
+        model = model_of(tmp_path, provider.base_url, "compatible:m", *options, remark=told.append)
+        with pytest.raises(ModelError) as refused:
+            await model.complete(request())
+        assert refused.value.again
         for _ in range(3):
             assert (await model.complete(request())).text == "4"
-        await inner.close()
+        await model.close()
     assert ["max_tokens" in body for body in server.bodies] == [True, False, False, False]
     assert all(body["temperature"] == 0.5 for body in server.bodies)
     assert told == ["compatible:m refuses the field 'max_tokens'; it is no longer sent."]
@@ -112,11 +122,11 @@ async def test_a_field_that_is_refused_by_name_is_left_out_told_once_and_remembe
 async def test_a_refusal_that_names_no_field_of_ours_stays_an_error(tmp_path: Path) -> None:
     server = Server("messages", "the conversation is too long")
     async with server.provider as provider:
-        inner = model_of(tmp_path, provider.base_url, "compatible:m", "model.target.temperature=0.5")
-        with pytest.raises(ModelError, match="too long"):
-            await AskedAgain(inner, inner).complete(request())
-        await inner.close()
-    assert len(server.bodies) == 1
+        model = model_of(tmp_path, provider.base_url, "compatible:m", "model.target.temperature=0.5")
+        with pytest.raises(ModelError, match="too long") as refused:
+            await model.complete(request())
+        assert not refused.value.again
+        await model.close()
 
 
 async def test_the_run_says_so(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ closed.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -15,6 +16,7 @@ from skillopt.messages import Message, Reply, Request, Role, Usage
 from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
 
 OK = Reply(text="ok", finish="stop", usage=Usage(input_tokens=1, output_tokens=1))
+SHORT = Retry(attempts=6, seconds=100.0, first_delay=0.05)
 NO_PAUSE = Retry(attempts=6, seconds=100.0, first_delay=0.0, longest_delay=0.0)
 
 
@@ -169,51 +171,71 @@ async def test_it_starts_at_its_ceiling_and_each_role_has_its_own() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_one_burst_of_refusals_halves_once() -> None:
-    clock = Clock()
-    one = limiter(workers=8, clock=clock)
-    provider = Provider(*[error("rate_limit")] * 8)
+async def test_a_role_without_a_ceiling_is_held_back_by_nothing() -> None:
+    one, provider = Limiter({}, NO_PAUSE), Provider()
     provider.gate = asyncio.Event()
-    tasks = [asyncio.ensure_future(one.run(provider, ask(f"p{n}"))) for n in range(8)]
+    tasks = [asyncio.ensure_future(one.run(provider, ask(f"p{n}"))) for n in range(50)]
     await ticks()
-    clock.now += 1
-    burst, provider.gate = provider.gate, asyncio.Event()
-    burst.set()
-    await ticks()
-    assert one.scale == 0.5
-    assert provider.open == 4  # the other four wait for a slot
-    clock.now += 1
+    assert provider.open == 50
     provider.gate.set()
     await asyncio.gather(*tasks)
 
 
-async def test_every_new_burst_halves_down_to_one_and_successes_grow_it_back_to_its_ceiling() -> None:
-    clock = Clock()
-    one = limiter(workers=8, clock=clock)
+async def test_a_burst_of_refusals_leaves_open_what_the_endpoint_has_taken() -> None:
+    """Eight are asked, three are taken: from then on three are open at once."""
+    one = limiter(workers=8, retry=SHORT)
 
-    async def call(*script: ModelError) -> None:
-        clock.now += 1
-        await one.run(Provider(*script), ask())
+    class Quick(Provider):
+        async def complete(self, request: Request) -> Reply:
+            if self.script and self.script[0] is not None:
+                self.sent.append(request.place)
+                raise self.script.pop(0)  # type: ignore[misc]
+            return await super().complete(request)
 
-    for expected in (0.5, 0.25, 0.125, 0.125):
-        clock.now += 1
-        with pytest.raises(ModelError):
-            await Limiter.run(one, Provider(error("rate_limit"), error("contract")), ask())
-        assert one.scale == pytest.approx(expected)
+    provider = Quick(*[None] * 3, error("rate_limit"))
+    provider.gate = asyncio.Event()
+    tasks = [asyncio.ensure_future(one.run(provider, ask(f"p{n}"))) for n in range(8)]
+    await ticks()
+    assert (provider.open, one.window, one.refusals) == (3, 3.0, 1)
+    provider.gate.set()
+    assert await asyncio.gather(*tasks) == [OK] * 8
+    assert provider.most <= 4  # answers have let one more be open meanwhile
+
+
+async def test_after_a_burst_that_was_refused_as_a_whole_one_is_open_at_a_time() -> None:
+    one, provider = limiter(workers=8, retry=SHORT), Provider(*[error("rate_limit")] * 8)
+    provider.gate = asyncio.Event()
+    tasks = [asyncio.ensure_future(one.run(provider, ask(f"p{n}"))) for n in range(8)]
+    await ticks()
+    burst, provider.gate = provider.gate, asyncio.Event()
+    burst.set()
+    await asyncio.sleep(0.07)
+    assert (one.window, provider.open) == (1.0, 1)
+    provider.gate.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_answers_let_more_be_open_up_to_what_was_open_before() -> None:
+    one, provider = limiter(workers=8), Provider(*[error("rate_limit")] * 8)
+    provider.gate = asyncio.Event()
+    tasks = [asyncio.ensure_future(one.run(provider, ask(f"p{n}"))) for n in range(8)]
+    await ticks()
+    provider.gate.set()
+    await asyncio.gather(*tasks)
     grown = []
     for _ in range(200):
-        await call()
-        grown.append(one.scale)
+        await one.run(Provider(), ask())
+        grown.append(one.window)
     assert grown == sorted(grown)
-    assert grown[0] < 0.3  # by and by: a slot for every success
-    assert grown[-1] == 1.0
+    assert grown[0] < 4  # by and by
+    assert grown[-1] == math.inf
 
 
 @pytest.mark.parametrize("kind", ["unavailable", "timeout"])
 async def test_other_failures_do_not_slow_it_down(kind: Kind) -> None:
     one = limiter()
     await one.run(Provider(error(kind)), ask())
-    assert one.scale == 1.0
+    assert one.window == math.inf
 
 
 async def test_retry_after_holds_everybody_back() -> None:
@@ -259,31 +281,32 @@ async def test_a_provider_that_asks_to_wait_for_hours_ends_the_call_and_does_not
     assert await asyncio.wait_for(one.run(provider, ask()), 2) == OK
 
 
-async def test_what_is_open_is_not_halved_below_what_the_learned_pace_needs() -> None:
-    """A slow model behind a quota needs many calls open: five a second of four seconds each are twenty."""
-    clock = Clock()
-    one = limiter(workers=20, clock=clock)
-
-    class Slow(Provider):
-        async def complete(self, request: Request) -> Reply:
-            if self.script and self.script[0] is not None:
-                self.sent.append(request.place)
-                raise self.script.pop(0)  # type: ignore[misc]
-            return await super().complete(request)
-
-    provider = Slow(*[None] * 5, error("rate_limit"))
-    provider.gate = asyncio.Event()
-    tasks = [asyncio.ensure_future(one.run(provider, ask(f"p{n}"))) for n in range(20)]
+async def test_refusals_while_others_are_worked_on_use_up_no_attempts() -> None:
+    """Another program with the same key may take what was refilled, again and again."""
+    one = limiter(workers=8)
+    slow = Provider()
+    slow.gate = asyncio.Event()
+    under_way = asyncio.ensure_future(one.run(slow, ask("slow")))
+    more = asyncio.ensure_future(one.run(slow, ask("more")))
     await ticks()
-    assert (one.refusals, one.scale) == (1, 0.5)  # nothing is known yet of how long a call takes
-    provider.script = [None, error("rate_limit")]
-    clock.now += 4
-    provider.gate.set()
-    await asyncio.sleep(0.5)
-    assert one.refusals == 2
-    assert one.scale > 0.5
-    one.close(Stopped("enough"))
-    await asyncio.gather(*tasks, return_exceptions=True)
+    provider = Provider(*[error("rate_limit")] * 20)
+    unlucky = asyncio.ensure_future(one.run(provider, ask("unlucky")))
+    while len(provider.sent) < 20:
+        await ticks()
+        one.window = 3.0  # as answers would have let it grow
+        one._wake()
+    slow.gate.set()
+    assert await asyncio.gather(unlucky, under_way, more) == [OK] * 3
+    assert len(provider.sent) == 21
+
+
+async def test_without_a_word_of_the_provider_everybody_waits_ever_longer() -> None:
+    loop = asyncio.get_running_loop()
+    provider = Provider(*[error("rate_limit")] * 3, clock=loop.time)
+    one = limiter(retry=Retry(attempts=6, seconds=10, first_delay=0.02, longest_delay=0.5))
+    await asyncio.gather(*(one.run(provider, ask(f"p{n}")) for n in range(1)), one.run(provider, ask("q")))
+    pauses = [later - earlier for earlier, later in zip(provider.at, provider.at[1:], strict=False)]
+    assert sum(pauses) >= 0.02 + 0.04
 
 
 async def test_it_says_how_far_it_slowed_down_and_why() -> None:
@@ -296,12 +319,19 @@ async def test_it_says_how_far_it_slowed_down_and_why() -> None:
     await ticks()
     provider.gate.set()
     await ticks()
-    said = one.slowed()
-    assert said.startswith("4 of 8 target calls at once, ")
-    assert "calls a second" in said and "waiting 3 s as told" in said
-    assert said.endswith("after 2 refused: simulated rate_limit")
+    assert (
+        one.slowed() == "at most 1 calls at once, waiting 3 s as told, after 2 refused: simulated rate_limit"
+    )
     one.close(Stopped("enough"))
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_provider_that_found_another_way_to_ask_is_asked_again_at_once() -> None:
+    changed = ModelError("contract", "no such form", refused=True, again=True)
+    provider = Provider(*[changed] * 2)
+    one = limiter(retry=Retry(attempts=1, first_delay=1000))
+    assert await asyncio.wait_for(one.run(provider, ask()), 5) == OK
+    assert len(provider.sent) == 3
 
 
 # In which order

@@ -26,7 +26,7 @@ from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.limited import Limited, Limiter, Retry
 from skillopt.models.stack.recorded import request_key
 from skillopt.models.stack.scrubbed import Scrubbed
-from skillopt.models.wires.structured import AskedAgain, closed, is_strict
+from skillopt.models.wires.structured import closed, is_strict
 from skillopt.optimizer import _replies
 from skillopt.redact import Scrubber
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour, world_answers
@@ -87,7 +87,7 @@ async def bodies(
         provider: Model = PROVIDERS.get(spec.provider)(replace(spec, base_url=url))
         try:
             for _ in range(times):
-                await AskedAgain(provider, provider).complete(request)
+                await Limited(provider, Limiter({})).complete(request)
         finally:
             await provider.close()
     return seen
@@ -154,7 +154,7 @@ async def test_calls_that_are_refused_together_step_down_together() -> None:
     async with LoopbackProvider(lambda _: "{}", behave=behave) as server:
         model: Model = PROVIDERS.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
         await asyncio.gather(
-            *(AskedAgain(model, model).complete(replace(ASK, place=f"p{number}")) for number in range(8))
+            *(Limited(model, Limiter({})).complete(replace(ASK, place=f"p{number}")) for number in range(8))
         )
         await model.close()
     assert sorted(seen) == ["json_object"] * 8 + ["json_schema"] * seen.count("json_schema")
@@ -193,7 +193,7 @@ async def test_the_question_keeps_its_key_whatever_form_it_was_asked_in() -> Non
     ) as server:
         model: Model = PROVIDERS.get("openai")(replace(WIRES["chat"], base_url=server.base_url))
         before = request_key(model.fingerprint, ASK)
-        await AskedAgain(model, model).complete(ASK)
+        await Limited(model, Limiter({})).complete(ASK)
         await model.close()
     assert server.calls == 3
     assert request_key(model.fingerprint, ASK) == before
@@ -232,7 +232,7 @@ async def test_each_step_down_is_metered_as_a_call_and_counts_as_no_retry() -> N
         limiter = Limiter(
             {"optimizer": 1, "target": 1}, Retry(attempts=1)
         )  # a single transient failure would end the call
-        await Limited(AskedAgain(paid, provider), limiter).complete(ASK)
+        await Limited(paid, limiter).complete(ASK)
         await provider.close()
     assert server.calls == 3
     assert journal.settled == [("refused", 1), ("refused", 1), ("settled", 1)]

@@ -10,7 +10,7 @@ from promises._runs import make_job, run
 from skillopt import api
 from skillopt.build import open_run
 from skillopt.events import Event, StageClosed
-from skillopt.runs.status import Status
+from skillopt.runs.status import RunStatus
 from skillopt.testing import LoopbackProvider, Quota, world_answers
 
 SIZES = (
@@ -31,8 +31,8 @@ async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: 
         model = f"compatible:m@{provider.base_url}"
         job = make_job([f"model.target={model}", f"model.optimizer={model}", *SIZES])
         async with open_run(job, tmp_path / "run", sinks=[events.append]) as opened:
-            status = Status()
-            status.brake = opened.models.slowed
+            status = RunStatus()
+            status.slowed = opened.models.slowed
             opened.run.watch(lambda event: told.add(status.slowed()))
             await api.train(opened)
         statuses = [entry.status for entry in provider.log]
@@ -41,7 +41,7 @@ async def test_under_a_quota_no_row_is_lost_and_few_calls_are_refused(tmp_path: 
     assert not [row for row in rows if row.invalid is not None]
     assert set(statuses) == {200, 429}
     assert statuses.count(429) < 0.4 * statuses.count(200)
-    assert any("calls a second" in text and "refused" in text for text in told)  # and whoever watches is told
+    assert any("at once" in text and "refused" in text for text in told)  # and whoever watches is told
 
 
 @pytest.mark.slow

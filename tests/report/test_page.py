@@ -16,8 +16,7 @@ from report._page import SHAPES, VOID, Page
 from runs._log import SEED, baseline, fold, look, row, six, started, state, step
 from skillopt.events import Checkpoint, Event, PatchFact
 from skillopt.report import Facts, page, summary
-from skillopt.runs.facts import fold as fold_run
-from skillopt.runs.folder import open_run
+from skillopt.runs.reader import read_facts
 from train._world import Trained
 
 EVIL = "\"'><script>alert(1)</script>\x00\ud800"
@@ -26,9 +25,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 @pytest.fixture(scope="module")
 def real(trained: Trained) -> Page:
-    run = open_run(trained.folder)
-    files = {name: trained.json(f"{name}.json") for name in ("config", "summary")}
-    return Page(page(fold_run(run.events, run.skills, **files, status="finished")))
+    return Page(page(read_facts(trained.folder)))
 
 
 def hostile() -> Facts:

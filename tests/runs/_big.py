@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from runs._log import TEXTS, kept, record, state
 from skillopt.account import Amount
 from skillopt.events import (
     Aggregated,
@@ -23,6 +23,8 @@ from skillopt.events import (
     StageClosed,
     Updated,
 )
+from skillopt.events.records import EditRecord
+from skillopt.events.state import State
 from skillopt.messages import Usage
 from skillopt.runs.database import Database
 from skillopt.skill.document import Document
@@ -51,11 +53,13 @@ def big_run(folder: Path, *, steps: int = 1250, tasks: int = 5000, calls: int = 
         )
     database._db.execute("COMMIT")
     database.shut()
+    keep_texts(folder)
     return count
 
 
-def step_events(step: int, state: dict[str, Any], tasks: int, *, accepted: bool) -> Iterator[Event]:
-    """One closed step, and the state after it in `state`."""
+def step_events(before: State, tasks: int, *, accepted: bool) -> Iterator[Event]:
+    """The step after a state; its checkpoint is the last event."""
+    step = before.step + 1
     place = f"e1/s{step}"
     rule = f"- Rule of step {step}.\n"
     edit = {"op": "append", "content": rule.strip(), "source_type": "failure", "support_count": 2}
@@ -72,10 +76,14 @@ def step_events(step: int, state: dict[str, Any], tasks: int, *, accepted: bool)
     yield Reflected(id=f"{place}/reflect", place=place, patches=[patch])
     yield Aggregated(id=f"{place}/aggregate", place=place, merges=0, edits=[edit])
     yield Selected(id=f"{place}/select", place=place, limit=4, ranked=False, edits=[edit])
-    outcomes = [{"id": f"{place}/analyst_failure/0#0", "state": "applied", "reason": "", "edit": edit}]
-    candidate = Document(state["skill"] + rule)
+    outcomes = [EditRecord(id=f"{place}/analyst_failure/0#0", state="applied", reason="", edit=edit)]
+    candidate = Document(TEXTS[before.skill] + rule)
     yield Updated(
-        id=f"{place}/update", place=place, candidate=candidate.digest, skill=candidate.text, outcomes=outcomes
+        id=f"{place}/update",
+        place=place,
+        digest=candidate.digest,
+        skill=kept(candidate.text),
+        outcomes=outcomes,
     )
     used = tasks if accepted else 20
     passed = int(tasks * 0.4) + step
@@ -91,9 +99,9 @@ def step_events(step: int, state: dict[str, Any], tasks: int, *, accepted: bool)
         place=place,
         action="accept" if accepted else "reject",
         metric="hard",
-        incumbent=state["score"],
+        incumbent=before.score,
         candidate=score,
-        bound=None if accepted else state["score"],
+        bound=None if accepted else before.score,
         rows_used=used,
         rows_total=tasks,
         verified=True,
@@ -101,28 +109,26 @@ def step_events(step: int, state: dict[str, Any], tasks: int, *, accepted: bool)
         decided_by="score",
         skill=candidate.digest,
     )
+    after = before.replace(step=step)
     if accepted:
-        state |= {
-            "skill": candidate.text,
-            "best": candidate.text,
-            "score": score,
-            "best_score": score,
-            "best_step": step,
-        }
-        state["best_origin"] = f"step_{step:04d}"
-    state["step"] = step
-    record = {
-        "step": step,
-        "epoch": 1,
-        "action": "accept_new_best" if accepted else "reject",
-        "why": "because",
-        "edit_budget": 4,
-        "edit_apply_summary": {"applied": 1},
-        "wall_time_s": 12.0,
-        "timing": {"evaluate_s": 4.0},
-        "selection_rows_all": used,
-    }
-    yield Checkpoint(id=f"{place}/step", kind="step", state=dict(state), record=record)
+        skill = kept(candidate.text)
+        after = after.replace(
+            skill=skill,
+            best=skill,
+            score=score,
+            best_score=score,
+            best_step=step,
+            best_origin=f"step_{step:04d}",
+        )
+    told = record(
+        step,
+        action="accept_new_best" if accepted else "reject",
+        why="because",
+        wall_time_s=12.0,
+        timing={"evaluate_s": 4.0},
+        selection_rows_all=used,
+    )
+    yield Checkpoint(id=f"{place}/step", kind="step", state=after, record=told)
 
 
 def rows(key: str, count: int, passed: int, prefix: str = "V") -> list[RowFact]:
@@ -138,21 +144,19 @@ def rows(key: str, count: int, passed: int, prefix: str = "V") -> list[RowFact]:
     ]
 
 
-def first_state(tasks: int) -> dict[str, Any]:
+def first_state(tasks: int) -> State:
     """The state of a run whose seed was measured."""
-    score = int(tasks * 0.4) / tasks
-    return {
-        **dict.fromkeys(("seed", "skill", "best"), SEED),
-        **dict.fromkeys(("score", "best_score", "baseline_score"), score),
-        "metric": "hard",
-        "step": 0,
-        "epoch": 0,
-        "best_step": 0,
-        "origin": "initial_skill",
-        "best_origin": "initial_skill",
-        "left_out": [],
-        "finished": False,
-    }
+    return state(SEED, int(tasks * 0.4) / tasks, seed=kept(SEED), baseline_score=int(tasks * 0.4) / tasks)
+
+
+def keep_texts(folder: Path) -> None:
+    """Put the skills that the log names into the database beside it."""
+    database = Database(folder / "run.db")
+    database._db.execute("BEGIN")
+    for digest, text in TEXTS.items():
+        database.keep_text(digest, text)
+    database._db.execute("COMMIT")
+    database.shut()
 
 
 def events(steps: int, tasks: int) -> Iterator[Event]:
@@ -167,6 +171,8 @@ def events(steps: int, tasks: int) -> Iterator[Event]:
         rows=rows("seed", tasks, int(tasks * 0.4)),
     )
     state = first_state(tasks)
-    yield Checkpoint(id="baseline/baseline", kind="baseline", state=dict(state))
+    yield Checkpoint(id="baseline/baseline", kind="baseline", state=state)
     for step in range(1, steps + 1):
-        yield from step_events(step, state, tasks, accepted=step % ACCEPTED_EVERY == 0)
+        for event in step_events(state, tasks, accepted=step % ACCEPTED_EVERY == 0):
+            state = event.state if isinstance(event, Checkpoint) else state
+            yield event

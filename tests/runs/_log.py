@@ -19,7 +19,9 @@ from skillopt.events import (
 )
 from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
 from skillopt.events.state import State
-from skillopt.runs import facts
+from skillopt.runs.facts import facts_of, mixed_weight
+from skillopt.runs.fold import Fold
+from skillopt.runs.steps import Teller
 from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
 from skillopt.skill.store import MemoryTexts, Skills
@@ -62,8 +64,13 @@ def kept(text: str) -> str:
     return digest
 
 
-def fold(events: Iterable[Event], **about: Any) -> Facts:
-    return facts.fold(events, SKILLS, **about)
+def fold(events: Iterable[Event], skills: Skills = SKILLS, **about: Any) -> Facts:
+    """The facts of a log that stands in no folder."""
+    tell = Teller(skills, mixed_weight(about.get("config")))
+    folded = Fold(tell)
+    for event in events:
+        folded.take(event)
+    return facts_of(folded, rendered=tell.rendered, **about)
 
 
 def state(skill: str = SEED, score: float | None = 0.5, **changes: Any) -> State:

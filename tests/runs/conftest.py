@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli._commands import SMALL, run
-from skillopt.runs.live import Watcher
+from skillopt.runs.reader import RunReader
 from skillopt.runs.values import Facts
 from train._world import Trained, train
 
@@ -22,7 +22,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def facts(finished: Path) -> Facts:
-    watcher = Watcher(finished)
+    watcher = RunReader(finished)
     watcher.read()
     told = watcher.facts()
     assert told is not None

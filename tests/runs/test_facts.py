@@ -16,7 +16,6 @@ from skillopt.events import Checkpoint, Event, Judged, PatchFact, StageClosed, U
 from skillopt.events.records import CandidateRecord, ReopenedRecord, RewriteRecord
 from skillopt.messages import Usage
 from skillopt.report import Facts
-from skillopt.runs import facts
 from skillopt.runs.database import Database, stored_text
 from skillopt.runs.log import read_events
 from skillopt.runs.words import outcomes
@@ -36,7 +35,7 @@ def folded(trained: Trained, *, upto: int | None = None, **changes: Any) -> Fact
         "status": "finished",
     }
     skills = Skills(partial(stored_text, trained.folder / "run.db"))
-    return facts.fold(events, skills, **{**given, **changes})
+    return fold(events, skills, **{**given, **changes})
 
 
 def said(facts: Facts) -> str:

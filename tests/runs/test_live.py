@@ -8,12 +8,14 @@ import asyncio
 import json
 import stat
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli._commands import SMALL
+from runs._log import fold
 from skillopt import api
 from skillopt.account import Amount, Entry, account_of
 from skillopt.api import Result
@@ -23,12 +25,14 @@ from skillopt.errors import RunConflict
 from skillopt.events import Arrived, Event, StageOpened
 from skillopt.events import Spending as SpendingEvent
 from skillopt.messages import Role, Usage
-from skillopt.runs.database import Database
-from skillopt.runs.facts import fold
-from skillopt.runs.live import Watched, Watcher, find_run
+from skillopt.place import BASELINE
+from skillopt.runs.database import Database, stored_text
+from skillopt.runs.live import group_of
 from skillopt.runs.log import read_events
+from skillopt.runs.reader import RunReader, RunReaders, find_run
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.tail import DatabaseTail
+from skillopt.skill.store import Skills
 from skillopt.testing import LoopbackProvider, world_answers
 
 
@@ -36,7 +40,7 @@ class Looks:
     """A watcher that notes what it could have shown at every look."""
 
     def __init__(self, folder: Path) -> None:
-        self.watcher = Watcher(folder)
+        self.watcher = RunReader(folder)
         self.events: list[Event] = []
         self.states: list[str] = []
         self.stages: set[str] = set()
@@ -109,7 +113,7 @@ def test_a_run_is_seen_from_outside_as_it_happens(seen: tuple[Looks, Result]) ->
     } <= looks.roles_in_flight
     assert not looks.test_seen_before_the_end
     decided = [event for event in looks.events if event.id is not None]
-    assert decided == read_events(watcher.folder / "events.jsonl")  # each once, in order
+    assert decided == list(read_events(watcher.folder / "events.jsonl"))  # each once, in order
     paid = result.summary["spending"]
     assert (watcher.status.calls, watcher.status.tokens) == (paid["calls"], paid["tokens"])
     facts = watcher.facts()
@@ -120,31 +124,34 @@ def test_a_run_is_seen_from_outside_as_it_happens(seen: tuple[Looks, Result]) ->
 def test_rows_come_in_one_after_the_other_and_never_more_than_there_are(seen: tuple[Looks, Result]) -> None:
     looks, _ = seen
     opened = [event for event in looks.events if isinstance(event, StageOpened)]
-    assert opened[0].place == "baseline" and opened[0].total == 20 * 2  # repeats fill up a small val split
+    assert opened[0].place == BASELINE and opened[0].total == 20 * 2  # repeats fill up a small val split
     sizes = {
-        event.place: event.total for event in opened if event.stage == "rollout" and "/end" not in event.place
+        str(event.place): event.total
+        for event in opened
+        if event.stage == "rollout" and event.place.scope == "step"
     }
     expected = {
         f"e{epoch}/s{3 * (epoch - 1) + number}": size
         for epoch in (1, 2)
         for number, size in ((1, 10), (2, 10), (3, 4))
     }
-    assert sizes and sizes.items() <= expected.items()  # 24 tasks in batches of 10
-    rows: list[tuple[str, int, int]] = []
+    assert sizes == expected  # 24 tasks in batches of 10
+    total: dict[str, int] = {}
+    done: dict[str, int] = {}
     for event in looks.events:
         if isinstance(event, StageOpened):
-            rows.append((event.place, event.total, 0))
+            group = group_of(event)
+            total[group] = total.get(group, 0) + event.total
         elif isinstance(event, Arrived):
-            place, total, done = rows[-1]
-            rows[-1] = (place, total, done + 1)
-    assert all(done <= total for _, total, done in rows)
-    assert any(done > 1 for _, _, done in rows)
+            done[group] = done.get(group, 0) + 1
+    assert all(done[group] <= total[group] for group in done)
+    assert any(number > 1 for number in done.values())
     of_test = [event.hard for event in looks.events if isinstance(event, Arrived) and event.stage == "test"]
     assert set(of_test) <= {None}  # that a test row is in, not how it went
 
 
 def test_facts_are_those_of_a_report(finished: Path) -> None:
-    watcher = Watcher(finished)
+    watcher = RunReader(finished)
     watcher.read()
     database = Database.reading(finished / "run.db")
     account = account_of(database.entries())
@@ -152,7 +159,8 @@ def test_facts_are_those_of_a_report(finished: Path) -> None:
     files: dict[str, Any] = {
         name: json.loads((finished / f"{name}.json").read_text()) for name in ("config", "summary")
     }
-    told = fold(read_events(finished / "events.jsonl"), account=account, status="finished", **files)
+    skills = Skills(partial(stored_text, finished / "run.db"))
+    told = fold(read_events(finished / "events.jsonl"), skills, account=account, status="finished", **files)
     assert watcher.facts() == told
     assert watcher.spending.account.by_role_and_stage() == account.by_role_and_stage()
 
@@ -162,7 +170,7 @@ def test_nothing_is_written_not_even_beside_the_database(finished: Path) -> None
     mode = stat.S_IMODE(finished.stat().st_mode)
     finished.chmod(0o500)
     try:
-        watcher = Watcher(finished)
+        watcher = RunReader(finished)
         watcher.read()
         watcher.facts()
     finally:
@@ -174,7 +182,7 @@ def test_a_log_that_was_put_back_is_read_anew(finished: Path, tmp_path: Path) ->
     lines = (finished / "events.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "events.jsonl").write_text("".join(lines))
     (tmp_path / "run.db").write_bytes((finished / "run.db").read_bytes())
-    watcher = Watcher(tmp_path)
+    watcher = RunReader(tmp_path)
     watcher.read()
     (tmp_path / "events.jsonl").write_text("".join(lines[:20]))
     watcher.read()
@@ -190,7 +198,7 @@ def test_a_call_that_died_with_its_process_is_charged_and_not_in_flight(tmp_path
     def look() -> tuple[int, int]:
         news = tail.read(spending.account.open)
         assert news is not None
-        spending.take(news.booked, news.session)
+        spending.take(news.entries, news.session)
         return spending.in_flight, spending.settled().calls
 
     spending.is_at_work = True
@@ -225,7 +233,7 @@ def _entry(id: int, role: Role, stage: str, usd: Fraction | None) -> Entry:
 
 def test_one_reader_serves_all_and_does_not_read_more_often_than_it_must(finished: Path) -> None:
     now = [100.0]
-    watched = Watched(every=1.0, keep=2, now=lambda: now[0])
+    watched = RunReaders(every=1.0, keep=2, now=lambda: now[0])
     watcher = watched(finished)
     version, decided = watcher.version, watcher.decided
     assert decided and watched(finished) is watcher
@@ -241,7 +249,7 @@ def test_a_damaged_log_is_told_at_every_look_and_never_shown_as_a_run_that_waits
 ) -> None:
     lines = (finished / "events.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "events.jsonl").write_text("".join([*lines[:4], "{\n", *lines[5:]]))
-    watched = Watched(now=lambda: 1000.0)
+    watched = RunReaders(now=lambda: 1000.0)
     for _ in range(3):
         with pytest.raises(RunConflict, match="line 5"):
             watched(tmp_path)
@@ -255,6 +263,6 @@ def test_the_newest_run_below_a_folder_is_meant(finished: Path, tmp_path: Path) 
 
 
 def test_spending_is_told_as_an_event(finished: Path) -> None:
-    events = Watcher(finished).read()
+    events = RunReader(finished).read()
     told = [event for event in events if isinstance(event, SpendingEvent)]
     assert len(told) == 1 and told[0].in_flight == 0 and told[0].calls > 0

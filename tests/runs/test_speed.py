@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import pytest
 
-from runs._big import big_run, step_events
+from runs._big import big_run, keep_texts, step_events
 from skillopt.runs.listing import Listing
-from skillopt.runs.live import Watcher
 from skillopt.runs.matrix import matrix
+from skillopt.runs.reader import RunReader
 
 T = TypeVar("T")
 STEPS, TASKS = 1250, 5000
@@ -37,16 +37,18 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_updates_at_no_cost(
     big: Path,
 ) -> None:
-    watcher = Watcher(big)
+    watcher = RunReader(big)
     first, _ = cost(watcher.read)
     told, facts = cost(watcher.facts)
     assert facts is not None and (len(facts.steps), len(facts.tasks)) == (STEPS, TASKS)
     drawn, table = cost(lambda: matrix(facts))
     assert len(table.tasks) == TASKS
-    state = dict(watcher.fold.state)
+    state = watcher.fold.state
+    assert state is not None
     with (big / "events.jsonl").open("a", encoding="utf-8") as log:
-        for event in step_events(STEPS + 1, state, TASKS, accepted=False):
+        for event in step_events(state, TASKS, accepted=False):
             log.write(event.model_dump_json() + "\n")
+    keep_texts(big)
     update, events = cost(watcher.read)
     again, _ = cost(watcher.facts)
     idle, nothing = cost(watcher.read)

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from runs._log import record, state
 from skillopt.account import Amount, Entry
 from skillopt.events import Checkpoint, RunStarted, StageClosed, StageOpened, Updated
 from skillopt.runs.spending import LedgerView
-from skillopt.runs.status import Status
+from skillopt.runs.status import RunStatus
 from skillopt.runs.words import LONGEST_MARKS, marks
 
 NOW = 1_800_000_000.0
@@ -24,30 +25,15 @@ def at(seconds: float) -> str:
     return datetime.fromtimestamp(NOW + seconds, timezone.utc).isoformat(timespec="milliseconds")
 
 
-def closed(step: int, took: float, *, when: float, **state: Any) -> Checkpoint:
-    whole = {
-        "step": step,
-        "score": 0.5,
-        "best_score": 0.6,
-        "best_step": 1,
-        "baseline_score": 0.2,
-        "epoch": 0,
-        **state,
-    }
-    record = {
-        "step": step,
-        "epoch": 1,
-        "action": "reject",
-        "wall_time_s": took,
-        "timing": {"evaluate_s": 10.0},
-        "selection_rows_all": 20,
-    }
-    return Checkpoint(id=f"s{step}", time=at(when), kind="step", state=whole, record=record)
+def closed(step: int, took: float, *, when: float, **changes: Any) -> Checkpoint:
+    told = record(step, wall_time_s=took, timing={"evaluate_s": 10.0}, selection_rows_all=20)
+    whole = state(step=step, **changes)
+    return Checkpoint(id=f"s{step}", time=at(when), kind="step", state=whole, record=told)
 
 
 @pytest.fixture
-def status() -> Status:
-    status = Status(epochs=2, clock=lambda: NOW, from_records=True)
+def status() -> RunStatus:
+    status = RunStatus(epochs=2, clock=lambda: NOW)
     counts = {"train": 20, "val": 10, "test": 30}
     status(
         RunStarted(
@@ -64,12 +50,12 @@ def status() -> Status:
     return status
 
 
-def strip(status: Status) -> dict[str, str]:
+def strip(status: RunStatus) -> dict[str, str]:
     return {stage.name: stage.state for stage in status.strip()}
 
 
 def test_the_time_left_is_the_median_step_for_those_to_come_and_the_test_at_the_pace_of_a_gate(
-    status: Status,
+    status: RunStatus,
 ) -> None:
     assert status.seconds_left() is None and status.left_in_words() == "time left known after the first step"
     for number, took in enumerate((100.0, 1.0, 110.0), start=1):  # the second was half paid before a stop
@@ -77,12 +63,12 @@ def test_the_time_left_is_the_median_step_for_those_to_come_and_the_test_at_the_
     assert status.seconds_left() == pytest.approx(3 * 100.0 - 40.0 + 2 * 30 / 2.0)
 
 
-def test_a_run_that_nobody_works_on_does_not_come_nearer_to_its_end(status: Status) -> None:
+def test_a_run_that_nobody_works_on_does_not_come_nearer_to_its_end(status: RunStatus) -> None:
     status(closed(1, 100.0, when=-86400.0))
     assert status.seconds_left() == pytest.approx(5 * 100.0 - 100.0 + 30.0)
 
 
-def test_where_a_run_was_left_is_said_as_such(status: Status) -> None:
+def test_where_a_run_was_left_is_said_as_such(status: RunStatus) -> None:
     status(closed(1, 100.0, when=-40.0))
     assert status.position() == "epoch 1/2, step 2/6"
     status.is_at_work = False
@@ -92,7 +78,7 @@ def test_where_a_run_was_left_is_said_as_such(status: Status) -> None:
     )
 
 
-def test_the_strip_tells_what_is_done_under_way_and_to_come(status: Status) -> None:
+def test_the_strip_tells_what_is_done_under_way_and_to_come(status: RunStatus) -> None:
     assert set(strip(status).values()) == {"ahead"}
     status(StageOpened(place="baseline", stage="selection", total=10))
     assert strip(status)["baseline"] == "now"
@@ -104,7 +90,7 @@ def test_the_strip_tells_what_is_done_under_way_and_to_come(status: Status) -> N
         "now",
         "ahead",
     )
-    status(Updated(id="u", place="e1/s2", candidate="x", skill="x", outcomes=[]))
+    status(Updated(id="u", place="e1/s2", digest="x", skill="x", outcomes=[]))
     assert (strip(status)["update"], strip(status)["gate"], strip(status)["sealed test"]) == (
         "done",
         "now",

@@ -12,7 +12,7 @@ from skillopt.errors import RunConflict
 from skillopt.events import Notice, RunStarted
 from skillopt.messages import Usage
 from skillopt.runs.database import Database
-from skillopt.runs.tail import DatabaseTail, LogTail
+from skillopt.runs.tail import DatabaseTail, EventTail
 
 
 def notice(number: int) -> str:
@@ -21,7 +21,7 @@ def notice(number: int) -> str:
 
 def test_a_log_is_read_once_and_a_torn_line_waits_for_its_rest(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
-    tail = LogTail(log)
+    tail = EventTail(log)
     assert tail.read() == []  # not there yet
     whole, half = notice(1), notice(2)
     log.write_text(whole + half[:20])
@@ -34,7 +34,7 @@ def test_a_log_is_read_once_and_a_torn_line_waits_for_its_rest(tmp_path: Path) -
 def test_a_log_that_was_put_back_is_to_be_read_anew(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     log.write_text(notice(1) + notice(2))
-    tail = LogTail(log)
+    tail = EventTail(log)
     tail.read()
     log.write_text(notice(1))
     assert tail.read() is None
@@ -44,13 +44,13 @@ def test_a_line_of_another_program_is_named(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     log.write_text(notice(1) + '{"type": "weather"}\n')
     with pytest.raises(RunConflict, match="line 2"):
-        LogTail(log).read()
+        EventTail(log).read()
 
 
 def test_a_log_that_cannot_be_opened_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunConflict, match=r"events\.jsonl cannot be read: Not a directory"):
-        LogTail(tmp_path / "file" / "events.jsonl").read()
+        EventTail(tmp_path / "file" / "events.jsonl").read()
 
 
 def test_only_the_wanted_types_are_read(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_only_the_wanted_types_are_read(tmp_path: Path) -> None:
     )
     broken = json.dumps({"id": "n", "time": "", "type": "notice", "nonsense": 1}, separators=(",", ":"))
     log.write_text(started.model_dump_json() + "\n" + broken + "\n")
-    assert LogTail(log, only=["run_started"]).read() == [started]
+    assert EventTail(log, only=["run_started"]).read() == [started]
 
 
 def test_an_attempt_is_told_when_it_opens_and_again_when_it_closes_and_not_in_between(tmp_path: Path) -> None:
@@ -70,14 +70,14 @@ def test_an_attempt_is_told_when_it_opens_and_again_when_it_closes_and_not_in_be
     database = Database(path)
     first = database.open("target", "rollout", "rollout/k.0/0", Amount(calls=1, tokens=100))
     news = tail.read()
-    assert news is not None and [(one.id, one.state) for one in news.booked] == [(first, "open")]
+    assert news is not None and [(one.id, one.state) for one in news.entries] == [(first, "open")]
     news = tail.read([first])
-    assert news is not None and news.booked == []
+    assert news is not None and news.entries == []
     database.close(first, "settled", Amount(calls=1, tokens=7), Usage(input_tokens=5, output_tokens=2))
     second = database.open("target", "rollout", "rollout/l.0/0", Amount(calls=1, tokens=100))
     news = tail.read([first])
     assert news is not None
-    assert {(one.id, one.state, one.charged.tokens) for one in news.booked} == {
+    assert {(one.id, one.state, one.charged.tokens) for one in news.entries} == {
         (first, "settled", 7),
         (second, "open", 100),
     }

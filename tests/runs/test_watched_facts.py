@@ -13,12 +13,13 @@ import pytest
 from runs._big import big_run, first_state
 from skillopt.errors import UsageError
 from skillopt.events import Checkpoint
+from skillopt.events.records import ReopenedRecord
 from skillopt.runs.curves import curves
 from skillopt.runs.listing import Listing
-from skillopt.runs.live import Watcher
 from skillopt.runs.log import read_events
 from skillopt.runs.matrix import MARKS, matrix, trajectories
 from skillopt.runs.provenance import moved, provenance, skill_versions
+from skillopt.runs.reader import RunReader
 from skillopt.runs.values import Facts, Test
 from skillopt.skill.document import Document
 
@@ -116,7 +117,7 @@ def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(
         one, damaged = listing.read([finished, tmp_path])
         assert (one.status, one.step, one.steps) == ("finished", len(facts.steps), facts.planned)
         assert (one.baseline, one.best, one.simulated) == (facts.baseline, facts.best, True)
-        assert facts.test.comparison is not None and one.test_best == pytest.approx(
+        assert facts.test.comparison is not None and one.test["best"] == pytest.approx(
             facts.test.comparison.after
         )
         assert (one.calls, one.tokens) == (
@@ -129,14 +130,14 @@ def test_a_list_of_runs_agrees_with_the_runs_and_a_damaged_one_hides_no_other(
 def test_steps_that_are_open_again_are_counted_nowhere(tmp_path: Path) -> None:
     big_run(tmp_path / "run", steps=3, tasks=30, calls=2)
     with (tmp_path / "run" / "events.jsonl").open("a", encoding="utf-8") as log:
-        state = {**first_state(30), "step": 1}
+        state = first_state(30).replace(step=1)
         log.write(
             Checkpoint(
-                id="e1/s3/reopened", kind="reopened", state=state, record={"from_step": 2}
+                id="e1/s3/reopened", kind="reopened", state=state, record=ReopenedRecord(from_step=2)
             ).model_dump_json()
             + "\n"
         )
-    watcher = Watcher(tmp_path / "run")
+    watcher = RunReader(tmp_path / "run")
     watcher.read()
     told = watcher.facts()
     assert told is not None and len(told.steps) == 1
@@ -145,8 +146,9 @@ def test_steps_that_are_open_again_are_counted_nowhere(tmp_path: Path) -> None:
 
 
 def test_news_reads_as_sentences(finished: Path) -> None:
-    watcher = Watcher(finished)
+    watcher = RunReader(finished)
     watcher.read()
     said = [line.text for line in watcher.lines]
-    assert said[0].startswith("seed skill: 0.") and said[-1].startswith("sealed test opened")
+    assert said[0].startswith("note: 20 val tasks are few")  # a notice is told though it decides nothing
+    assert said[1].startswith("seed skill: 0.") and said[-1].startswith("sealed test opened")
     assert any(line.tone == "good" and ": accepted, " in line.text for line in watcher.lines)

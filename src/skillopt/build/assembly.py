@@ -117,6 +117,7 @@ async def open_run(
             one_stops_all=one_stops_all,
             remark=lambda text: run.emit(Notice(text=text, level="warning")),
         )
+        run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, emit=run.emit, executor=executor)
         yield OpenRun(
             job=job,

@@ -10,7 +10,7 @@ from pathlib import Path
 from skillopt.build.job import Job
 from skillopt.config import Resolved, parse_model_string
 from skillopt.errors import ConfigError
-from skillopt.runs.folder import is_run
+from skillopt.runs.reader import is_run
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill, load_skill
 

@@ -14,13 +14,12 @@ from skillopt.errors import Stopped
 from skillopt.ledger import Ledger
 from skillopt.messages import Role
 from skillopt.models import provider as declaration
-from skillopt.models.handoff.rounds import Attended, ByHand, Handed, Rounds
-from skillopt.models.port import Model, ModelSpec, Paced
+from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
+from skillopt.models.port import Model, ModelSpec
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.limited import Limited, Limiter, Retry
 from skillopt.models.stack.recorded import Recorded
 from skillopt.models.stack.scrubbed import Scrubbed
-from skillopt.models.wires.structured import AskedAgain
 from skillopt.runs.database import Database
 
 
@@ -45,7 +44,7 @@ class ModelStack:
         how a provider came to ask otherwise than it was told to.
         """
         self._remark = remark
-        self.rounds = Rounds()
+        self.questions_by_hand = HandoffQueue()
         self._job = job
         self._folder = folder
         self._ledger = ledger
@@ -56,27 +55,38 @@ class ModelStack:
         self._limiters: dict[str, Limiter] = {}
         self._recorded: list[Recorded] = []
 
-    def of(self, role: Role, spec: RoleSpec) -> Attended:
+    def of(self, role: Role, spec: RoleSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
-        provider = declaration(spec.model.provider)(_at_home(spec.model, self._folder))
+        provider = declaration(spec.model.provider)(
+            replace(_at_home(spec.model, self._folder), remark=self._remark)
+        )
         self._closing.push_async_callback(provider.close)
         config, scrubber = self._job.config, self._job.scrubber
-        most = provider.concurrency if isinstance(provider, Paced) else None
-        workers, analysts = most or config.env.workers, most or config.gradient.analyst_workers
-        ceilings: dict[Role, int] = {"target": workers, "optimizer": analysts, "judge": workers}
+        open_it: Callable[[], object] | None = getattr(provider, "open", None)
+        if open_it is not None:  # before anything is reserved
+            open_it()
+        most: int | None = getattr(provider, "concurrency", None)
+        # An evaluator has as many rollouts under way as there are workers, and each asks one thing at a time:
+        # the calls of targets need no ceiling of their own.
+        ceilings: dict[Role, int] = {
+            "optimizer": most or config.gradient.analyst_workers,
+            "judge": most or config.env.workers,
+        }
+        if most is not None:
+            ceilings["target"] = most
         on_close = self._ledger.stop if self._one_stops_all else _nobody_else
         limiter = self._limiters.setdefault(
             provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close)
         )
         paid = Budgeted(Scrubbed(provider, scrubber), self._ledger, price_for(config, role, spec))
-        stack: Model = Limited(AskedAgain(paid, provider, self._remark), limiter)
+        stack: Model = Limited(paid, limiter, getattr(provider, "limits", None))
         if isinstance(provider, ByHand):
             # Scrubbed again, as its questions become files before they come to the provider.
-            stack = Scrubbed(Handed(stack, provider.desk, self.rounds), scrubber)
-        recorded = Recorded(stack, self._database)
+            stack = Scrubbed(AnsweredByHand(stack, provider.questions, self.questions_by_hand), scrubber)
+        recorded = Recorded(stack, self._database, most)
         self._recorded.append(recorded)
-        self.rounds.watch(lambda: recorded.in_flight)
-        return Attended(recorded, self.rounds, most)
+        self.questions_by_hand.watch_model(recorded, in_rollouts=role != "optimizer")
+        return recorded
 
     def stop(self, reason: Stopped) -> None:
         """Send nothing further."""

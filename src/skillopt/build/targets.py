@@ -81,7 +81,7 @@ class Targets:
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
         model = self._models.of("target", spec) if harness.asks_model else Unasked(spec.model)
-        return Evaluator(
+        evaluator = Evaluator(
             harness=harness,
             model=model,
             benchmark=job.benchmark,
@@ -90,10 +90,11 @@ class Targets:
             max_tokens=spec.max_tokens,
             emit=self._emit,
             scrub=job.scrubber.scrub,
-            working=self._models.rounds.working,
             judge=self._judge,
             executor=self._executor,
         )
+        self._models.questions_by_hand.watch_rollouts(lambda: evaluator.under_way)
+        return evaluator
 
 
 def allowance_of(config: Config) -> Allowance:

@@ -16,10 +16,13 @@ from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.events import Sink
 from skillopt.gate.constraints import Constraints
 from skillopt.gate.gate import Gate
+from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, SkillAware
+from skillopt.skill.store import SkillStore
 from skillopt.tasks.protected import protected_by
 from skillopt.train.exam import Exam
+from skillopt.train.log import Log
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import SCHEDULES
 from skillopt.train.trainer import Trainer
@@ -27,30 +30,47 @@ from skillopt.train.trainer import Trainer
 
 def trainer_of(opened: OpenRun) -> Trainer:
     """The trainer that the job's configuration asks for, working in this folder."""
-    job, config = opened.job, opened.job.config
-    gate = gate_of(job, opened.evaluator)
-    return Trainer(
+    return trainer_from(
+        opened.job,
         evaluator=opened.evaluator,
-        optimizer=optimizer_of(
-            job,
-            opened.models.of("optimizer", job.optimizer),
-            emit=opened.run.emit,
-            rewriter=_rewriter(opened),
-        ),
+        optimizer=opened.models.of("optimizer", opened.job.optimizer),
+        rewriter=_rewriter(opened),
+        ledger=opened.ledger,
+        log=opened.run,
+        skills=opened.run.skills,
+    )
+
+
+def trainer_from(
+    job: Job,
+    *,
+    evaluator: Evaluator,
+    optimizer: Model,
+    rewriter: Model | None,
+    ledger: Ledger,
+    log: Log,
+    skills: SkillStore,
+) -> Trainer:
+    """The trainer of a job on these parts, of a run folder or of a rehearsal in memory."""
+    config = job.config
+    gate = gate_of(job, evaluator)
+    return Trainer(
+        evaluator=evaluator,
+        optimizer=optimizer_of(job, optimizer, emit=log.emit, rewriter=rewriter),
         gate=gate,
         plan=plan_of(job),
         exam=Exam(
-            opened.evaluator,
+            evaluator,
             rows_of(job.splits.test),
-            opened.ledger,
+            ledger,
             price=price_for(config, "target", job.target),
             max_tokens=job.target.max_tokens,
             gate=gate,
             skills=2 if gate.is_on and config.optimizer.slow_update_gate_with_selection else 3,
             allowance=allowance_of(config) if job.target.harness in agents.names() else None,
         ),
-        log=opened.run,
-        skills=opened.run.skills,
+        log=log,
+        skills=skills,
         use_slow_update=config.optimizer.use_slow_update,
         use_meta_skill=config.optimizer.use_meta_skill,
         gates_slow_update=config.optimizer.slow_update_gate_with_selection,

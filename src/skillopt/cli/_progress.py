@@ -5,7 +5,8 @@ elsewhere.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rich.console import Console, Group
@@ -16,8 +17,8 @@ from rich.text import Text
 
 from skillopt.events import Checkpoint, Event, Notice
 from skillopt.runs.lines import line_of
-from skillopt.runs.status import Status
-from skillopt.runs.words import duration, money, score, spent
+from skillopt.runs.status import RunStatus
+from skillopt.runs.words import duration, money, spent
 
 QUIET_SECONDS = 30.0
 """A plain line at least this often while something arrives."""
@@ -28,20 +29,20 @@ _SHORT = {"slow update": "slow", "sealed test": "test"}
 
 
 class View(Protocol):
-    """A watcher of a run: an event sink that also takes in what was decided before, and sentences from the
-    command itself.
+    """Shows a run: an event sink that also takes in what was decided before, and sentences from the command
+    itself.
     """
 
     def __call__(self, event: Event) -> None: ...
 
     def start(
         self,
-        history: Sequence[Event],
-        gauge: Callable[[], int] | None = None,
-        brake: Callable[[], str] | None = None,
+        history: Iterable[Event] | None = None,
+        in_flight: Callable[[], int] | None = None,
+        slowed: Callable[[], str] | None = None,
     ) -> None:
-        """Begin to show; `history` is what earlier sessions decided, `gauge` counts the calls in flight,
-        `brake` tells what slows them.
+        """Begin to show; `history` is what earlier sessions decided, where the status does not know it;
+        `in_flight` counts calls, `slowed` tells what holds them back.
         """
         ...
 
@@ -66,9 +67,9 @@ class Silent:
 
     def start(
         self,
-        history: Sequence[Event],
-        gauge: Callable[[], int] | None = None,
-        brake: Callable[[], str] | None = None,
+        history: Iterable[Event] | None = None,
+        in_flight: Callable[[], int] | None = None,
+        slowed: Callable[[], str] | None = None,
     ) -> None:
         """Nothing is shown."""
 
@@ -79,28 +80,49 @@ class Silent:
         """Nothing is open."""
 
 
-class PlainLines:
-    """One line per decision, and one now and then in between."""
+class _StatusView(ABC):
+    """A view of a status. Whoever keeps that status up to date calls `tell`; others call the view itself."""
 
-    def __init__(self, status: Status, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, status: RunStatus, console: Console) -> None:
         self._status = status
         self._console = console
-        self._clock = clock
-        self._spoke = clock()
 
     def start(
         self,
-        history: Sequence[Event],
-        gauge: Callable[[], int] | None = None,
-        brake: Callable[[], str] | None = None,
+        history: Iterable[Event] | None = None,
+        in_flight: Callable[[], int] | None = None,
+        slowed: Callable[[], str] | None = None,
     ) -> None:
-        self._status.replay(history)
-        self._status.gauge, self._status.brake = gauge, brake
-        if history:
-            self.say(self._status.where_it_stands())
+        self._status.in_flight = in_flight or self._status.in_flight
+        self._status.slowed = slowed or self._status.slowed
+        if history is not None:
+            self._status.replay(history)
+            if self._status.fold.started is not None:
+                self.say(self._status.where_it_stands())
 
     def __call__(self, event: Event) -> None:
         self._status(event)
+        self.tell(event)
+
+    @abstractmethod
+    def tell(self, event: Event) -> None:
+        """Show what the status has just taken in."""
+
+    @abstractmethod
+    def say(self, text: str) -> None: ...
+
+
+class PlainLines(_StatusView):
+    """One line per decision, and one now and then in between."""
+
+    def __init__(
+        self, status: RunStatus, console: Console, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(status, console)
+        self._clock = clock
+        self._spoke = clock()
+
+    def tell(self, event: Event) -> None:
         news = told(event, self._status)
         if news is not None:
             self.say(f"{news.plain}  [{self._tail()}]" if isinstance(event, Checkpoint) else news.plain)
@@ -123,27 +145,23 @@ class PlainLines:
         )
 
 
-class LiveView:
+class LiveView(_StatusView):
     """A few lines that are drawn again in place; decisions scroll by above them."""
 
-    def __init__(self, status: Status, console: Console) -> None:
-        self._status = status
+    def __init__(self, status: RunStatus, console: Console) -> None:
+        super().__init__(status, console)
         self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8, transient=True)
 
     def start(
         self,
-        history: Sequence[Event],
-        gauge: Callable[[], int] | None = None,
-        brake: Callable[[], str] | None = None,
+        history: Iterable[Event] | None = None,
+        in_flight: Callable[[], int] | None = None,
+        slowed: Callable[[], str] | None = None,
     ) -> None:
-        self._status.replay(history)
-        self._status.gauge, self._status.brake = gauge, brake
         self._live.start()
-        if history:
-            self.say(self._status.where_it_stands())
+        super().start(history, in_flight, slowed)
 
-    def __call__(self, event: Event) -> None:
-        self._status(event)
+    def tell(self, event: Event) -> None:
         news = told(event, self._status)
         if news is not None:
             self._live.console.print(news, soft_wrap=True)
@@ -158,13 +176,13 @@ class LiveView:
         return Group(Text(""), panel(self._status))
 
 
-def panel(status: Status) -> Group:
+def panel(status: RunStatus) -> Group:
     """Where a run stands, in a few lines: the same for the process that works on it and for one
     that watches.
     """
     title = Text("SkillOpt  ", style="bold")
     title.append(status.what())
-    if status.simulated:
+    if status.is_simulated:
         title.append("  simulated ", style="black on yellow")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True, min_width=9)
@@ -177,11 +195,8 @@ def panel(status: Status) -> Group:
     grid.add_row("now", bar)
     if status.steps and status.is_at_work:
         grid.add_row("stages", _strip(status))
-    if status.baseline is not None:
-        best = f"{score(status.best)} ({f'step {status.best_step}' if status.best_step else 'the seed'})"
-        grid.add_row(
-            "val score", f"current {score(status.score)} · best {best} · seed {score(status.baseline)}"
-        )
+    if scores := status.scores():
+        grid.add_row("val score", scores)
         grid.add_row("steps", Text(f"{status.marks()}  {status.verdicts()}".strip()))
     grid.add_row(
         "spent",
@@ -194,7 +209,7 @@ def panel(status: Status) -> Group:
     return Group(title, grid)
 
 
-def told(event: Event, status: Status) -> Text | None:
+def told(event: Event, status: RunStatus) -> Text | None:
     """The line for a decision; None for what is no news."""
     line = line_of(event, status.steps)
     if line is None:
@@ -206,7 +221,7 @@ def told(event: Event, status: Status) -> Text | None:
     return text
 
 
-def _strip(status: Status) -> Text:
+def _strip(status: RunStatus) -> Text:
     strip = Text()
     for stage in status.strip():
         if stage.name == "baseline" and stage.state == "done":

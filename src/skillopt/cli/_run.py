@@ -48,13 +48,13 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     from rich.console import Console
 
     from skillopt.cli._progress import LiveView, PlainLines, Silent
-    from skillopt.runs.status import Status
+    from skillopt.runs.status import RunStatus
 
     console = Console(stderr=True, highlight=False)
     if quiet:
         return Silent(console)
     subject = f"{job.benchmark.name} · target {target or job.config.model.target.name}"
-    status = Status(epochs=job.config.train.num_epochs, subject=subject, simulated=job.simulated)
+    status = RunStatus(epochs=job.config.train.num_epochs, subject=subject, simulated=job.simulated)
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
 
 

@@ -1,9 +1,6 @@
-"""Decides how several runs are drawn side by side on a terminal."""
+"""Several runs side by side on a terminal."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -11,16 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from skillopt.runs import side_by_side
-
-if TYPE_CHECKING:
-    from skillopt.runs.folder import RunView
-
-
-def compare(runs: Sequence[RunView]) -> side_by_side.Compared:
-    """Put runs side by side; they may be finished, stopped or at work."""
-    from skillopt.runs.folder import read_facts
-
-    return side_by_side.compare([(run.folder, read_facts(run)) for run in runs])
 
 
 def show(told: side_by_side.Compared) -> None:

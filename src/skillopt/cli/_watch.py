@@ -18,8 +18,7 @@ from skillopt.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from skillopt.cli._progress import View
-    from skillopt.runs.live import Watcher
+    from skillopt.runs.reader import RunReader
 
 EVERY = 0.5
 """Seconds between two looks."""
@@ -68,10 +67,10 @@ def watch(
     """
     from rich.console import Console
 
-    from skillopt.runs.live import Watcher
+    from skillopt.runs.reader import RunReader
 
     console = Console(highlight=False)
-    watcher = Watcher(_folder(run, wait=wait))
+    watcher = RunReader(_folder(run, wait=wait))
     try:
         if json_lines:
             _print_events(watcher, once=once)
@@ -92,43 +91,35 @@ def _command() -> Any:
 
 
 def _folder(run: Path | None, *, wait: bool) -> Path:
-    from skillopt.runs.live import find_run
+    from skillopt.runs.reader import find_run
 
     if run is not None and wait and not run.exists():
         return run
     return find_run(Path("outputs") if run is None else run)
 
 
-def _show(watcher: Watcher, console: Console, *, plain: bool) -> None:
+def _show(watcher: RunReader, console: Console, *, plain: bool) -> None:
     """Follow a run to its end: what was decided last, then everything as it comes."""
     from skillopt.cli._progress import LiveView, PlainLines
-    from skillopt.runs.status import Status
 
-    # A status of its own: the watcher's has taken in an event before the view is told of it.
-    status = Status(clock=time.time, from_records=True)
-    status.timer, status.gauge = watcher.seconds, lambda: watcher.spending.in_flight
-    view: View = (
-        PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
-    )
-    for event in watcher.read():
-        status(event)
+    watcher.read()
+    is_plain = plain or not console.is_terminal
+    view = PlainLines(watcher.status, console) if is_plain else LiveView(watcher.status, console)
     if watcher.state == "waiting":
         typer.echo(f"Waiting for a run in {watcher.folder}. Ctrl-C ends the waiting.", err=True)
-    status.epochs = watcher.status.epochs
-    view.start(())
+    view.start()
     try:
         for line in watcher.lines[-FIRST_LINES:]:
             view.say(line.text)
         while watcher.state in ("waiting", "running"):
             time.sleep(EVERY)
             for event in watcher.read():
-                view(event)
-            status.epochs = watcher.status.epochs
+                view.tell(event)
     finally:
         view.close()
 
 
-def _print_events(watcher: Watcher, *, once: bool) -> None:
+def _print_events(watcher: RunReader, *, once: bool) -> None:
     while True:
         for event in watcher.read():
             sys.stdout.write(event.model_dump_json() + "\n")
@@ -138,7 +129,7 @@ def _print_events(watcher: Watcher, *, once: bool) -> None:
         time.sleep(EVERY)
 
 
-def _conclude(watcher: Watcher, console: Console) -> None:
+def _conclude(watcher: RunReader, console: Console) -> None:
     """Where it stands, and what that means."""
     from skillopt.cli._progress import panel
 
@@ -147,7 +138,7 @@ def _conclude(watcher: Watcher, console: Console) -> None:
     console.print(said, soft_wrap=True, markup=False)
 
 
-def _ending(watcher: Watcher) -> str:
+def _ending(watcher: RunReader) -> str:
     facts = watcher.facts()
     if facts is None:
         raise UsageError(f"The run in {watcher.folder} has not begun.")

@@ -59,7 +59,7 @@ def _free_folder(*, quiet: bool) -> Path:
     """The demo's folder, or the first numbered one beside it that holds no finished run; an unfinished one is
     gone on with.
     """
-    from skillopt.runs.folder import is_finished
+    from skillopt.runs.reader import is_finished
 
     folder, number = Path("outputs/demo"), 1
     while is_finished(folder):

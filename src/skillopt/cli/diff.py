@@ -29,7 +29,7 @@ def diff(
     """Show the difference of two skills. A run folder stands for its best skill; alone, for its seed against
     its best.
     """
-    from skillopt.runs.folder import is_run
+    from skillopt.runs.reader import is_run
     from skillopt.skill.diff import print_coloured, unified
 
     if b is None:
@@ -45,7 +45,7 @@ def diff(
 
 
 def _text(path: Path) -> tuple[str, str]:
-    from skillopt.runs.folder import is_run
+    from skillopt.runs.reader import is_run
     from skillopt.skill.folder import load_skill
 
     if is_run(path):
@@ -54,10 +54,10 @@ def _text(path: Path) -> tuple[str, str]:
 
 
 def _of_run(folder: Path, which: str) -> tuple[str, str]:
-    from skillopt.runs.folder import open_run
+    from skillopt.runs.reader import read_run
 
-    run = open_run(folder)
-    state = run.state
+    run = read_run(folder)
+    state = run.fold.state
     if state is None:
         raise UsageError(f"{folder} has measured nothing yet; there is no skill to compare.")
     return f"{folder}:{which}", run.skills.get(getattr(state, which)).rendered

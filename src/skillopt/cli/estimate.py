@@ -11,7 +11,7 @@ from skillopt.cli import _options
 from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, ShortOptimizer, ShortTarget
 
 if TYPE_CHECKING:
-    from skillopt.estimation import Estimate, Line, Range
+    from skillopt.estimation import Estimate, Range, StageCost
 
 PANEL, PLACE = "Train and measure", 3
 
@@ -84,7 +84,7 @@ def _as_json(found: Estimate) -> dict[str, Any]:
     }
 
 
-def _figures(of: Estimate | Line) -> dict[str, Any]:
+def _figures(of: Estimate | StageCost) -> dict[str, Any]:
     ranges = {"calls": of.calls, "tokens": of.tokens, "usd": of.usd}
     return {
         name: None
@@ -122,7 +122,7 @@ def _show(found: Estimate) -> None:
     )
 
 
-def _cells(of: Estimate | Line) -> list[str]:
+def _cells(of: Estimate | StageCost) -> list[str]:
     usd = "unknown" if of.usd is None else f"${of.usd.likely:,.2f} ({of.usd.low:,.2f}–{of.usd.high:,.2f})"
     return [_count(of.calls), _count(of.tokens), usd]
 

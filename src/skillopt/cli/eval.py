@@ -177,10 +177,10 @@ def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
     """The training runs that this may look into: those that are named, and those in whose folder a skill
     lies.
     """
-    from skillopt.runs.folder import is_run, open_run
+    from skillopt.runs.reader import is_run, read_run
 
     for run in named:
-        if open_run(run).started is None:
+        if read_run(run).fold.started is None:
             raise UsageError(
                 f"--run {run} is no training run that has begun; it has no test split to look at."
             )

@@ -10,7 +10,7 @@ import typer
 from skillopt.cli._options import Json
 
 if TYPE_CHECKING:
-    from skillopt.runs.evidence import Evidence
+    from skillopt.runs.evidence import VerdictEvidence
 
 PANEL, PLACE = "Look at runs", 1
 
@@ -38,9 +38,9 @@ def explain(
     """
     from skillopt.cli import _report
     from skillopt.runs.evidence import gather
-    from skillopt.runs.folder import open_run
+    from skillopt.runs.reader import read_run
 
-    evidence = gather(open_run(run), step)
+    evidence = gather(read_run(run), step)
     if json:
         _report.print_json(evidence.as_json())
     else:
@@ -49,7 +49,7 @@ def explain(
         raise typer.Exit(1)
 
 
-def _show(evidence: Evidence) -> None:
+def _show(evidence: VerdictEvidence) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

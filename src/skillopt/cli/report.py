@@ -38,12 +38,11 @@ def report(
     """
     from skillopt.cli import _report
     from skillopt.report import page, summary
-    from skillopt.runs.folder import open_run, read_facts
+    from skillopt.runs.reader import read_facts
 
-    view = open_run(run)
     target = run / "report.html" if out is None else out
+    facts = read_facts(run)
     _check(target)
-    facts = read_facts(view)
     beside = target.with_suffix(".md")
     _write(target, page(facts))
     _write(beside, summary(facts))

@@ -4,18 +4,18 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skillopt.cli._options import Json
 from skillopt.cli._watch import RunsCommand
-from skillopt.errors import SkillOptError, UsageError
+from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from skillopt.runs.folder import RunView
+    from skillopt.runs.listing import RunOverview
 
 PANEL, PLACE = "Look at runs", 0
 
@@ -44,31 +44,37 @@ def runs(
     'skillopt runs watch [RUN]' follows one that is at work; its help says more.
     """
     from skillopt.cli import _report, _side_by_side
+    from skillopt.runs import side_by_side
+    from skillopt.runs.listing import Listing
+    from skillopt.runs.reader import read_facts
 
     places = folders or [Path("outputs")]
-    found = [
-        run for run in _below(places) if run.started is not None
-    ]  # a folder of `eval` is no training run
+    found = []
+    for run in Listing().read(_below(places)):
+        if run.trouble:  # one damaged folder must not hide the others
+            typer.echo(f"{run.folder}: {run.trouble}", err=True)
+        else:
+            found.append(run)
     if compare or len(places) > 1:
-        told = _side_by_side.compare(found)
+        told = side_by_side.compare([(run.folder, read_facts(run.folder)) for run in found])
         if json:
             _report.print_json(told.as_json())
         else:
             _side_by_side.show(told)
     elif json:
-        _report.print_json({"runs": [_row(run) for run in found]})
+        _report.print_json({"runs": [run.as_json() for run in found]})
     elif not found:
         typer.echo(f"No runs in {places[0]}.")
     else:
         for run in found:
-            _show(_row(run))
+            _show(run)
 
 
-def _below(places: Sequence[Path]) -> list[RunView]:
+def _below(places: Sequence[Path]) -> list[Path]:
     """The runs in and below some folders, each once."""
-    from skillopt.runs.folder import is_run, open_run
+    from skillopt.runs.reader import is_run
 
-    found: dict[Path, RunView] = {}
+    found: dict[Path, Path] = {}
     for place in places:
         if not place.is_dir():
             raise UsageError(f"There is no folder {place}. Name one that holds runs: skillopt runs FOLDER.")
@@ -76,64 +82,30 @@ def _below(places: Sequence[Path]) -> list[RunView]:
         if len(places) > 1 and not homes:
             raise UsageError(f"{place} holds no run, and there is none below it.")
         for home in homes:
-            try:
-                found.setdefault(home.resolve(), open_run(home))
-            except SkillOptError as error:  # one damaged folder must not hide the others
-                typer.echo(f"{home}: {error}", err=True)
+            found.setdefault(home.resolve(), home)
     return list(found.values())
 
 
-def _row(run: RunView) -> dict[str, Any]:
-    """One run in figures."""
-    from skillopt.api import looks_of
-
-    assert run.started is not None
-    state = run.state
-    calls, tokens, usd = run.spending()
-    return {
-        "folder": str(run.folder),
-        "benchmark": run.started.benchmark,
-        "target": run.started.target,
-        "optimizer": run.started.optimizer,
-        "simulated": run.started.simulated,
-        "status": run.status,
-        "step": 0 if state is None else state.step,
-        "steps": run.started.steps,
-        "baseline": None if state is None else state.baseline_score,
-        "best": None if state is None else state.best_score,
-        "test": run.test,
-        "looks": looks_of(run.folder),
-        "calls": calls,
-        "tokens": tokens,
-        "usd": usd,
-    }
-
-
-def _show(row: Mapping[str, Any]) -> None:
+def _show(run: RunOverview) -> None:
     from rich.console import Console
     from rich.text import Text
 
     from skillopt.runs import words
 
     console = Console(highlight=False)
-    colour = {"finished": "green", "running": "cyan"}.get(row["status"], "yellow")
-    head = Text(row["folder"], style="bold")
-    head.append(f"  {row['status']}", style=colour)
-    head.append(f"  step {row['step']}/{row['steps']}")
-    if row["simulated"]:
+    head = Text(str(run.folder), style="bold")
+    head.append(f"  {run.status}", style={"finished": "green", "running": "cyan"}.get(run.status, "yellow"))
+    head.append(f"  step {run.step}/{run.steps}")
+    if run.simulated:
         head.append("  simulated", style="yellow")
     console.print(head, soft_wrap=True)
     console.print(
-        Text(f"  {row['benchmark']} · target {row['target']} · optimizer {row['optimizer']}"), soft_wrap=True
+        Text(f"  {run.benchmark} · target {run.target} · optimizer {run.optimizer}"), soft_wrap=True
     )
-    val = f"val {words.score(row['baseline'])} -> {words.score(row['best'])}"
-    test = (
-        f"test {words.score(row['test'].get('seed'))} -> {words.score(row['test'].get('best'))}"
-        if row["test"]
-        else "test not measured"
-    )
-    looks = f" ({row['looks']} looks)" if row["looks"] > 1 else ""
-    console.print(
-        Text(f"  {val} · {test}{looks} · {words.spent(row['calls'], row['tokens'], row['usd'])}"),
-        soft_wrap=True,
-    )
+    test = words.NOT_MEASURED
+    if run.test:
+        test = f"{words.score(run.test.get('seed'))} -> {words.score(run.test.get('best'))}"
+    looks = f" ({run.looks} looks)" if run.looks > 1 else ""
+    val = f"{words.score(run.baseline)} -> {words.score(run.best)}"
+    spent = words.spent(run.calls, run.tokens, run.usd)
+    console.print(Text(f"  val {val} · test {test}{looks} · {spent}"), soft_wrap=True)

@@ -12,9 +12,8 @@ from nicegui import ui
 
 from skillopt.dashboard import _widgets as w
 from skillopt.errors import SkillOptError, UsageError
-from skillopt.runs.folder import is_run
-from skillopt.runs.listing import Listed, Listing
-from skillopt.runs.live import Watched, Watcher
+from skillopt.runs.listing import Listing, RunOverview
+from skillopt.runs.reader import RunReader, RunReaders, is_run
 
 EVERY = 1.0
 """Seconds between two looks at a run."""
@@ -37,22 +36,22 @@ TONES: dict[str, w.Tone] = {
     "invalid": "bad",
 }
 _STYLE = (Path(__file__).parent / "_views.css").read_text(encoding="utf-8")
-_watched = Watched()
+_watched = RunReaders()
 _listing = Listing()
 
 
-async def look(folder: Path) -> Watcher:
+async def look(folder: Path) -> RunReader:
     """A run as it stands now; a long log is read beside the event loop, so that nobody else waits."""
     return await asyncio.to_thread(_watched, folder)
 
 
-def _read(folder: Path) -> Watcher:
+def _read(folder: Path) -> RunReader:
     watcher = _watched(folder)
     watcher.facts()  # not while drawing: somebody else may be in the middle of the first reading
     return watcher
 
 
-async def listed(folders: Callable[[], Sequence[Path]]) -> list[Listed]:
+async def listed(folders: Callable[[], Sequence[Path]]) -> list[RunOverview]:
     """A list of runs as they stand now."""
     return await asyncio.to_thread(lambda: _listing.read(folders()))
 
@@ -62,7 +61,7 @@ def style() -> None:
     ui.add_css(_STYLE)
 
 
-async def watch(folder: Path, show: Callable[[Watcher], Awaitable[None] | None]) -> None:
+async def watch(folder: Path, show: Callable[[RunReader], Awaitable[None] | None]) -> None:
     """Show a run now and again whenever it changed. What cannot be read is said where the page stands."""
     style()
     seen = -1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skillopt.errors import UsageError
-from skillopt.runs.folder import is_run
+from skillopt.runs.reader import is_run
 
 DEPTH = 8
 """How far below a root runs are looked for."""

@@ -29,7 +29,6 @@ from skillopt.models.port import Model
 from skillopt.models.prices import Price, cost
 from skillopt.models.reading import Unusable, read
 from skillopt.models.stack.scrubbed import Scrubbed
-from skillopt.models.wires.structured import AskedAgain, Changing
 from skillopt.redact import Scrubber, without_password
 
 LONGEST = 60.0
@@ -76,6 +75,7 @@ class Trial:
         self._config = config
         self._role = role
         self._scrubber = scrubber
+        self._refused_forms = 0
         self.findings: list[Finding] = []
         self.spent = Spent()
 
@@ -185,10 +185,10 @@ class Trial:
     async def _call(
         self, provider: Model, spec: RoleSpec, price: Price | None, needs: asyncio.Future[Needs]
     ) -> None:
-        model = AskedAgain(Scrubbed(provider, self._scrubber), provider)
+        model = Scrubbed(provider, self._scrubber)
         began = time.monotonic()
         try:
-            reply = await model.complete(_questions.plain(self._role, spec))
+            reply = await self._complete(model, _questions.plain(self._role, spec))
         except ModelError as error:
             self._explain(error)
             return
@@ -206,7 +206,7 @@ class Trial:
         self._add("call", "fine", told, facts={"seconds": round(seconds, 3), "tokens": tokens})
         wanted = await needs
         tries = [
-            *([self._structure(model, provider, spec, price)] if wanted.structure else []),
+            *([self._structure(model, spec, price)] if wanted.structure else []),
             *([self._tools(model, spec, price)] if wanted.tools else []),
             *([self._image(model, spec, price)] if wanted.images else []),
         ]
@@ -214,7 +214,7 @@ class Trial:
 
     async def _ask(self, name: str, model: Model, request: Request, price: Price | None) -> Reply | None:
         try:
-            reply = await model.complete(request)
+            reply = await self._complete(model, request)
         except ModelError as error:
             passing = error.kind == "rate_limit"
             self._add(name, "note" if passing else "fix", error.detail, self._remedy(error.kind))
@@ -222,12 +222,21 @@ class Trial:
         self.spent.add(reply, price)
         return reply
 
-    async def _structure(self, model: Model, provider: Model, spec: RoleSpec, price: Price | None) -> None:
+    async def _complete(self, model: Model, request: Request) -> Reply:
+        while True:
+            try:
+                return await model.complete(request)
+            except ModelError as error:
+                if not error.again:
+                    raise
+                self._refused_forms += request.schema is not None
+
+    async def _structure(self, model: Model, spec: RoleSpec, price: Price | None) -> None:
         name = "structured output"
         reply = await self._ask(name, model, _questions.structured(self._role, spec), price)
         if reply is None:
             return
-        given_up = provider.changes if isinstance(provider, Changing) else 0
+        given_up = self._refused_forms
         how = f" after {given_up} form{'s' * (given_up > 1)} of asking was refused" if given_up else ""
         try:
             read(reply, _questions.Shape)

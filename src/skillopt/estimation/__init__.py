@@ -1,20 +1,33 @@
-"""Decides what a training run will probably cost, before anything is spent: calls, tokens and dollars per
-stage, with a range.
+"""What a training run will probably cost, before anything is spent: calls, tokens and dollars per stage, with
+a range. The figures come from rehearsing the run in memory.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
-from skillopt.estimation.advice import advised
-from skillopt.estimation.figures import NOTHING, Estimate, Line, Range, Role
-from skillopt.estimation.plan import REPLY_TOKENS, SIMULATED_REPLY_TOKENS, Plan
-from skillopt.models.prices import Price
+from skillopt.estimation.advice import advised, largest_reply
+from skillopt.estimation.counting import CHARS_A_TOKEN, Counted, stages_of
+from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost
+from skillopt.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
+from skillopt.evaluation.judge import ATTEMPTS
+from skillopt.messages import Role, Usage
+from skillopt.models.prices import Price, cost
 
-__all__ = ["NOTHING", "Estimate", "Line", "Range", "estimate"]
+__all__ = ["NOTHING", "Estimate", "Range", "StageCost", "estimate"]
+
+REPLY_TOKENS: Mapping[Role, int] = {"target": 300, "optimizer": 900, "judge": 120}
+"""Replies of real models, where nothing better is known."""
+SPREAD = 1.2
+_SHORTER, _LONGER = (0.8, 0.5), (1.4, 2.0)
+"""Factors on questions and on replies: how much shorter and longer than assumed they may be."""
 
 
 def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Estimate:
@@ -27,24 +40,101 @@ def estimate(job: Job, *, reply_tokens: Mapping[Role, int] | None = None) -> Est
         roles["judge"] = job.judge
     prices = {role: known_price(spec) for role, spec in roles.items()}
     guessed = {
-        role: (SIMULATED_REPLY_TOKENS if spec.model.provider == "world" else REPLY_TOKENS)[role]
-        for role, spec in roles.items()
+        role: None if spec.model.provider == "world" else REPLY_TOKENS[role] for role, spec in roles.items()
     }
-    plan = Plan(job, {**guessed, **(reply_tokens or {})})
-    lines = [
-        plan.line(stage, role, calls, size, prices[role])
-        for stage, role, calls, size in plan.stages()
-        if calls.high
-    ]
+    rehearsal = Rehearsal.of(job, {**guessed, **(reply_tokens or {})})
+    # In a thread of its own, as the caller may have an event loop running.
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(asyncio.run, _rehearse(rehearsal)).result()
+    by_luck = {luck: one.stages for luck, one in found.items()}
     made = Estimate(
-        lines=lines,
-        steps=plan.steps,
-        assumptions=plan.assumptions(),
+        lines=[_cost(key, by_luck, prices[key[1]], rehearsal) for key in stages_of(by_luck.values())],
+        steps=rehearsal.steps,
+        assumptions=_assumptions(job, rehearsal, found["likely"]),
         simulated=job.simulated,
         prices={role: _told(price) for role, price in prices.items()},
     )
-    return advised(made, budget_of(job.config), plan.largest_reply())
+    return advised(made, budget_of(job.config), largest_reply(job))
+
+
+async def _rehearse(rehearsal: Rehearsal) -> dict[Luck, Rehearsed]:
+    return {luck: await rehearsal.run(luck) for luck in LUCKS}
+
+
+def _cost(
+    key: tuple[str, Role],
+    by_luck: Mapping[Luck, Mapping[tuple[str, Role], Counted]],
+    price: Price | None,
+    rehearsal: Rehearsal,
+) -> StageCost:
+    """A stage between the least and the most of all rehearsals."""
+    stage, role = key
+    counts = {luck: stages.get(key, Counted()) for luck, stages in by_luck.items()}
+    fewest = min(counts.values(), key=lambda one: one.calls)
+    most = max(counts.values(), key=lambda one: one.calls)
+    if role == "judge":  # equal answers to a task are judged once, and unusable replies asked for again
+        fewest = _times(fewest, min(1.0, rehearsal.tasks_judged(stage) / max(1.0, fewest.calls)))
+        most = _times(most, ATTEMPTS)
+    if most.calls > fewest.calls:  # what varies from one luck to the next varies more in life
+        most = _times(most, SPREAD)
+    bounds = (
+        (fewest, *_SHORTER),
+        (counts["likely"], 1.0, 1.0),
+        (most, *_LONGER),
+    )
+    spent = [(one.input_tokens * asked, one.output_tokens * said) for one, asked, said in bounds]
+    tokens = Range(low=sum(spent[0]), likely=sum(spent[1]), high=sum(spent[2]))
+    usd = None
+    if price is not None:
+        paid = [float(_price(price, *one)) for one in spent]
+        usd = Range(low=paid[0], likely=paid[1], high=paid[2])
+    calls = Range(low=fewest.calls, likely=counts["likely"].calls, high=most.calls)
+    return StageCost(stage=stage, role=role, calls=calls, tokens=tokens, usd=usd)
+
+
+def _times(one: Counted, factor: float) -> Counted:
+    return Counted(
+        calls=one.calls * factor,
+        input_tokens=one.input_tokens * factor,
+        output_tokens=one.output_tokens * factor,
+    )
+
+
+def _price(price: Price, asked: float, said: float) -> Fraction:
+    return cost(Usage(input_tokens=math.ceil(asked), output_tokens=math.ceil(said)), price)
 
 
 def _told(price: Price | None) -> str:
     return "unknown" if price is None else f"{price.source}, {price.date.isoformat()}"
+
+
+def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]:
+    """What the figures rest on, for the reader to doubt."""
+    lengths = [
+        f"a reply of the {role} has {tokens} tokens"
+        for role, tokens in rehearsal.replies.items()
+        if tokens is not None and role != "judge"
+    ]
+    if None in rehearsal.replies.values():
+        lengths.append("the simulated world's replies are short")
+    tasks = [*job.splits.train, *job.splits.val]
+    size = sum(len(task.prompt) for task in tasks) / len(tasks)
+    told = [
+        ", ".join(lengths),
+        f"{CHARS_A_TOKEN} characters are a token; tasks have {size:,.0f} characters, the skill grows from"
+        f" {len(job.skill.rendered):,} to {likely.skill_chars:,}",
+        "the run goes as one in the simulated world does: rehearsed with its trainer, once as is likely, and"
+        " with more and less luck",
+        "nothing is in a cache",
+    ]
+    if rehearsal.is_sampled:
+        told.append("a part of this large plan was rehearsed, and its counts scaled")
+    if rehearsal.turns > 1:
+        told.append(
+            f"a rollout takes {rehearsal.turns} turns"
+            + (f", each with {AGENT_TOKENS:,} tokens of the agent's own" * rehearsal.in_agent)
+        )
+    if job.judge is not None:
+        judge = rehearsal.replies["judge"]
+        told.append(f"every answer is judged (equal ones of a task only once), in {judge} tokens")
+    return told

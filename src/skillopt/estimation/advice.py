@@ -5,9 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from skillopt.agents import agents
+from skillopt.build.job import Job
+from skillopt.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
 from skillopt.estimation.figures import Estimate
-from skillopt.estimation.plan import JUDGED_OUTSIDE
+from skillopt.harnesses._rollout_budget import FIRST_TOKENS
 from skillopt.ledger import Budget
+
+
+def largest_reply(job: Job) -> tuple[int, str]:
+    """The most output that one call of a step must set aside, and the key that sets it."""
+    config, budget = job.config.model, job.config.budget
+    target = (job.target.max_tokens, "model.target.max_tokens")
+    if job.target.harness in agents.names():  # a rollout is paid as a whole
+        target = (budget.per_rollout.tokens or FIRST_TOKENS, "budget.per_rollout.tokens")
+    caps = [(job.optimizer.max_tokens, "model.optimizer.max_tokens")]
+    if job.config.optimizer.skill_update_mode != "patch":  # a reply holds a whole skill
+        caps.append((config.rewrite_max_completion_tokens, "model.rewrite_max_completion_tokens"))
+    return max(target, *((min(cap, config.optimizer.context_window // 2), key) for cap, key in caps))
 
 
 def advised(made: Estimate, budget: Budget, largest: tuple[int, str]) -> Estimate:
@@ -16,7 +31,7 @@ def advised(made: Estimate, budget: Budget, largest: tuple[int, str]) -> Estimat
         return made
     shares = []
     in_step = 0.0
-    fixed_stages = ("baseline", "test", JUDGED_OUTSIDE)
+    fixed_stages = (BASELINE, TEST, JUDGED_OUTSIDE)
     for name, limit in (("calls", budget.calls), ("tokens", budget.tokens), ("usd", budget.usd)):
         if limit is None:
             continue

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-Role = Literal["target", "optimizer", "judge"]
+from skillopt.messages import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,16 +19,12 @@ class Range:
     def __add__(self, other: Range) -> Range:
         return Range(low=self.low + other.low, likely=self.likely + other.likely, high=self.high + other.high)
 
-    def times(self, factor: float) -> Range:
-        """Every bound multiplied."""
-        return Range(low=self.low * factor, likely=self.likely * factor, high=self.high * factor)
-
 
 NOTHING = Range(low=0, likely=0, high=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class StageCost:
     """One stage of the run. `usd` is None where the model's price is unknown."""
 
     stage: str
@@ -43,7 +38,7 @@ class Line:
 class Estimate:
     """The whole run, stage by stage, what the figures assume, and what the budget buys."""
 
-    lines: Sequence[Line]
+    lines: Sequence[StageCost]
     steps: int
     assumptions: Sequence[str]
     simulated: bool

@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -73,18 +72,16 @@ class Evaluator:
         max_tokens: int,
         emit: Sink,
         scrub: Callable[[str], str] = str,
-        working: Callable[[], AbstractContextManager[None]] = nullcontext,
         judge: ModelJudge | None = None,
         executor: Executor | None = None,
     ) -> None:
-        """`working` is entered for as long as a rollout is run and scored, so that others can know that it
-        is.
-
-        `judge` scores where the benchmark wants one, and is then part of what a score is stored under.
+        """`judge` scores where the benchmark wants one, and is then part of what a score is stored under.
         `executor` does the work of environments that want one.
         """
         self.workers = workers
         self.slots = Slots(workers)
+        self.under_way = 0
+        """Rollouts that are run or scored now."""
         self.emit = emit
         self.rollouts = rollouts
         self._harness = harness
@@ -94,7 +91,6 @@ class Evaluator:
         if executor is not None and isinstance(benchmark, UsesExecutor):
             self._open = partial(benchmark.open_in, executor)
         self._max_tokens = max_tokens
-        self._working = working
         self._judge = judge
         self._scored_by = benchmark.scorer_version + ("" if judge is None else f" {judge.version}")
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
@@ -156,16 +152,18 @@ class Evaluator:
         if known is not None:
             return self._arrived(stage, known, resumed=True)
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
+        self.under_way += 1
         try:
-            with self._working():
-                trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
-                score = await self._score(row.task, key, attempt, trajectory, stage, background)
+            trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
+            score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
             detail = self._scrub(fault.detail)
             return self._arrived(
                 stage,
                 Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=detail),
             )
+        finally:
+            self.under_way -= 1
         return self._arrived(
             stage,
             Scored(

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from skillopt.errors import SkillOptError, UnknownName, UsageError
-from skillopt.runs.folder import RunView, is_run, open_run, read_facts
+from skillopt.errors import UnknownName, UsageError
+from skillopt.runs.listing import Listing
+from skillopt.runs.reader import is_run, read_facts
 
 RUNS = "skillopt://runs"
 TEMPLATES = {
@@ -108,7 +109,7 @@ def _of_a_run(folder: Path, what: str, project: Path) -> ResourceText:
         return ResourceText(kind="text/markdown", text=_text(_inside(path, folder)))
     from skillopt.report import summary
 
-    return ResourceText(kind="text/markdown", text=summary(read_facts(open_run(folder))))
+    return ResourceText(kind="text/markdown", text=summary(read_facts(folder)))
 
 
 def _runs(project: Path) -> dict[str, Path]:
@@ -131,33 +132,12 @@ def _id(folder: Path, project: Path) -> str:
 def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
     """One run in figures."""
     told: dict[str, Any] = {"id": id, "folder": str(folder.relative_to(project))}
-    try:
-        run = open_run(folder)
-    except SkillOptError as error:  # one damaged folder must not hide the others
-        return {**told, "status": "damaged", "why": str(error)}
-    return {
-        **told,
-        "status": run.status,
-        **_figures(run),
-        "resources": [f"{RUNS}/{id}/{what}" for what in ("summary", "best_skill", "report")],
-    }
-
-
-def _figures(run: RunView) -> dict[str, Any]:
-    if run.started is None:
-        return {}
-    state = run.state
-    return {
-        "benchmark": run.started.benchmark,
-        "target": run.started.target,
-        "optimizer": run.started.optimizer,
-        "simulated": run.started.simulated,
-        "step": 0 if state is None else state.step,
-        "steps": run.started.steps,
-        "baseline": None if state is None else state.baseline_score,
-        "best": None if state is None else state.best_score,
-        "test": run.test,
-    }
+    resources = [f"{RUNS}/{id}/{what}" for what in ("summary", "best_skill", "report")]
+    for run in Listing().read([folder]):
+        if run.trouble:  # one damaged folder must not hide the others
+            return {**told, "status": "damaged", "why": run.trouble}
+        return {**run.as_json(), **told, "resources": resources}
+    return {**told, "status": "stopped", "resources": resources}
 
 
 def _skills(project: Path) -> dict[str, Path]:

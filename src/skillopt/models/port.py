@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,7 +24,11 @@ class Model(Protocol):
 
     `complete` sends exactly one attempt: no retries, no caching. It raises `ModelError` with the right kind
     for every failure of the measurement, and returns a `Reply` for whatever the model itself said, also a
-    refusal or a reply cut at the cap.
+    refusal or a reply cut at the cap. An error with `again` is asked once more at once.
+
+    A model may also have `open()`, which loads what the first call needs, `concurrency`, the number of calls
+    it takes at once whatever number of workers is configured, and `limits`, a `RateLimits` that it tells what
+    its provider says.
     """
 
     endpoint: str
@@ -39,11 +43,8 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
-@runtime_checkable
-class Paced(Protocol):
-    """A model that knows itself how many calls it takes at once, whatever number of workers is configured."""
-
-    concurrency: int
+def _unheard(text: str) -> None:
+    """Nobody listens to remarks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,8 @@ class ModelSpec:
     """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Provider-specific settings, by name."""
+    remark: Callable[[str], None] = field(default=_unheard, repr=False, compare=False)
+    """Hears what a person should know of how the provider asks; a run makes a notice of it."""
 
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters that are set, as the fingerprint and the wire name them."""

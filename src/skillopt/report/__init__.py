@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from skillopt.report.html import page
 from skillopt.report.markdown import summary
-from skillopt.runs.facts import fold
 from skillopt.runs.values import Facts
 
-__all__ = ["Facts", "fold", "page", "summary"]
+__all__ = ["Facts", "page", "summary"]

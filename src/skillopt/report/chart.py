@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from skillopt.report.escape import escape
-from skillopt.runs.values import Change, Facts, Test
+from skillopt.runs.values import Facts, SkillChange, Test
 from skillopt.runs.words import interval, outcome, score
 
 _WIDTH, _HEIGHT = 920, 330
@@ -63,7 +63,7 @@ def _axes(last: float, steps: int) -> Iterator[str]:
     yield f'<text x="{(_LEFT + _PLOT_RIGHT) / 2}" y="{_HEIGHT - 6}" class="mid">step</text>'
 
 
-def _train(changes: Sequence[Change], last: float) -> Iterator[str]:
+def _train(changes: Sequence[SkillChange], last: float) -> Iterator[str]:
     points = [(_x(change.at, last), change) for change in changes if change.train is not None]
     line = " ".join(f"{x:.1f},{_y(change.train or 0.0):.1f}" for x, change in points)
     if points:

@@ -11,7 +11,7 @@ from string import Template
 from skillopt.report import chart
 from skillopt.report.escape import escape
 from skillopt.runs.spending import HEADS, UNKNOWN_IS_NOT_ZERO, table
-from skillopt.runs.values import Change, EditFact, Facts, Study, Version
+from skillopt.runs.values import EditFact, Facts, SkillChange, Study, Version
 from skillopt.runs.words import NOT_MEASURED, SIGNS, amount, interval, money, outcome, outcomes, score
 from skillopt.skill.diff import lines_of
 
@@ -117,7 +117,7 @@ def _names(title: str, tasks: Sequence[str]) -> str:
     return _folded(f"{title}: {len(tasks)}", f"<p>{escape(', '.join(tasks))}</p>") if tasks else ""
 
 
-def _steps(changes: Sequence[Change]) -> str:
+def _steps(changes: Sequence[SkillChange]) -> str:
     if not changes:
         return "<p>No step is closed yet.</p>"
     return (
@@ -129,7 +129,7 @@ def _steps(changes: Sequence[Change]) -> str:
 _ORDINALS = ("first", "second")
 
 
-def _step(change: Change) -> str:
+def _step(change: SkillChange) -> str:
     word = outcome(change.action)
     name = change.name[0].upper() + change.name[1:]
     kind = escape(word.split()[0])

@@ -1,49 +1,26 @@
-"""Folds the log of a run into the facts a report shows; pure, and content with a run that only just began."""
+"""The facts of a run that a report shows, from the fold of its log and the files beside it; a run that only
+just began has few of them.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from skillopt.account import Account
 from skillopt.errors import UsageError
 from skillopt.evaluation.compare import by_task, compare_rows
-from skillopt.events import Event, RowFact, TestMeasured
-from skillopt.events.state import Metric, State
+from skillopt.events import RowFact
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.redact import looks_secret, without_password
-from skillopt.runs.fold import Fold, worth_of
+from skillopt.runs.fold import Fold
+from skillopt.runs.steps import Told, worth_of
 from skillopt.runs.values import Facts, Test
 from skillopt.skill.diff import unified
-from skillopt.skill.store import Skills
 
 HIDDEN = "[set]"
-
-
-def fold(
-    events: Iterable[Event],
-    skills: Skills,
-    *,
-    config: Mapping[str, Any] | None = None,
-    summary: Mapping[str, Any] | None = None,
-    account: Account | None = None,
-    status: str = "stopped",
-    looks_by_eval: int = 0,
-) -> Facts:
-    """Everything a report says of a run. `config` and `summary` are its files, where they are there."""
-    folded = Fold(skills, mixed_weight(config))
-    for event in events:
-        folded.take(event)
-    return facts_of(
-        folded,
-        config=config,
-        summary=summary,
-        account=account,
-        status=status,
-        looks_by_eval=looks_by_eval,
-    )
 
 
 def mixed_weight(config: Mapping[str, Any] | None) -> float:
@@ -52,22 +29,25 @@ def mixed_weight(config: Mapping[str, Any] | None) -> float:
 
 
 def facts_of(
-    folder: Fold,
+    fold: Fold[Told],
     *,
+    rendered: Callable[[str], str],
     config: Mapping[str, Any] | None = None,
     summary: Mapping[str, Any] | None = None,
     account: Account | None = None,
     status: str = "stopped",
     looks_by_eval: int = 0,
 ) -> Facts:
-    """Everything a report says of what was folded so far."""
-    started, state, metric = folder.started, folder.state, folder.metric
+    """Everything a report says of what was folded so far. `rendered` looks up the text of a skill; `config`
+    and `summary` are the run's files, where they are there.
+    """
+    started, state = fold.started, fold.state
     if started is None:
         raise UsageError(
             "The log does not begin a training run; there is nothing to report. A folder of 'skillopt eval'"
             " holds none."
         )
-    versions = folder.versions
+    versions = [told.version for told in fold.kept if told.version is not None]
     account = account or Account()
     facts = Facts(
         benchmark=started.benchmark,
@@ -77,12 +57,11 @@ def facts_of(
         status=status,
         planned=started.steps,
         counts=started.counts,
-        metric=metric,
-        changes=folder.changes,
+        changes=[told.change for told in fold.kept if told.change is not None],
         versions=versions,
         tasks=list(dict.fromkeys(task for version in versions for task in version.cells)),
-        test=_test(folder.looks, metric, folder.weight, state, summary),
-        looks=looks_by_eval + len(folder.looks),
+        test=_test(fold, mixed_weight(config), summary),
+        looks=looks_by_eval + len(fold.looks),
         looks_by_eval=looks_by_eval,
         spending=account.by_role_and_stage(),
         spent=account.total(),
@@ -90,36 +69,30 @@ def facts_of(
         claim="" if summary is None else str(summary.get("claim", "")),
     )
     if state is not None:
-        seed, best = folder.rendered(state.seed), folder.rendered(state.best)
+        seed, best = rendered(state.seed), rendered(state.best)
         facts = replace(
             facts,
+            metric=state.metric,
             baseline=state.baseline_score,
+            current=state.score,
             best=state.best_score,
             best_origin=_origin(state.best_origin),
             seed_skill=seed,
             best_skill=best,
             best_diff=unified(seed, best, "seed", "best"),
         )
-    return replace(facts, remarks=list(_remarks(facts, state, config, summary, folder)))
+    return replace(facts, remarks=list(_remarks(facts, fold, config, summary)))
 
 
-def _test(
-    looks: Sequence[TestMeasured],
-    metric: Metric,
-    weight: float,
-    state: State | None,
-    summary: Mapping[str, Any] | None,
-) -> Test:
+def _test(fold: Fold[Told], weight: float, summary: Mapping[str, Any] | None) -> Test:
     """The last look at the test split, compared as the run itself compares it."""
-    if not looks:
+    state = fold.state
+    if not fold.looks:
         why = str((summary or {}).get("test", {}).get("why", ""))
-        waiting = (
-            "it is opened at the end of the run"
-            if state is None or not state.finished
-            else "the log holds no look at it"
-        )
+        is_over = state is not None and state.finished
+        waiting = "the log holds no look at it" if is_over else "it is opened at the end of the run"
         return Test(why=why or waiting)
-    last = looks[-1]
+    last, metric = fold.looks[-1], "hard" if state is None else state.metric
 
     def worth(row: RowFact) -> float | None:
         value = worth_of(row, metric, weight)
@@ -142,19 +115,15 @@ def _test(
 
 
 def _remarks(
-    facts: Facts,
-    state: State | None,
-    config: Mapping[str, Any] | None,
-    summary: Mapping[str, Any] | None,
-    folder: Fold,
+    facts: Facts, fold: Fold[Told], config: Mapping[str, Any] | None, summary: Mapping[str, Any] | None
 ) -> Iterator[str]:
     gate_off = config is not None and config.get("evaluation", {}).get("use_gate") is False
     if gate_off or any(change.action == "force_accept" for change in facts.steps):
         yield "The gate was off: every candidate was taken without proof."
     elif any(change.action == "force_accept" for change in facts.changes):
         yield "Slow updates were taken without a gate and measured afterwards."
-    left_out = [] if state is None else list(state.left_out)
-    too_few = state is not None and len(facts.tasks) - len(left_out) < SMALLEST_VERIFIED
+    left_out = () if fold.state is None else fold.state.left_out
+    too_few = fold.state is not None and len(facts.tasks) - len(left_out) < SMALLEST_VERIFIED
     if too_few or any(not change.verified for change in facts.changes):
         yield f"Unverified: fewer than {SMALLEST_VERIFIED} val tasks decided."
     if left_out:
@@ -165,34 +134,18 @@ def _remarks(
         yield f"Left out of the test, not measurable: {', '.join(facts.test.left_out)}."
     if facts.looks > 1 or facts.looks_by_eval:
         by_eval = f", {facts.looks_by_eval} of them by 'skillopt eval'" if facts.looks_by_eval else ""
-        yield (
-            f"The test split was looked at {facts.looks} {'time' if facts.looks == 1 else 'times'}{by_eval}."
-        )
-    is_current = summary is not None and (
-        summary.get("total_steps"),
-        summary.get("test", {}).get("look", 0),
-    ) == (
-        len(facts.steps),
-        facts.test.look,
-    )
-    if facts.claim and not is_current:
-        yield "The claim was made by an earlier session; the run went on since."
-    if (
-        facts.status == "stopped"
-        and is_current
-        and summary is not None
-        and summary.get("status") != "finished"
-    ):
-        yield f"The budget ended training before its plan, after {len(facts.steps)} of {facts.planned} steps."
-    elif facts.status != "finished":
-        yield f"The run is not finished: {len(facts.steps)} of {facts.planned} steps are closed."
-    if folder.under_way:
-        yield f"Under way and not part of this report's steps: {folder.under_way}."
-    if folder.taken_back:
+        times = "time" if facts.looks == 1 else "times"
+        yield f"The test split was looked at {facts.looks} {times}{by_eval}."
+    yield from _about_the_end(facts, summary)
+    if fold.under_way:
+        yield f"Under way and not part of this report's steps: {fold.under_way}."
+    if fold.taken_back:
         yield (
             "Taken back because the optimizer's replies could not be read, and opened again:"
-            f" {folder.taken_back} of the steps."
+            f" {fold.taken_back} of the steps."
         )
+    if refused := facts.spent.states.get("refused", 0):
+        yield f"Calls that a provider refused: {refused}."
     if facts.spent.unsettled:
         yield f"Calls without a usage report, charged as reserved: {facts.spent.unsettled}."
     if config is None:
@@ -200,6 +153,18 @@ def _remarks(
             "config.json is missing: the configuration is not shown, and a mixed score is read with its"
             " default weight."
         )
+
+
+def _about_the_end(facts: Facts, summary: Mapping[str, Any] | None) -> Iterator[str]:
+    told = None if summary is None else (summary.get("total_steps"), summary.get("test", {}).get("look", 0))
+    is_current = told == (len(facts.steps), facts.test.look)
+    if facts.claim and not is_current:
+        yield "The claim was made by an earlier session; the run went on since."
+    is_ended = is_current and summary is not None and summary.get("status") != "finished"
+    if facts.status == "stopped" and is_ended:
+        yield f"The budget ended training before its plan, after {len(facts.steps)} of {facts.planned} steps."
+    elif facts.status != "finished":
+        yield f"The run is not finished: {len(facts.steps)} of {facts.planned} steps are closed."
 
 
 def _settings(config: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ _TONES: dict[str, Tone] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LogLine:
     """One line of a run's log for people: `head`, then a `word` that carries the tone, then `rest`."""
 
     time: str
@@ -34,24 +34,24 @@ class Line:
         return f"{self.head}{self.word}{self.rest}"
 
 
-def line_of(event: Event, steps: int) -> Line | None:
+def line_of(event: Event, steps: int) -> LogLine | None:
     """The line for a decision; None for what is no news. `steps` is how many are planned."""
     time = event.time
     if isinstance(event, Notice):
         is_warning = event.level == "warning"
-        return Line(
+        return LogLine(
             time=time,
             head=f"{'warning' if is_warning else 'note'}: {event.text}",
             tone="warn" if is_warning else "plain",
         )
     if isinstance(event, Checkpoint) and event.kind == "baseline":
-        return Line(time=time, head=f"seed skill: {score(event.state.baseline_score)} on val")
+        return LogLine(time=time, head=f"seed skill: {score(event.state.baseline_score)} on val")
     if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
         record = event.record
         word = outcome(record.action)
         edits = record.edit_apply_summary.applied
         rest = f", {record.why} ({edits} {'edit' if edits == 1 else 'edits'})"
-        return Line(
+        return LogLine(
             time=time,
             head=f"step {record.step}/{steps}: ",
             word=word,
@@ -59,11 +59,11 @@ def line_of(event: Event, steps: int) -> Line | None:
             tone=_TONES.get(word, "plain"),
         )
     if isinstance(event, Checkpoint) and isinstance(event.record, ReopenedRecord):
-        return Line(time=time, head=f"step {event.record.from_step} and what followed it are open again")
+        return LogLine(time=time, head=f"step {event.record.from_step} and what followed it are open again")
     if isinstance(event, EpochEnded) and event.slow_update.why is not None:
         word = outcome(event.slow_update.action)
         head = f"end of epoch {event.epoch}: slow update "
-        return Line(
+        return LogLine(
             time=time,
             head=head,
             word=word,
@@ -71,11 +71,11 @@ def line_of(event: Event, steps: int) -> Line | None:
             tone=_TONES.get(word, "plain"),
         )
     if isinstance(event, TestMeasured):
-        return Line(time=time, head=f"sealed test opened (look {event.look})")
+        return LogLine(time=time, head=f"sealed test opened (look {event.look})")
     return _lost(event) if isinstance(event, StageClosed) else None
 
 
-def _lost(event: StageClosed) -> Line | None:
+def _lost(event: StageClosed) -> LogLine | None:
     lost = [row for row in event.rows if row.invalid]
     if not lost:
         return None
@@ -83,4 +83,4 @@ def _lost(event: StageClosed) -> Line | None:
     head = (
         f"{event.place} {event.stage}: {len(lost)} of {len(event.rows)} rows could not be measured ({kinds})"
     )
-    return Line(time=event.time, head=head, tone="warn")
+    return LogLine(time=event.time, head=head, tone="warn")

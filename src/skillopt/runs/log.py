@@ -8,18 +8,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from skillopt.errors import RunConflict, Stopped, UsageError
-from skillopt.events import SCHEMA, Checkpoint, Event, RunStarted, Sink, TestMeasured, parse_event
-from skillopt.events.records import ReopenedRecord, StepRecord
+from skillopt.events import (
+    SCHEMA,
+    Checkpoint,
+    Event,
+    Notice,
+    RunStarted,
+    Sink,
+    StageOpened,
+    TestMeasured,
+    parse_event,
+)
+from skillopt.events.records import StepRecord
 from skillopt.events.state import MEMORY, MemoryEntry
 from skillopt.files import lock
 from skillopt.redact import Scrubber
 from skillopt.runs.database import Database, other_version
+from skillopt.runs.fold import step_records
+from skillopt.runs.live import LiveWriter
 from skillopt.runs.looks import read_looks
 from skillopt.skill.store import SkillStore
 
@@ -38,6 +50,7 @@ class Run:
         self._sinks = list(sinks)
         self._fact_sinks: list[Sink] = []
         self._seen: set[str] = set()
+        self._said: set[str] = set()
         self._last: Checkpoint | None = None
         self._open: list[Event] = []
         self._memory: tuple[MemoryEntry, ...] = ()
@@ -49,9 +62,10 @@ class Run:
             self.database = Database(folder / DATABASE)
             self._stack.callback(self.database.shut)
             self.skills = SkillStore(self.database, scrub=scrubber.scrub)
+            self.live = LiveWriter(self.database)
             self._claim(identity)
             _sweep(folder)
-            for event in read_events(folder / EVENTS, mend=True):
+            for event in _read(folder / EVENTS, mend=True):
                 if isinstance(event, RunStarted):
                     self._check_log(event)
                 self._remember(event)
@@ -71,8 +85,13 @@ class Run:
         (self._fact_sinks if facts_only else self._sinks).append(sink)
 
     def emit(self, event: Event) -> None:
-        """Append a fact once; what it reports is committed already. Live events are only passed on."""
-        if event.id is None and not self._sinks:
+        """Append a fact once; what it reports is committed already. Live events are passed on; those that a
+        watcher of the log needs are written too, without an id.
+        """
+        if event.id is None:
+            self.live(event)
+        is_written = event.id is not None or self._is_for_watchers(event)
+        if not is_written and not self._sinks:
             return
         line = event.model_dump_json()
         clean = self.scrubber.scrub(line)
@@ -84,8 +103,17 @@ class Run:
             self._remember(event)
             for sink in self._fact_sinks:
                 sink(event)
+        elif is_written:
+            self._write(clean + "\n")
+            self._remember(event)
         for sink in list(self._sinks):
             self._tell(sink, event)
+
+    def _is_for_watchers(self, event: Event) -> bool:
+        """Whether a live event stands in the log: that a stage opened, and each sentence once."""
+        if isinstance(event, Notice):
+            return bool(self._seen) and event.text not in self._said
+        return isinstance(event, StageOpened) and bool(self._seen)
 
     def _write(self, line: str) -> None:
         try:
@@ -112,7 +140,7 @@ class Run:
 
     def history(self) -> Iterator[Event]:
         """What was decided so far, in order, read from the log; also of steps that were opened again later,
-        which `step_records` leaves out.
+        which `steps` leaves out.
         """
         return read_events(self.folder / EVENTS)
 
@@ -156,6 +184,8 @@ class Run:
 
     def _remember(self, event: Event) -> None:
         if event.id is None:
+            if isinstance(event, Notice):
+                self._said.add(event.text)
             return
         self._seen.add(event.id)
         self._open.append(event)
@@ -209,8 +239,13 @@ def _sweep(folder: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def read_events(path: Path, *, mend: bool = False) -> Iterator[Event]:
-    """All complete events of a log; with `mend`, what a crash left of a last line is cut off the file."""
+def read_events(path: Path) -> Iterator[Event]:
+    """The decided facts of a log."""
+    return (event for event in _read(path) if event.id is not None)
+
+
+def _read(path: Path, *, mend: bool = False) -> Iterator[Event]:
+    """All complete lines of a log; with `mend`, what a crash left of a last one is cut off the file."""
     if not path.exists():
         return
     data = path.read_bytes()
@@ -245,18 +280,6 @@ def _check_form(path: Path, line: bytes) -> None:
         version = first.get("schema_version", 1)
         if version != SCHEMA:
             raise other_version(path, version)
-
-
-def step_records(history: Iterable[Event]) -> list[StepRecord]:
-    """Public step records, without those that a later `reopened` checkpoint took back."""
-    records: list[StepRecord] = []
-    for event in history:
-        if isinstance(event, Checkpoint) and isinstance(event.record, StepRecord):
-            records.append(event.record)
-        elif isinstance(event, Checkpoint) and isinstance(event.record, ReopenedRecord):
-            first = event.record.from_step
-            records = [record for record in records if record.step < first]
-    return records
 
 
 def difference(old: Any, new: Any, path: str = "") -> list[str]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skillopt.runs.values import Change, EditFact, Facts, Version
+from skillopt.runs.values import EditFact, Facts, SkillChange, Version
 
 _ORDER = {"fail": 0, "partial": 1, "pass": 2}
 
@@ -148,7 +148,7 @@ def moved(before: Version | None, after: Version) -> tuple[list[str], list[str]]
     return better, worse
 
 
-def _carried(old: Sequence[RuleLine], version: SkillVersion, change: Change | None) -> list[RuleLine]:
+def _carried(old: Sequence[RuleLine], version: SkillVersion, change: SkillChange | None) -> list[RuleLine]:
     """The lines of a version; those of the text before keep their origin."""
     new = version.text.split("\n")
     if not new[-1]:
@@ -169,7 +169,7 @@ def _carried(old: Sequence[RuleLine], version: SkillVersion, change: Change | No
     return carried
 
 
-def _edited(edit: EditFact, change: Change) -> Edited:
+def _edited(edit: EditFact, change: SkillChange) -> Edited:
     studies = {study.name: study for study in change.studies}
     behind = [studies[name] for name in sorted(_analysts(edit, change)) if name in studies]
     return Edited(
@@ -182,7 +182,7 @@ def _edited(edit: EditFact, change: Change) -> Edited:
     )
 
 
-def _analysts(edit: EditFact, change: Change) -> set[str]:
+def _analysts(edit: EditFact, change: SkillChange) -> set[str]:
     """The studies an edit goes back to, through the merges and repairs between; of a merge's inputs those
     that say the same, if any do.
     """

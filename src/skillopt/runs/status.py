@@ -1,15 +1,13 @@
-"""Decides where a run stands: the events so far as the few figures a person watches, in this process or from
-outside.
-"""
+"""Where a run stands: the few figures a person watches, from the fold of its events and the clock."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from skillopt.events import (
     Aggregated,
@@ -18,21 +16,22 @@ from skillopt.events import (
     Event,
     Judged,
     Reflected,
-    RunStarted,
     Selected,
     Spending,
     StageClosed,
     StageOpened,
     Updated,
 )
-from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
+from skillopt.events.records import EpochRecord, StepRecord
+from skillopt.runs.fold import Fold
+from skillopt.runs.live import group_of
 from skillopt.runs.words import duration, marks, outcomes, score
 
 _STAGES = {"selection": "gate", "test": "sealed test", "eval": "measuring"}
 _STEP = ("rollout", "reflect", "aggregate", "select", "update", "gate")
-RECENT = 9
-"""From how many closed steps a watcher learns how long one takes."""
 _AFTER = {Reflected: "aggregate", Aggregated: "select", Selected: "update", Updated: "gate", Judged: ""}
+RECENT = 9
+"""From how many closed steps the time left is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,180 +42,165 @@ class StripStage:
     state: Literal["done", "now", "ahead"]
 
 
-class Status:
-    """A fold of events. Times count from this session only, so that the estimate rests on what was really
-    seen.
+class RunStatus:
+    """A view of a fold, told each event once; for the process that works on a run and for one that watches.
 
-    A watcher in another process sees no step from its beginning: with `from_records` it takes the durations
-    that the step records tell, and its clock is that of the log, seconds since 1970.
+    Its clock is that of the log, seconds since 1970.
     """
 
     def __init__(
         self,
+        fold: Fold[Any] | None = None,
         *,
         epochs: int = 0,
         subject: str = "",
         simulated: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-        from_records: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """Without `fold` it keeps one of its own that holds no more than it needs."""
+        self.fold: Fold[Any] = fold or Fold(lambda section: None)
         self.epochs = epochs
-        self.simulated = simulated
-        self.steps = 0
-        self.step = 0
         self.epoch = 0
         self.stage = ""
         self.done = 0
         self.total = 0
-        self.score: float | None = None
-        self.best: float | None = None
-        self.best_step = 0
-        self.baseline: float | None = None
-        self.is_finished = False
+        self.fresh = 0
+        """Rows of the open stage that were measured now and not found in a store."""
+        self.group = ""
+        """The stages that are open and counted as one."""
         self.is_at_work = True
         """Whether a process works on the run; only a watcher outside can find that none does."""
         self.calls = 0
         self.tokens = 0
         self.usd: float | None = None
-        self.gauge: Callable[[], int] | None = None
-        """Calls in flight right now, where they can be asked for."""
-        self.brake: Callable[[], str] | None = None
-        """How far providers made us slow down and why, in words, where it can be asked for."""
-        self.timer: Callable[[], float] | None = None
-        """Seconds the run has taken so far, where somebody else than this session knows."""
-        self._from_records = from_records
-        self._took: list[float] = []
-        self._closed_at: float | None = None
+        self.in_flight: Callable[[], int] = lambda: self._in_flight
+        """Calls sent and not answered."""
+        self.slowed: Callable[[], str] = lambda: ""
+        """What holds calls back, in words; empty when nothing does."""
+        self.elapsed: Callable[[], float] = lambda: self._clock() - self._began
+        """Seconds of this session; of the whole run where somebody knows them."""
         self._in_flight = 0
         self._subject = subject
-        self._actions: dict[int, str] = {}
-        self._group = ""
-        self._opened = ""
+        self._simulated = simulated
         self._clock = clock
         self._began = clock()
-        self._replaying = False
-        self._is_resumed = False
-        self._first_step: float | None = None
-        self._last_step: float | None = None
-        self._steps_here = 0
-        self._rows_per_second: float | None = None
-        self._fresh = 0
+        self._opened = ""
         self._stage_began = self._began
-        self._test_rows = 0
+        self._closed_at: float | None = None
+        self._took: list[float] = []
+        self._rows_per_second: float | None = None
 
     def replay(self, history: Iterable[Event]) -> None:
         """Take in what earlier sessions decided."""
-        self._replaying = True
         for event in history:
             self(event)
-            self._is_resumed = True
-        self._replaying = False
-        self.stage = ""
+        self._leave_stage("")
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, RunStarted):
-            self.steps, self.simulated = event.steps, event.simulated
-            self._test_rows = event.counts.get("test", 0)
-            self._subject = f"{event.benchmark} · target {event.target} · optimizer {event.optimizer}"
-        elif isinstance(event, StageOpened):
+        self.fold.take(event)
+        if isinstance(event, StageOpened):
             self._open(event)
         elif isinstance(event, Arrived):
             self._arrive(event)
         elif isinstance(event, StageClosed):
-            self._close(event)
+            if event.stage == "rollout" and event.place.scope != "end":
+                self.stage = "reflect"
         elif isinstance(event, Spending):
-            self.calls, self.tokens, self.usd, self._in_flight = (
-                event.calls,
-                event.tokens,
-                event.usd,
-                event.in_flight,
-            )
+            self.calls, self.tokens, self.usd = event.calls, event.tokens, event.usd
+            self._in_flight = event.in_flight
         elif isinstance(event, Checkpoint):
             self._check(event)
         elif type(event) in _AFTER:
-            self.stage, self.done, self.total, self._group = _AFTER[type(event)], 0, 0, ""
+            self._leave_stage(_AFTER[type(event)])
+
+    # Figures
+
+    @property
+    def steps(self) -> int:
+        """How many are planned."""
+        return 0 if self.fold.started is None else self.fold.started.steps
+
+    @property
+    def step(self) -> int:
+        return 0 if self.fold.state is None else self.fold.state.step
+
+    @property
+    def is_finished(self) -> bool:
+        return self.fold.state is not None and self.fold.state.finished
+
+    @property
+    def is_simulated(self) -> bool:
+        return self._simulated if self.fold.started is None else self.fold.started.simulated
 
     # In words
 
     def what(self) -> str:
         """What is being worked on."""
-        return self._subject
+        started = self.fold.started
+        if started is None:
+            return self._subject
+        return f"{started.benchmark} · target {started.target} · optimizer {started.optimizer}"
 
     def position(self) -> str:
         """Epoch, step and stage."""
         if self.is_finished:
             return "finished"
         if not self.epoch or self.stage in ("baseline", "sealed test", "measuring"):
-            begun = self.stage or "starting"
-            return (
-                begun
-                if self.is_at_work
-                else f"stopped in {self.stage}"
-                if self.stage
-                else "stopped before the baseline"
-            )
-        step = (
-            []
-            if self.stage.startswith("slow update")
-            else [f"step {min(self.step + 1, self.steps)}/{self.steps}"]
-        )
-        place = ", ".join([f"epoch {self.epoch}/{self.epochs}", *step, *([self.stage] if self.stage else [])])
+            if self.is_at_work:
+                return self.stage or "starting"
+            return f"stopped in {self.stage}" if self.stage else "stopped before the baseline"
+        parts = [f"epoch {self.epoch}/{self.epochs}"]
+        if not self.stage.startswith("slow update"):
+            parts.append(f"step {min(self.step + 1, self.steps)}/{self.steps}")
+        place = ", ".join([*parts, *([self.stage] if self.stage else [])])
         return place if self.is_at_work else f"stopped in {place}"
-
-    def in_flight(self) -> int:
-        """Calls sent and not answered."""
-        return self._in_flight if self.gauge is None else self.gauge()
-
-    def slowed(self) -> str:
-        """What holds calls back; empty when nothing does."""
-        return "" if self.brake is None else self.brake()
 
     def rows(self) -> str:
         """Rows of the open stage."""
         return f"{self.done:,}/{self.total:,} rows" if self.total else ""
 
+    def scores(self) -> str:
+        """Current, best and first score on val; empty before the baseline."""
+        state = self.fold.state
+        if state is None:
+            return ""
+        where = f"step {state.best_step}" if state.best_step else "the seed"
+        return (
+            f"current {score(state.score)} · best {score(state.best_score)} ({where}) · seed"
+            f" {score(state.baseline_score)}"
+        )
+
     def marks(self) -> str:
         """One sign a step: accepted, rejected, unchanged, inconclusive."""
-        return marks(list(self._actions.values()))
-
-    def strip(self) -> list[StripStage]:
-        """The stages of the open step and what stands before and after them."""
-        names = (
-            "baseline",
-            *_STEP,
-            *(("slow update",) if self.epochs > 1 or self.stage.startswith("slow update") else ()),
-            "sealed test",
-        )
-        now = "slow update" if self.stage.startswith("slow update") else self.stage
-        if self.is_finished:
-            return [StripStage(name, "done") for name in names]
-        if now not in names:  # between two stages
-            return [
-                StripStage(name, "done" if name == "baseline" and self.baseline is not None else "ahead")
-                for name in names
-            ]
-        at = names.index(now)
-        return [
-            StripStage(name, "done" if place < at else "now" if place == at else "ahead")
-            for place, name in enumerate(names)
-        ]
+        return marks(record.action for record in self.fold.records)
 
     def verdicts(self) -> str:
         """How the steps so far ended."""
-        return outcomes(list(self._actions.values()))
+        return outcomes(record.action for record in self.fold.records)
+
+    def strip(self) -> list[StripStage]:
+        """The stages of the open step and what stands before and after them."""
+        is_slow = self.stage.startswith("slow update")
+        slow = ("slow update",) if self.epochs > 1 or is_slow else ()
+        names = ("baseline", *_STEP, *slow, "sealed test")
+        now = "slow update" if is_slow else self.stage
+        at = names.index(now) if now in names else 0 if self.fold.state is None else 1
+        if self.is_finished:
+            at = len(names)
+        return [
+            StripStage(name, "done" if place < at else "now" if name == now else "ahead")
+            for place, name in enumerate(names)
+        ]
 
     def where_it_stands(self) -> str:
         """What is taken up again."""
-        if self.baseline is None:
+        state = self.fold.state
+        if state is None:
             return "Going on with a run that had just begun."
         return (
-            f"Going on after step {self.step} of {self.steps}: {self.verdicts()}; best {score(self.best)},"
-            f" seed {score(self.baseline)}."
+            f"Going on after step {state.step} of {self.steps}: {self.verdicts()}; best"
+            f" {score(state.best_score)}, seed {score(state.baseline_score)}."
         )
-
-    def elapsed(self) -> float:
-        """Seconds of this session; of the whole run where a timer tells them."""
-        return self._clock() - self._began if self.timer is None else self.timer()
 
     def left_in_words(self) -> str:
         """The estimate, or why there is none yet."""
@@ -230,40 +214,35 @@ class Status:
         return "time left known after the first step" if self.steps else "time left unknown"
 
     def seconds_left(self) -> float | None:
-        """Mean step of this session for the steps to come, less what the open one has had, plus the test at
-        the pace of whole stages.
-
-        A watcher takes the median of the last steps as their records tell them, and the pace of their gates.
+        """The median of the last steps for those to come, less what the open one has had, and the test at the
+        pace of their gates; a test that is open at its own pace.
         """
         now = self._clock()
         if self.is_finished:
             return 0.0
         if self.stage in ("sealed test", "measuring"):
-            pace = self._pace(now)
-            return None if pace is None else (self.total - self.done) / pace
-        if self._from_records and self._took and self._closed_at is not None:
-            mean, since = median(self._took), self._closed_at
-        elif self._steps_here and self._first_step is not None and self._last_step is not None:
-            mean, since = (self._last_step - self._first_step) / self._steps_here, self._last_step
-        else:
+            seconds = now - self._stage_began
+            return (
+                (self.total - self.done) * seconds / self.fresh if self.fresh >= 3 and seconds > 0 else None
+            )
+        if self._closed_at is None or self.fold.started is None:
             return None
-        left = self.steps - self.step
-        had = (
-            min(now - since, mean) if self._from_records else now - since
-        )  # a watcher may look at a run that nobody works on
-        test = 2 * self._test_rows / self._rows_per_second if self._rows_per_second else 0.0
-        return max(0.0, mean * left - had) + test
+        typical = median(self._took)
+        had = min(now - self._closed_at, typical)  # nobody may be at work
+        rows = 2 * self.fold.started.counts.get("test", 0)
+        test = rows / self._rows_per_second if self._rows_per_second else 0.0
+        return max(0.0, typical * (self.steps - self.step) - had) + test
 
-    # The fold
+    # The view
 
     def _open(self, event: StageOpened) -> None:
-        place = event.place
-        group = event.stage if event.stage in ("test", "eval") else str(replace(place, arm=""))
-        if (group, event.stage) == (self._group, self._opened):
+        place, group = event.place, group_of(event)
+        if group == self.group:
             self.total += event.total  # two arms side by side
             return
-        self._group, self._opened = group, event.stage
-        self.done, self.total, self._fresh, self._stage_began = 0, event.total, 0, self._clock()
+        self.group, self._opened = group, event.stage
+        self.done, self.fresh, self.total = 0, 0, event.total
+        self._stage_began = datetime.fromisoformat(event.time).timestamp()
         self.epoch = place.epoch if place.scope in ("step", "end") else self.epoch
         if place.scope == "baseline":
             self.stage = "baseline"
@@ -271,61 +250,28 @@ class Status:
             self.stage = "slow update" if event.stage == "rollout" else "slow update, gate"
         else:
             self.stage = _STAGES.get(event.stage, event.stage)
-        if event.stage == "rollout" and self._first_step is None:
-            self._first_step = self._clock()
 
     def _arrive(self, event: Arrived) -> None:
-        if event.stage != self._opened or not self._group:
+        if event.stage != self._opened or not self.group:
             return  # the seed's test in idle slots: nobody watches that
         self.done = min(self.done + 1, self.total)
-        self._fresh += not event.resumed
-        if event.stage == "rollout" and self.done == self.total and self.stage == "rollout":
+        self.fresh += not event.resumed
+        if self.stage == "rollout" and self.done == self.total:
             self.stage = "reflect"
 
-    def _close(self, event: StageClosed) -> None:
-        now = self._clock()
-        if not self._replaying and self._fresh >= 10 and event.stage in ("selection", "rollout"):
-            self._rows_per_second = self._pace(now) or self._rows_per_second
-        if event.stage == "rollout" and event.place.scope != "end":
-            self.stage = "reflect"
-
-    def _pace(self, now: float) -> float | None:
-        """Fresh rows per second of the open stage; None before there is anything to go by."""
-        return (
-            self._fresh / (now - self._stage_began) if self._fresh >= 3 and now > self._stage_began else None
-        )
+    def _leave_stage(self, stage: str) -> None:
+        self.stage, self.done, self.total, self.group = stage, 0, 0, ""
 
     def _check(self, event: Checkpoint) -> None:
-        state = event.state
-        self.step, self.score, self.best = state.step, state.score, state.best_score
-        self.best_step, self.baseline = state.best_step, state.baseline_score
-        self.epoch = max(state.epoch, 1)
-        self.stage, self.done, self.total, self._group = "", 0, 0, ""
-        self.is_finished = state.finished
         record = event.record
+        self._leave_stage("")
+        self.epoch = max(event.state.epoch, 1)
         if isinstance(record, StepRecord):
-            self._learn(event, record)
-            self._actions[record.step] = record.action
             self.epoch = record.epoch
-            if (
-                self._is_resumed
-            ):  # the first step after a stop was half paid already: no measure for the others
-                self._is_resumed, self._first_step = False, self._clock()
-            elif not self._replaying:
-                self._steps_here += 1
-                self._last_step = self._clock()
-        elif isinstance(record, ReopenedRecord):
-            first = record.from_step
-            self._actions = {step: action for step, action in self._actions.items() if step < first}
+            self._closed_at = datetime.fromisoformat(event.time).timestamp()
+            self._took = [*self._took, record.wall_time_s][-RECENT:]
+            rows, seconds = record.selection_rows_all, record.timing.get("evaluate_s", 0.0)
+            if rows >= 10 and seconds > 0:
+                self._rows_per_second = rows / seconds
         elif isinstance(record, EpochRecord):
             self.epoch = min(record.epoch + 1, self.epochs)
-
-    def _learn(self, event: Checkpoint, record: StepRecord) -> None:
-        """How long a step took and how quick its gate was, as its record tells."""
-        if not self._from_records:
-            return
-        self._closed_at = datetime.fromisoformat(event.time).timestamp()
-        self._took = [*self._took, record.wall_time_s][-RECENT:]
-        rows, seconds = record.selection_rows_all, record.timing.get("evaluate_s", 0.0)
-        if rows >= 10 and seconds > 0:
-            self._rows_per_second = rows / seconds

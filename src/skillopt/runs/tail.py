@@ -14,6 +14,7 @@ from skillopt.account import Entry
 from skillopt.errors import RunConflict
 from skillopt.events import Event
 from skillopt.runs.database import ENTRIES, SESSION, connect_reading, entry_of
+from skillopt.runs.live import NOTE, LiveNote
 from skillopt.runs.log import read_line
 
 _CHUNK = 500
@@ -22,7 +23,7 @@ _HEAD = 400
 """How far into a line its type is looked for: id and time stand before it."""
 
 
-class LogTail:
+class EventTail:
     """The events of a log that were not read before. What is torn at its end is left until the rest of the
     line is there.
     """
@@ -68,12 +69,12 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a database gained: attempts that are new or changed, and rollouts that were scored (key, hard)."""
+    """What a database gained: entries of the ledger that are new or changed, and its notes."""
 
-    booked: list[Entry]
-    scored: list[tuple[str, float]]
+    entries: list[Entry]
     seconds: float
     """Wall time of the run over its sessions, as its process last noted it."""
+    live: LiveNote
     session: int = 0
     """The last attempt that a process which died has left open: nobody waits for what is open up to it."""
 
@@ -84,7 +85,6 @@ class DatabaseTail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last = 0
-        self._last_score = 0
 
     def read(self, still_open: Collection[int] = ()) -> News | None:
         """What is new; attempts that were open are read again. None where the file cannot be
@@ -99,31 +99,21 @@ class DatabaseTail:
             return None  # its run is just making it, or closing it: the next look finds it
 
     def _news(self, database: sqlite3.Connection, still_open: Collection[int]) -> News:
-        database.execute(
-            "BEGIN"
-        )  # one moment for all of it: a score is never seen without the attempt before it
+        database.execute("BEGIN")  # one moment for all of it
         newer = database.execute(f"{ENTRIES} WHERE id > ? ORDER BY id", (self._last,))
-        booked = list(map(entry_of, newer))
+        entries = list(map(entry_of, newer))
         known = sorted(one for one in still_open if one <= self._last)
         for at in range(0, len(known), _CHUNK):
             some = known[at : at + _CHUNK]
             marks = ", ".join("?" * len(some))
             ended = database.execute(f"{ENTRIES} WHERE id IN ({marks}) AND state != 'open'", some)
-            booked += map(entry_of, ended)
-        query = (
-            "SELECT rowid, rollout, json_extract(score, '$.hard') FROM scores WHERE rowid > ? ORDER BY rowid"
-        )
-        scored = database.execute(query, (self._last_score,)).fetchall()
-        notes = dict(
-            database.execute(
-                "SELECT name, value FROM meta WHERE name IN ('seconds', ?)", (SESSION,)
-            ).fetchall()
-        )
-        self._last = max([self._last, *(one.id for one in booked)])
-        self._last_score = scored[-1][0] if scored else self._last_score
+            entries += map(entry_of, ended)
+        wanted = "SELECT name, value FROM meta WHERE name IN ('seconds', ?, ?)"
+        notes = dict(database.execute(wanted, (SESSION, NOTE)).fetchall())
+        self._last = max([self._last, *(one.id for one in entries)])
         return News(
-            booked=booked,
-            scored=[(key, float(hard)) for _, key, hard in scored],
+            entries=entries,
+            live=LiveNote.model_validate_json(notes[NOTE]) if NOTE in notes else LiveNote(),
             seconds=float(notes.get("seconds", 0.0)),
             session=int(notes.get(SESSION, 0)),
         )

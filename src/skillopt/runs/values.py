@@ -43,7 +43,7 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SkillChange:
     """One attempt to change the skill: a step, or the slow update of an epoch."""
 
     name: str
@@ -144,9 +144,11 @@ class Facts:
     """What a reader must know before he believes the figures."""
     metric: str = "hard"
     baseline: float | None = None
+    current: float | None = None
+    """The val score of the skill that the next change begins from."""
     best: float | None = None
     best_origin: str = ""
-    changes: Sequence[Change] = ()
+    changes: Sequence[SkillChange] = ()
     versions: Sequence[Version] = ()
     tasks: Sequence[str] = ()
     """The val tasks in planned order."""
@@ -165,6 +167,6 @@ class Facts:
     config: Sequence[tuple[str, str]] = ()
 
     @property
-    def steps(self) -> list[Change]:
+    def steps(self) -> list[SkillChange]:
         """The steps alone, without slow updates."""
         return [change for change in self.changes if change.at == change.step]

@@ -237,10 +237,15 @@ class LoopbackProvider:
                     file.write(json.dumps(asdict(noted)) + "\n")
 
     def _refuse(
-        self, entry: Logged, status: int, body: Any, retry_after: float | str | None = None
+        self,
+        entry: Logged,
+        status: int,
+        body: Any,
+        retry_after: float | str | None = None,
+        left: Mapping[str, str] | None = None,
     ) -> web.Response:
         self._note(entry, status=status)
-        headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        headers = {**(left or {}), **({} if retry_after is None else {"retry-after": str(retry_after)})}
         if not isinstance(body, Mapping):
             body = {
                 "error": {"message": body or f"simulated status {status}", "type": "simulated", "code": None}
@@ -274,8 +279,9 @@ class LoopbackProvider:
             if self._meter is None
             else self._meter.admit((answer.input_tokens or 0) + (answer.output_tokens or 0))
         )
+        left = {} if self._meter is None else self._meter.headers()
         if over is not None:
-            return self._refuse(entry, 429, over[0], f"{over[1]:.3f}")
+            return self._refuse(entry, 429, over[0], f"{over[1]:.3f}", left)
         # Billed from here on, whatever becomes of the answer on its way.
         self._note(entry, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens)
         await asyncio.sleep(self._seconds(call, answer, wrong))
@@ -297,7 +303,7 @@ class LoopbackProvider:
             content = json.dumps({"id": "odd", "object": "something.else", "model": body["model"]}).encode()
         if streams and kind not in ("garbage", "odd"):
             return await send(request, content, streams)
-        return web.Response(body=content, content_type="application/json")
+        return web.Response(body=content, content_type="application/json", headers=left)
 
     def _seconds(self, call: Call, answer: Answer, wrong: Misbehaviour | None) -> float:
         hang = wrong.seconds if wrong is not None else 0.0

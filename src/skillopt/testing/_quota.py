@@ -20,6 +20,8 @@ class Quota:
 
     requests_per_second: float | None = None
     tokens_per_minute: float | None = None
+    says_what_is_left: bool = True
+    """In headers of every answer, as OpenAI does; else only `Retry-After` says something."""
 
     def least_seconds(self, calls: int, tokens: int) -> float:
         """No client can have this much admitted in less time."""
@@ -57,11 +59,25 @@ class Meter:
     """Holds a provider to its quota."""
 
     def __init__(self, quota: Quota, clock: Callable[[], float] = time.monotonic) -> None:
+        self._says_what_is_left = quota.says_what_is_left
         self._buckets = quota.buckets()
         self._levels = [bucket.size or 0.0 for bucket in self._buckets]
         self._clock = clock
         self._at = clock()
         self._lock = threading.Lock()
+
+    def headers(self) -> dict[str, str]:
+        """What is left, as OpenAI says it: limit, remaining, and the time until it is full again."""
+        with self._lock:
+            told: dict[str, str] = {}
+            if not self._says_what_is_left:
+                return told
+            for unit, bucket, level in zip(("requests", "tokens"), self._buckets, self._levels, strict=True):
+                if bucket.rate is not None and bucket.size is not None:
+                    told[f"x-ratelimit-limit-{unit}"] = f"{bucket.size:g}"
+                    told[f"x-ratelimit-remaining-{unit}"] = str(int(level))
+                    told[f"x-ratelimit-reset-{unit}"] = f"{1000 * (bucket.size - level) / bucket.rate:.0f}ms"
+            return told
 
     def admit(self, tokens: int) -> tuple[str, float] | None:
         """Take a call with so many tokens; or say which limit refuses it, and after how many seconds it would

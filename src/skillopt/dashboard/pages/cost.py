@@ -11,7 +11,7 @@ from skillopt.dashboard import _live as live
 from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
-from skillopt.runs.live import Watcher
+from skillopt.runs.reader import RunReader
 from skillopt.runs.spending import HEADS, table
 from skillopt.runs.words import amount, money
 
@@ -39,7 +39,7 @@ class _Cost:
             )
             self.place = ui.element("div")
 
-    def show(self, watcher: Watcher) -> None:
+    def show(self, watcher: RunReader) -> None:
         """The ledger as it stands."""
         account = watcher.spending.account
         paid, whole = account.by_role_and_stage(), account.total()

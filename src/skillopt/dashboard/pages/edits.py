@@ -14,8 +14,8 @@ from skillopt.dashboard import _live as live
 from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
-from skillopt.runs.live import Watcher
-from skillopt.runs.values import Change, EditFact
+from skillopt.runs.reader import RunReader
+from skillopt.runs.values import EditFact, SkillChange
 from skillopt.runs.words import outcome, score
 
 SIZE = 20
@@ -28,7 +28,7 @@ class _Edits:
 
     def __init__(self, visit: Visit) -> None:
         self.decided = -1
-        self.changes: dict[str, Change] = {}
+        self.changes: dict[str, SkillChange] = {}
         self.wanted = visit.query.get("step", ALL)
         with w.section("Edits", hidden_title=True):
             with ui.element("div").classes("so-row"):
@@ -47,7 +47,7 @@ class _Edits:
             self.pages = live.Pages(SIZE, self.draw, "edits")
             self.empty = w.empty("No edit was proposed yet: edits appear here when a step has ended.")
 
-    def show(self, watcher: Watcher) -> None:
+    def show(self, watcher: RunReader) -> None:
         """Take in steps that were closed since."""
         facts = watcher.facts()
         if facts is None or watcher.decided == self.decided:
@@ -88,7 +88,7 @@ class _Edits:
             with self.gate:
                 _numbers(change)
 
-    def _wanted(self) -> Iterator[tuple[Change, EditFact]]:
+    def _wanted(self) -> Iterator[tuple[SkillChange, EditFact]]:
         words = (self.words.value or "").lower().split()
         for change in reversed(self.changes.values()):
             if self.step.value not in (ALL, change.short):
@@ -99,7 +99,7 @@ class _Edits:
                     yield change, edit
 
 
-def _numbers(change: Change) -> None:
+def _numbers(change: SkillChange) -> None:
     """The verdict on a step in figures."""
     reached = score(change.candidate) if change.bound is None else f"at most {change.bound:.3f}"
     w.facts(
@@ -127,7 +127,7 @@ def _numbers(change: Change) -> None:
         )
 
 
-def _item(change: Change, edit: EditFact) -> Markup:
+def _item(change: SkillChange, edit: EditFact) -> Markup:
     bound = f"at most {change.bound:.3f}" if change.bound is not None else score(change.candidate)
     gate = (
         f"{outcome(change.action)}: {bound} against {score(change.incumbent)} on {change.rows_used:,} of"

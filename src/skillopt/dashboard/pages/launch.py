@@ -15,7 +15,7 @@ from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._launch import Launched, Launches, Wish, chosen_options
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError
-from skillopt.runs.folder import is_run
+from skillopt.runs.reader import is_run
 
 FIELDS = (
     ("model.target", "Target model"),

@@ -12,9 +12,9 @@ from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import block, joined, tag
 from skillopt.dashboard._page import Page, Visit
 from skillopt.runs.curves import curves
-from skillopt.runs.lines import Line
-from skillopt.runs.live import Watcher
-from skillopt.runs.status import Status
+from skillopt.runs.lines import LogLine
+from skillopt.runs.reader import RunReader
+from skillopt.runs.status import RunStatus
 from skillopt.runs.values import Facts
 from skillopt.runs.words import SIGNS, duration, money, score
 
@@ -78,7 +78,7 @@ class _Overview:
                 self.log.props["role"] = "log"
                 w.named(self.log, "What was decided, the newest first")
 
-    def show(self, watcher: Watcher) -> None:
+    def show(self, watcher: RunReader) -> None:
         """Take over what changed."""
         facts = watcher.facts()
         status = watcher.status
@@ -103,7 +103,7 @@ class _Overview:
             self.decided = watcher.decided
             self._decided(watcher, facts)
 
-    def _spent(self, watcher: Watcher) -> None:
+    def _spent(self, watcher: RunReader) -> None:
         paid, status = watcher.spending.settled(), watcher.status
         self.figures.show(
             cost=money(paid.dollars),
@@ -113,12 +113,12 @@ class _Overview:
             time_left=status.left_in_words(),
         )
 
-    def _decided(self, watcher: Watcher, facts: Facts) -> None:
+    def _decided(self, watcher: RunReader, facts: Facts) -> None:
         status, test = watcher.status, facts.test.comparison
         best = f"{score(facts.best)}, {facts.best_origin}" if facts.best is not None else score(None)
         told = "sealed until the end" if facts.status != "finished" else "not measured"
         self.figures.show(
-            **{"val,_seed": score(facts.baseline), "val,_current": score(status.score), "val,_best": best},
+            **{"val,_seed": score(facts.baseline), "val,_current": score(facts.current), "val,_best": best},
             sealed_test=told if test is None else f"{test.before:.3f} to {test.after:.3f}",
             steps=f"{len(facts.steps)} of {facts.planned}",
         )
@@ -151,7 +151,7 @@ class _Overview:
                 w.paragraph(remark, soft=True)
 
 
-def _strip(status: Status) -> str:
+def _strip(status: RunStatus) -> str:
     return joined(
         tag(
             "li",
@@ -165,7 +165,7 @@ def _strip(status: Status) -> str:
     )
 
 
-def _flights(watcher: Watcher) -> str:
+def _flights(watcher: RunReader) -> str:
     found = watcher.spending.flights()
     if not found:
         return tag("p", "No call is under way.", cls="so-soft")
@@ -183,7 +183,7 @@ def _flights(watcher: Watcher) -> str:
     return tag("table", tag("thead", head), tag("tbody", *rows), cls="so-table")
 
 
-def _log(lines: list[Line]) -> str:
+def _log(lines: list[LogLine]) -> str:
     shown = [
         tag(
             "li",

@@ -16,10 +16,10 @@ from skillopt.dashboard._page import Page, Visit
 from skillopt.dashboard._runs import RunPlace
 from skillopt.errors import SkillOptError
 from skillopt.runs.curves import curves
-from skillopt.runs.listing import Listed
+from skillopt.runs.listing import RunOverview
 from skillopt.runs.side_by_side import Compared, compare, in_words
 from skillopt.runs.values import Facts
-from skillopt.runs.words import marks, money, score
+from skillopt.runs.words import NOT_MEASURED, marks, money, score
 
 EVERY = 2.0
 SIZE = 25
@@ -31,7 +31,7 @@ _ALL = "all"
 class _Row:
     """One line of the list; its cells change in place."""
 
-    def __init__(self, page: _Runs, place: RunPlace, one: Listed) -> None:
+    def __init__(self, page: _Runs, place: RunPlace, one: RunOverview) -> None:
         with ui.element("tr"):
             with ui.element("td"):
                 self.box = ui.checkbox(
@@ -49,20 +49,20 @@ class _Row:
             self.numbers = [_cell("so-number") for _ in range(4)]
         self.show(one)
 
-    def show(self, one: Listed) -> None:
+    def show(self, one: RunOverview) -> None:
         """The figures of the run now."""
         self.status.show(one.status)
         test = (
-            f"{score(one.test_seed)} → {score(one.test_best)}"
-            if one.test_best is not None
-            else "not measured"
+            f"{score(one.test.get('seed'))} → {score(one.test['best'])}"
+            if one.test.get("best") is not None
+            else NOT_MEASURED
         )
         texts = [
             one.trouble or f"{one.benchmark} · {one.target}",
             f"{one.step}/{one.steps} {marks(one.actions[-12:])}",
         ]
         figures = [
-            "not measured" if one.baseline is None else f"{score(one.baseline)} → {score(one.best)}",
+            NOT_MEASURED if one.baseline is None else f"{score(one.baseline)} → {score(one.best)}",
             test,
             f"{money(one.usd)} · {one.calls:,} calls",
             f"{_ago(one.changed)} ago",
@@ -78,7 +78,7 @@ class _Runs:
         self.visit = visit
         self.chosen: list[str] = [one for one in visit.query.get("compare", "").split(",") if one][:MOST]
         self.places: dict[str, RunPlace] = {}
-        self.found: dict[str, Listed] = {}
+        self.found: dict[str, RunOverview] = {}
         self.rows: dict[str, _Row] = {}
         with w.section("All runs", hidden_title=True):
             with ui.element("div").classes("so-row"):
@@ -163,7 +163,7 @@ class _Runs:
             except SkillOptError as error:
                 w.trouble(str(error))
 
-    def _matches(self, place: RunPlace, one: Listed) -> bool:
+    def _matches(self, place: RunPlace, one: RunOverview) -> bool:
         if self.state.value not in (_ALL, one.status):
             return False
         text = (

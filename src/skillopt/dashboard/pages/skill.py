@@ -11,8 +11,8 @@ from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import block
 from skillopt.dashboard._page import Page, Visit
 from skillopt.dashboard._text import rules, side_by_side
-from skillopt.runs.live import Watcher
 from skillopt.runs.provenance import Provenance, SkillVersion, provenance, skill_versions
+from skillopt.runs.reader import RunReader
 from skillopt.runs.values import Facts
 from skillopt.runs.words import outcome, score
 from skillopt.skill.diff import unified
@@ -54,7 +54,7 @@ class _Skill:
                 )
                 self.rules = block(rules(provenance_of(None, "")), "ol").classes("so-rules")
 
-    def show(self, watcher: Watcher) -> None:
+    def show(self, watcher: RunReader) -> None:
         """Take in new versions; what is being read stays."""
         facts = watcher.facts()
         self.empty.set_visibility(facts is None or not facts.versions)

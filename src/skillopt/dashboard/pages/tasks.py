@@ -11,8 +11,8 @@ from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._markup import Markup, block, joined, tag
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError
-from skillopt.runs.live import Watcher
 from skillopt.runs.matrix import MARKS, Shown, TaskMatrix, matrix, trajectories
+from skillopt.runs.reader import RunReader
 from skillopt.runs.values import Facts
 from skillopt.runs.words import outcome
 
@@ -80,7 +80,7 @@ class _Tasks:
             )
             self.shown = ui.element("div").classes("so-main so-bare")
 
-    def show(self, watcher: Watcher) -> None:
+    def show(self, watcher: RunReader) -> None:
         """Take in versions that were measured since."""
         facts = watcher.facts()
         if facts is None or watcher.decided == self.decided:

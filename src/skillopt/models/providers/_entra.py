@@ -59,7 +59,6 @@ class TokenLogin:
         self._seen: tuple[str, ...] = ()
         self._fetching = asyncio.Lock()
         self._proven = True
-        self.changes = 0
 
     async def headers(self) -> Mapping[str, str]:
         """The Authorization header; many callers at once cause one fetch."""
@@ -69,15 +68,17 @@ class TokenLogin:
                 self._seen = (*self._seen[-1:], self._token.value)
             return {"Authorization": f"Bearer {self._token.value}"}
 
-    def heard(self, status: int) -> None:
+    def heard(self, status: int, sent: Mapping[str, str]) -> bool:
         """Drop a refused token for a new one, unless that one was fetched because of a refusal too."""
-        if status == 401:
-            if self._proven and self._token is not None:
-                self._token = None
-                self._proven = False
-                self.changes += 1
-        elif status < 400:
+        if status < 400:
             self._proven = True
+        if status != 401:
+            return False
+        if self._token is not None and sent["Authorization"] == f"Bearer {self._token.value}":
+            if not self._proven:
+                return False
+            self._token, self._proven = None, False
+        return True
 
     def secrets(self) -> Iterable[str]:
         """The tokens of late."""

@@ -44,16 +44,16 @@ class OpenAIModel:
         self._tools_move = tools_move
         self.endpoint = chat.endpoint
         self.fingerprint = chat.fingerprint
+        self.limits = chat.limits
         if spec.seed is not None and (api == "responses" or (api == "auto" and only_responses(spec.name))):
             raise ConfigError(
                 f"{spec.provider}:{spec.name} is asked through the Responses API, which has no seed. Unset"
                 " the seed."
             )
 
-    @property
-    def changes(self) -> int:
-        """How often a form of structured output was given up; see `Changing`."""
-        return self._chat.changes
+    def open(self) -> None:
+        """Load what the first call needs."""
+        self._chat.open()
 
     def api(self, request: Request) -> Literal["chat", "responses"]:
         """The wire format for this request: a function of model, settings and request alone."""

@@ -50,16 +50,19 @@ class AnthropicModel:
         self._spec = spec
         # The API's path starts with /v1, and people give base URLs with and without it.
         self._wire = Wire(
-            spec, sdk="anthropic", base_url=(spec.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
+            spec,
+            base_url=(spec.base_url or BASE_URL).rstrip("/").removesuffix("/v1"),
+            key_header="x-api-key",
+            headers={"anthropic-version": "2023-06-01"},
         )
         self._structure = Structure(spec, ("schema", "off"))
         self.endpoint = self._wire.endpoint
+        self.limits = self._wire.limits
         self.fingerprint: Mapping[str, Any] = fingerprint(spec)
 
-    @property
-    def changes(self) -> int:
-        """How often a form of structured output was given up; see `Changing`."""
-        return self._structure.changes
+    def open(self) -> None:
+        """Load what the first call needs."""
+        self._wire.open()
 
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
@@ -67,7 +70,7 @@ class AnthropicModel:
         try:
             answer = await self._wire.post("/v1/messages", self.body(request, form), request)
         except Refusal as refusal:
-            self._structure.refused(form, refusal.status, refusal.said)
+            refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             raise
         blocks = answer.get("content")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):

@@ -43,33 +43,13 @@ class KeyLogin:
         """The key."""
         return {"api-key": self._key}
 
-    def heard(self, status: int) -> None:
+    def heard(self, status: int, sent: Mapping[str, str]) -> bool:
         """A key is never renewed."""
+        return False
 
     def secrets(self) -> Iterable[str]:
         """The key."""
         return (self._key,)
-
-
-class AzureModel(OpenAIModel):
-    """A deployment; a login that was renewed counts as a change like a form given up."""
-
-    def __init__(
-        self,
-        spec: ModelSpec,
-        chat: ChatModel,
-        responses: ResponsesModel,
-        login: TokenLogin | None,
-        *,
-        tools_move: bool,
-    ) -> None:
-        super().__init__(spec, chat, responses, tools_move=tools_move)
-        self._token = login
-
-    @property
-    def changes(self) -> int:
-        """See `Changing`."""
-        return super().changes + (0 if self._token is None else self._token.changes)
 
 
 class AzureOptions(Options):
@@ -100,18 +80,14 @@ def build(spec: ModelSpec, *, token_source: TokenSource | None = None) -> Model:
     mode = spec.options.get("auth_mode") or ("azure_cli" if spec.api_key is None else "api_key")
     structure = Structure(spec)
     if mode == "openai_compatible":
-        wire = Wire(spec, sdk="openai", base_url=spec.base_url)
+        wire = Wire(spec, base_url=spec.base_url)
         chat = ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure)
-        return AzureModel(spec, chat, ResponsesModel(spec, wire, structure=structure), None, tools_move=True)
+        return OpenAIModel(spec, chat, ResponsesModel(spec, wire, structure=structure))
     login = None if mode == "api_key" else TokenLogin(_source(spec, shown, str(mode), token_source))
     base_url, query, chat_path = _address(spec)
-    wire = Wire(
-        spec, sdk="openai", base_url=base_url, login=login or KeyLogin(spec.api_key or ""), query=query
-    )
+    wire = Wire(spec, base_url=base_url, login=login or KeyLogin(spec.api_key or ""), query=query)
     chat = ChatModel(spec, wire, cap_field="max_completion_tokens", structure=structure, path=chat_path)
-    return AzureModel(
-        spec, chat, ResponsesModel(spec, wire, structure=structure), login, tools_move=not query
-    )
+    return OpenAIModel(spec, chat, ResponsesModel(spec, wire, structure=structure), tools_move=not query)
 
 
 def _source(spec: ModelSpec, shown: str, mode: str, given: TokenSource | None) -> TokenSource:

@@ -17,9 +17,7 @@ def build(spec: ModelSpec) -> Model:
             f"compatible:{spec.name} needs an address. Write compatible:{spec.name}@http://host/v1 or set the"
             " base URL."
         )
-    return ChatModel(
-        spec, Wire(spec, sdk="openai", base_url=spec.base_url), cap_field="max_tokens", lenient=True
-    )
+    return ChatModel(spec, Wire(spec, base_url=spec.base_url), cap_field="max_tokens", lenient=True)
 
 
 PLUGIN = Provider(

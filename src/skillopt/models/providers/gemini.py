@@ -31,7 +31,7 @@ def build(spec: ModelSpec) -> Model:
     """A Gemini model. `reasoning_effort` sets the thinking level, `none` turns thinking off where the model
     allows it.
     """
-    wire = Wire(spec, sdk="openai", base_url=(spec.base_url or BASE_URL).rstrip("/"))
+    wire = Wire(spec, base_url=(spec.base_url or BASE_URL).rstrip("/"))
     return GeminiModel(spec, wire, cap_field="max_tokens")
 
 

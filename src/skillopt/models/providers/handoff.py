@@ -12,7 +12,7 @@ from pydantic import Field
 
 from skillopt.errors import AnswersWanted, ConfigError
 from skillopt.messages import Reply, Request
-from skillopt.models.handoff.desk import Desk
+from skillopt.models.handoff.folder import QuestionFolder
 from skillopt.models.port import UNBOUNDED, Model, ModelSpec, Provider
 from skillopt.services import WRITES, Options
 
@@ -28,20 +28,20 @@ class Handoff:
     """A round holds everything that can be asked, whatever the number of workers."""
 
     def __init__(self, spec: ModelSpec, folder: Path) -> None:
-        self.desk = Desk(folder)
+        self.questions = QuestionFolder(folder)
         self.endpoint = f"handoff:{folder}"
         self.fingerprint: Mapping[str, Any] = {"provider": "handoff", "model": spec.name}
 
     async def complete(self, request: Request) -> Reply:
-        """The answer on the desk; without one the question is put there and `AnswersWanted` raised."""
-        found = self.desk.look(request)
+        """The answer in the folder; without one the question is put there and `AnswersWanted` raised."""
+        found = self.questions.look(request)
         if isinstance(found, Reply):
             return found
-        self.desk.publish([request])
+        self.questions.publish([request])
         raise AnswersWanted(
             "A question waits for an answer:"
-            f" {', '.join(self.desk.open_rounds([request]))}.{f' {found}.' if found else ''} Write the answer"
-            " beside it, then run the same command again."
+            f" {', '.join(self.questions.open_rounds([request]))}.{f' {found}.' if found else ''} Write the"
+            " answer beside it, then run the same command again."
         )
 
     async def close(self) -> None:

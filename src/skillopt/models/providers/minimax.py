@@ -84,7 +84,7 @@ def build(spec: ModelSpec) -> Model:
     base_url = spec.base_url or REGIONS[spec.options.get("region") or "global_en"]
     return MiniMaxModel(
         spec,
-        Wire(spec, sdk="openai", base_url=base_url),
+        Wire(spec, base_url=base_url),
         cap_field="max_completion_tokens",
         structure=Structure(spec, forms),
         extra=extra,

@@ -27,7 +27,7 @@ class OpenAIOptions(Options):
 def build(spec: ModelSpec) -> Model:
     """A model of the OpenAI API."""
     api: Api = spec.options.get("api") or "auto"
-    wire = Wire(spec, sdk="openai", base_url=spec.base_url or BASE_URL)
+    wire = Wire(spec, base_url=spec.base_url or BASE_URL)
     structure = Structure(spec)
     chosen = [] if api == "auto" else ["api"]
     return OpenAIModel(

@@ -34,7 +34,7 @@ def build(spec: ModelSpec) -> Model:
     )
     return ChatModel(
         spec,
-        Wire(spec, sdk="openai", base_url=spec.base_url or BASE_URL),
+        Wire(spec, base_url=spec.base_url or BASE_URL),
         cap_field="max_completion_tokens" if spec.options.get("use_max_completion_tokens") else "max_tokens",
         extra=extra,
         thinks_in_text=True,  # without a reasoning parser the server leaves the thinking in the text

@@ -32,7 +32,7 @@ class World:
     endpoint = "world"
 
     def __init__(self, settings: WorldRules) -> None:
-        self._settings = settings
+        self.rules = settings
         self.fingerprint: Mapping[str, Any] = {
             "provider": "world",
             "model": "world",
@@ -58,12 +58,12 @@ class World:
     def _solve(self, request: Request) -> str:
         (case,) = set(CASE.findall(request.messages[-1].content)) or {"W000000"}
         solved = is_solved(case, request.messages[0].content)
-        if chance("noise", self._settings.seed, request.place, request.draw) < self._settings.noise:
+        if chance("noise", self.rules.seed, request.place, request.draw) < self.rules.noise:
             solved = not solved
         return f"<answer>{code_of(case) if solved else 'unknown'}</answer>"
 
     def _propose(self, request: Request) -> str:
-        return json.dumps(propose(request, self._settings), ensure_ascii=False)
+        return json.dumps(propose(request, self.rules), ensure_ascii=False)
 
 
 def _parse(text: str) -> WorldRules:

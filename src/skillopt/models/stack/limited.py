@@ -1,28 +1,31 @@
-"""Decides when a call is sent: one limiter per endpoint for all roles, slower after a 429, retries for what
-may pass.
+"""When a call is sent: one limiter per endpoint for all roles. It keeps to what the provider says (headers,
+`Retry-After`), keeps fewer calls open after a refusal, and sends again what may pass.
 """
 
 from __future__ import annotations
 
 import asyncio
+import bisect
 import contextlib
 import math
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from skillopt.errors import TRANSIENT_KINDS, ModelError, ProviderDown, Stopped
 from skillopt.messages import Reply, Request, Role
 from skillopt.models.port import Model
-from skillopt.models.stack.pace import Pace, Sent
+from skillopt.models.stack.rate_limits import RateLimits
 
 MAX_REASON = 120
 LONGEST_TURN = 30.0
-"""Seconds after which the next call is sent whatever the pace says: one that was learned wrongly must come to
+"""Seconds after which the next call is sent whatever the headers said: one that was read wrongly must come to
 light.
 """
+GROWTH = 0.25
+"""How many more calls may be open for every round of answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +92,41 @@ class Slots:
                     turn.set_result(None)
 
 
-class Limiter:
-    """One endpoint: starts at its ceilings; refused calls halve how many are open and teach how many a second
-    are taken.
+class _Place:
+    """A call's place in the line before an endpoint, the same for all its attempts."""
 
-    Both grow back: a slot with every success, the pace as `Pace` says. What is open is never halved below
-    what the pace needs at the seconds that calls take, or a slow model behind a quota would be asked ever
-    more rarely.
+    __slots__ = ("_waker", "order")
+
+    def __init__(self, order: tuple[bool, int]) -> None:
+        self.order = order
+        self._waker: asyncio.Future[None] | None = None
+
+    async def sleep(self, seconds: float | None) -> None:
+        """Until it is woken, or for so many seconds."""
+        loop = asyncio.get_running_loop()
+        self._waker = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, self.wake)
+        try:
+            await self._waker
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def wake(self) -> None:
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+
+
+def _order(place: _Place) -> tuple[bool, int]:
+    return place.order
+
+
+class Limiter:
+    """One endpoint. Before the first refusal every role has its ceiling and nothing is held back.
+
+    A refused call leaves no more calls open than the endpoint has taken at that moment, and nothing is sent
+    before the time that the provider names or, where it names none, before a pause that doubles. Answers
+    let one more call be open by and by.
     """
 
     def __init__(
@@ -107,24 +138,26 @@ class Limiter:
         jitter: Callable[[], float] = random.random,
         on_close: Callable[[Stopped], None] = lambda reason: None,
     ) -> None:
+        """A role without a ceiling is held back by nothing here: whoever asks for it has one."""
         self.retry = retry or Retry()
-        self.scale = 1.0
+        self.window = math.inf
+        """How many calls may be open."""
         self.refusals = 0
         """Calls that were refused as too many."""
-        self._ceilings = dict(ceilings)
         self._slots = {role: Slots(size) for role, size in ceilings.items()}
-        self._turnstile = Slots(1)
-        self._pace = Pace()
+        self._line: list[_Place] = []
+        self._calls = 0
+        self._open = 0
+        self._most_open = 0
+        self._answers = 0
+        self._refused_in_a_row = 0
+        self._hold_until = self._sent_at = -math.inf
+        self._gap = 0.0
         self._clock = clock
         self._jitter = jitter
         self._on_close = on_close
         self._closed: Stopped | None = None
         self._closing = asyncio.Event()
-        self._news = asyncio.Event()
-        self._halved_at = float("-inf")
-        self._hold_until = float("-inf")
-        self._seconds = 0.0
-        self._asked: set[Role] = set()
         self._reason = ""
 
     def close(self, reason: Stopped) -> None:
@@ -134,165 +167,170 @@ class Limiter:
         if self._closed is None:
             self._closed = reason
             self._closing.set()
-            self._news.set()
-            for slots in (*self._slots.values(), self._turnstile):
+            for slots in self._slots.values():
                 slots.close(reason)
+            for place in self._line:
+                place.wake()
             self._on_close(reason)
 
     def slowed(self) -> str:
-        """In words: how far below its ceilings it is, and why; empty when it is not."""
-        sizes = [
-            f"{self._slots[role].size} of {self._ceilings[role]} {role}"
-            for role in self._ceilings
-            if role in self._asked
-        ]
-        shown = [f"{' and '.join(sizes)} calls at once"] if self.scale < 1.0 else []
-        for flow in self._pace.flows:
-            if not math.isinf(flow.limit):
-                shown.append(
-                    f"{flow.rate:.1f} calls a second"
-                    if flow.unit == "calls"
-                    else f"{flow.rate * 60:,.0f} tokens a minute"
-                )
+        """In words: how far it slowed down, and why; empty when it did not."""
+        shown = [] if math.isinf(self.window) else [f"at most {int(self.window)} calls at once"]
         if self._hold_until > self._clock():
             shown.append(f"waiting {self._hold_until - self._clock():.0f} s as told")
         return f"{', '.join(shown)}, after {self.refusals} refused: {self._reason}" if shown else ""
 
-    async def run(self, model: Model, request: Request) -> Reply:
+    async def run(self, model: Model, request: Request, limits: RateLimits | None = None) -> Reply:
         """Send a request when its turn comes, again after what may pass; raises `ModelError` when it does
         not.
         """
-        slots = self._slots[request.role]
-        self._asked.add(request.role)
-        deadline = math.inf
-        attempt = 0
+        slots = self._slots.get(request.role)
+        deadline, retried, tries, answers = math.inf, False, 0, self._answers
+        self._calls += 1
+        place = _Place((request.background, self._calls))
         while True:
-            await slots.acquire(background=request.background, first=attempt > 0)
+            if slots is not None:
+                await slots.acquire(background=request.background, first=retried)
             try:
-                sent = await self._turn(request, attempt)
-                if attempt == 0:
-                    deadline = (
-                        sent.at + self.retry.seconds
-                    )  # from the first sending on: standing in line uses up no patience
-                reply = await model.complete(request)
-                self._arrived(request.role, sent, reply)
+                await self._turn(request, limits, place)
+                # Patience counts from the first sending on: standing in line uses up none.
+                deadline = min(deadline, self._clock() + self.retry.seconds)
+                reply = await self._send(model, request)
+                self._answered(request, reply, limits)
                 return reply
             except ModelError as error:
-                attempt += 1
-                pause = self._after(error, attempt, sent)
-                if error.kind == "auth":
-                    down = ProviderDown(
-                        f"{model.endpoint} refuses the login: {error.detail}. Check the key, then run the"
-                        " same command again."
-                    )
-                    self.close(down)
-                    raise down from error
-                if (
-                    error.kind not in TRANSIENT_KINDS
-                    or attempt >= self.retry.attempts
-                    or self._clock() + pause > deadline
-                ):
-                    raise
+                if error.again:  # the provider has found another way to ask
+                    pause = 0.0
+                else:
+                    # A refusal while others are worked on is no outage: the endpoint is only busy.
+                    is_busy = error.kind == "rate_limit" and (self._answers > answers or self._open > 0)
+                    tries, answers = 0 if is_busy else tries + 1, self._answers
+                    pause = self._after(error, tries)
+                    if error.kind == "auth":
+                        raise self._dead_login(model, error) from error
+                    is_last = tries >= self.retry.attempts or self._clock() + pause > deadline
+                    if error.kind not in TRANSIENT_KINDS or is_last:
+                        raise
+                    if error.kind == "rate_limit":
+                        pause = 0.0  # it waits at the head of the line
             finally:
-                slots.release()
+                if slots is not None:
+                    slots.release()
+            retried = True
             await self._sleep(pause)
 
-    async def _turn(self, request: Request, attempt: int) -> Sent:
-        """Wait until the endpoint takes this request. One at a time waits for the pace, so that a large one
-        is not overtaken for ever.
+    async def _send(self, model: Model, request: Request) -> Reply:
+        self._open += 1
+        self._most_open = max(self._most_open, self._open)
+        self.window = max(self.window, float(self._open))
+        self._sent_at = self._clock()
+        try:
+            return await model.complete(request)
+        finally:
+            self._open -= 1
+            self._wake()
+
+    async def _turn(self, request: Request, limits: RateLimits | None, place: _Place) -> None:
+        """Wait until the endpoint takes this request. Requests go in the order in which they were first asked
+        for: neither a large one nor one that was refused is overtaken for ever.
         """
-        if self._pace.is_free and self._hold_until <= self._clock() and not self._turnstile.used:
-            return self._pace.send(request, self._clock())
-        await self._turnstile.acquire(background=request.background, first=attempt > 0)
-        try:
-            behind: int | None = None
-            patient_until = self._clock() + min(LONGEST_TURN, self.retry.seconds)
-            while True:
-                with self._waiting_behind(None):
-                    await self._wait_for_hold()
-                seconds, flow = self._pace.wait(request, self._clock(), attempt)
-                if seconds <= 0 or self._clock() >= patient_until:
-                    return self._pace.send(request, self._clock(), behind)
-                behind = flow
-                with self._waiting_behind(flow):
-                    await self._sleep(min(seconds, patient_until - self._clock()), self._news)
-        finally:
-            self._turnstile.release()
+        if self._line or self._seconds_to_wait(request, limits) > 0:
+            bisect.insort(self._line, place, key=_order)
+            try:
+                patient_until = self._clock() + LONGEST_TURN
+                while self._closed is None:
+                    wait = self._seconds_to_wait(request, limits)
+                    is_first = self._line[0] is place
+                    if is_first and (wait <= 0 or self._clock() >= max(patient_until, self._hold_until)):
+                        break
+                    await place.sleep(max(0.001, min(wait, LONGEST_TURN)) if is_first else None)
+            finally:
+                self._line.remove(place)
+                self._wake()
+        if self._closed is not None:
+            raise self._closed
+        if limits is not None:
+            limits.send(request)
 
-    @contextlib.contextmanager
-    def _waiting_behind(self, flow: int | None) -> Iterator[None]:
-        began = self._clock()
-        try:
-            yield
-        finally:
-            self._pace.waited(self._clock() - began, flow)
+    def _seconds_to_wait(self, request: Request, limits: RateLimits | None) -> float:
+        until = self._hold_until
+        if limits is not None and limits.is_told:
+            return max(limits.wait(request), until - self._clock())
+        if self._open >= self.window:
+            # After as long as the provider last asked to wait it takes one more, however many are open: else
+            # a slow model would be asked ever more rarely.
+            until = max(until, self._sent_at + self._gap)
+        return until - self._clock()
 
-    def _arrived(self, role: Role, sent: Sent, reply: Reply) -> None:
-        seconds = self._clock() - sent.at
-        self._seconds = seconds if self._seconds == 0.0 else 0.8 * self._seconds + 0.2 * seconds
-        self._pace.arrived(sent, reply.usage)
-        if self.scale < 1.0:
-            self._resize(min(1.0, self.scale + 1.0 / self._ceilings[role]))
+    def _answered(self, request: Request, reply: Reply, limits: RateLimits | None) -> None:
+        self._answers += 1
+        self._refused_in_a_row = 0
+        if limits is not None:
+            limits.arrived(request, reply.usage)
+        self.window += GROWTH / self.window
+        if self.window > self._most_open:
+            self.window = math.inf
 
-    def _after(self, error: ModelError, attempt: int, sent: Sent) -> float:
-        pause: float = min(self.retry.longest_delay, self.retry.first_delay * 2 ** (attempt - 1)) * (
-            0.5 + self._jitter() / 2
+    def _after(self, error: ModelError, tries: int) -> float:
+        """Seconds that the failed call has to wait; a refusal holds back all others too."""
+        if error.kind != "rate_limit":
+            return self._pause(tries)
+        now = self._clock()
+        self.refusals += 1
+        self._reason = (
+            error.detail if len(error.detail) <= MAX_REASON else error.detail[: MAX_REASON - 1] + "…"
         )
-        if error.kind == "rate_limit":
-            self.refusals += 1
-            self._reason = (
-                error.detail if len(error.detail) <= MAX_REASON else error.detail[: MAX_REASON - 1] + "…"
-            )
-            self._pace.refused(sent, error.detail, self._clock())
-            self._news.set()  # whoever waits for the pace looks at it again
-            self._news = asyncio.Event()
-            if sent.at > self._halved_at:  # one burst of refusals is one signal
-                self._halved_at = self._clock()
-                self._resize(max(self.scale / 2, min(self.scale, self._needed())))
-            if error.retry_after is not None:
-                # Others wait no longer for it than they would try: a provider that is away for hours must end
-                # the run, not hang it.
-                self._hold_until = max(
-                    self._hold_until, self._clock() + min(error.retry_after, self.retry.seconds)
-                )
-                pause = max(pause, error.retry_after)
+        self.window = max(1.0, min(self.window, self._open))
+        if error.retry_after is not None:
+            pause = error.retry_after
+        elif self._hold_until > now:  # one burst of refusals is one signal
+            pause = self._hold_until - now
+        else:
+            self._refused_in_a_row = 1 if self._open else self._refused_in_a_row + 1
+            pause = self._pause(self._refused_in_a_row)
+        # Others wait no longer for it than they would try: a provider that is away for hours must end the
+        # run, not hang it.
+        self._hold_until = max(self._hold_until, now + min(pause, self.retry.seconds))
+        self._gap = min(pause, LONGEST_TURN)
         return pause
 
-    def _needed(self) -> float:
-        """The share of the ceilings that must be open to keep the pace up: calls a second times the seconds
-        of a call.
-        """
-        rate = self._pace.calls_a_second()
-        return 0.0 if math.isinf(rate) else 1.5 * rate * self._seconds / min(self._ceilings.values())
+    def _pause(self, tries: int) -> float:
+        doubled: float = self.retry.first_delay * 2 ** min(tries - 1, 30)
+        return min(self.retry.longest_delay, doubled) * (0.5 + self._jitter() / 2)
 
-    async def _wait_for_hold(self) -> None:
-        while (wait := self._hold_until - self._clock()) > 0:  # it may be prolonged meanwhile
-            await self._sleep(wait)
+    def _dead_login(self, model: Model, error: ModelError) -> ProviderDown:
+        down = ProviderDown(
+            f"{model.endpoint} refuses the login: {error.detail}. Check the key, then run the same command"
+            " again."
+        )
+        self.close(down)
+        return down
 
-    async def _sleep(self, seconds: float, until: asyncio.Event | None = None) -> None:
-        """Sleep, unless something happens or the limiter is closed first."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for((until or self._closing).wait(), seconds)
+    def _wake(self) -> None:
+        if self._line:
+            self._line[0].wake()
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep, unless the limiter is closed before."""
+        if seconds > 0:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), seconds)
         if self._closed is not None:
             raise self._closed
 
-    def _resize(self, scale: float) -> None:
-        self.scale = max(scale, 1.0 / max(self._ceilings.values()))
-        for role, ceiling in self._ceilings.items():
-            self._slots[role].resize(max(1, int(ceiling * self.scale)))
-
 
 class Limited:
-    """A model whose calls pass the limiter of its endpoint."""
+    """A model whose calls pass the limiter of its endpoint and keep to the limits its provider names."""
 
-    def __init__(self, inner: Model, limiter: Limiter) -> None:
+    def __init__(self, inner: Model, limiter: Limiter, limits: RateLimits | None = None) -> None:
         self._inner = inner
         self._limiter = limiter
+        self._limits = limits
         self.endpoint = inner.endpoint
         self.fingerprint = inner.fingerprint
 
     async def complete(self, request: Request) -> Reply:
-        return await self._limiter.run(self._inner, request)
+        return await self._limiter.run(self._inner, request, self._limits)
 
     async def close(self) -> None:
         await self._inner.close()

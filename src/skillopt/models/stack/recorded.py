@@ -9,11 +9,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 from skillopt.messages import Reply, Request
 from skillopt.models.port import Model
-from skillopt.records import Records
 
 
 def request_key(fingerprint: Mapping[str, Any], request: Request) -> str:
@@ -32,6 +31,18 @@ def request_key(fingerprint: Mapping[str, Any], request: Request) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
+class Records(Protocol):
+    """Replies by key. What `put` returned from is there after `kill -9`."""
+
+    def get(self, key: str) -> Reply | None:
+        """The stored reply, or None."""
+        ...
+
+    def put(self, key: str, request: Request, reply: Reply) -> None:
+        """Store a reply that arrived, before anybody uses it."""
+        ...
+
+
 class Recorded:
     """A model that looks in the records first, and asks each question at most once at a time.
 
@@ -39,9 +50,15 @@ class Recorded:
     sent yet; once sent it runs to its end and its reply is stored.
     """
 
-    def __init__(self, inner: Model, records: Records) -> None:
+    def __init__(self, inner: Model, records: Records, concurrency: int | None = None) -> None:
         self._inner = inner
         self._records = records
+        self.concurrency = concurrency
+        """How many calls its provider takes at once, where it knows that itself."""
+        self.callers = 0
+        """How many wait for an answer now."""
+        self.asked = 0
+        """How many questions were asked so far."""
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._waiters: dict[str, int] = {}
         self.endpoint = inner.endpoint
@@ -55,9 +72,11 @@ class Recorded:
         while True:
             flight = self._flights.get(key) or self._depart(key, request)
             self._waiters[key] = self._waiters.get(key, 0) + 1
+            self.callers += 1
             try:
                 await asyncio.wait([flight])
             finally:
+                self.callers -= 1
                 self._waiters[key] -= 1
                 if self._waiters[key] == 0:
                     del self._waiters[key]
@@ -81,6 +100,7 @@ class Recorded:
         await self._inner.close()
 
     def _depart(self, key: str, request: Request) -> asyncio.Task[Reply]:
+        self.asked += 1
         flight = self._flights[key] = asyncio.ensure_future(self._ask(key, request))
         flight.add_done_callback(lambda done: self._landed(key, done))
         return flight

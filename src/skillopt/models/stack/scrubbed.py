@@ -33,6 +33,7 @@ class Scrubbed:
                 retry_after=error.retry_after,
                 refused=error.refused,
                 tokens=error.tokens,
+                again=error.again,
             ) from None
         return replace(reply, text=self._scrubber.scrub(reply.text), tool_calls=self._calls(reply.tool_calls))
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
+from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.http import Refusal, Wire, clean_text, count, fingerprint
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
 
@@ -57,23 +58,27 @@ class ChatModel:
         self._thinks_in_text = thinks_in_text
         self._lenient = lenient
         self._left_out: set[str] = set()
-        self.remarks: list[str] = []
         self.endpoint = wire.endpoint
         self.fingerprint: Mapping[str, Any] = fingerprint(spec, options)
 
     @property
-    def changes(self) -> int:
-        """How often a form of structured output or a field was given up; see `Changing`."""
-        return self._structure.changes + len(self._left_out)
+    def limits(self) -> RateLimits:
+        """What the provider says of its limits; see `RateLimits`."""
+        return self._wire.limits
+
+    def open(self) -> None:
+        """Load what the first call needs."""
+        self._wire.open()
 
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
         form = self._structure.form(request)
+        sent = self.body(request, form)
         try:
-            answer = await self._wire.post(self._path, self.body(request, form), request)
+            answer = await self._wire.post(self._path, sent, request)
         except Refusal as error:
-            self._structure.refused(form, error.status, error.said)
-            self._leave_out(error)
+            error.again |= self._structure.refused(form, error.status, error.said)
+            error.again |= self._leave_out(error, sent)
             raise
         self.check(answer)
         choices = answer.get("choices")
@@ -153,21 +158,22 @@ class ChatModel:
             del knobs[self._cap_field]
         return {name: value for name, value in knobs.items() if name not in self._left_out}
 
-    def _leave_out(self, refusal: Refusal) -> None:
-        """Leave a field out from now on that a server refused by its name; what it stands for stays as the
-        server has it.
+    def _leave_out(self, refusal: Refusal, sent: Mapping[str, Any]) -> bool:
+        """Leave a field out from now on that a server refused by its name; what the field stands for stays as
+        the server has it. True where the question is worth asking again without it.
         """
         if not self._lenient or refusal.status not in (400, 422):
-            return
-        knobs = {self._cap_field, *self._spec.sampling(), *self._extra} - self._left_out
-        for name in sorted(knobs):
+            return False
+        for name in sorted({self._cap_field, *self._spec.sampling(), *self._extra} & sent.keys()):
             inner = self._extra.get(name)
             words = (name, *inner) if isinstance(inner, Mapping) else (name,)
             if any(re.search(rf"\b{re.escape(word)}\b", refusal.said) for word in words):
-                self._left_out.add(name)
-                shown = f"{self._spec.provider}:{self._spec.name}"
-                self.remarks.append(f"{shown} refuses the field {name!r}; it is no longer sent.")
-                return
+                if name not in self._left_out:
+                    self._left_out.add(name)
+                    shown = f"{self._spec.provider}:{self._spec.name}"
+                    self._spec.remark(f"{shown} refuses the field {name!r}; it is no longer sent.")
+                return True
+        return False
 
     def _message(self, message: Message) -> dict[str, Any]:
         if message.images and message.role != "user":

@@ -1,5 +1,5 @@
-"""One attempt of one HTTP call through a provider's SDK: where it goes, what it carries besides its body, and
-what a failure is called.
+"""One attempt of one HTTP call: where it goes, what it carries besides its body, and what a failure is
+called.
 """
 
 from __future__ import annotations
@@ -7,24 +7,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import email.utils
-import importlib
 import json
 import math
+import re
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol
-from urllib.parse import SplitResult, quote, urlsplit
+from typing import Any, Protocol
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from skillopt.errors import ConfigError, Kind, ModelError
 from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
+from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.address import is_loopback
+from skillopt.models.wires.session import Session, open_session
 from skillopt.redact import Scrubber, redact_patterns
 
 PLACE_HEADER = "x-skillopt-place"
 MAX_DETAIL = 500
 _PORTS = {"http": 80, "https": 443}
-_CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
+_TRY_AGAIN = re.compile(r"try again in ([0-9]+(?:\.[0-9]+)?)(ms|s)\b")
 
 
 class Refusal(ModelError):
@@ -45,8 +47,10 @@ class Login(Protocol):
         """The headers of the next request; raises `ModelError("auth")` where there is no login."""
         ...
 
-    def heard(self, status: int) -> None:
-        """Told how a request with these headers was answered."""
+    def heard(self, status: int, sent: Mapping[str, str]) -> bool:
+        """Told how a request with these headers was answered. True when the next request would carry another
+        credential, so that a refused one is worth sending again.
+        """
         ...
 
     def secrets(self) -> Iterable[str]:
@@ -58,67 +62,86 @@ class Wire:
     """One provider endpoint: posts a JSON body, gives back the JSON object, raises `ModelError` for
     everything else.
 
-    The SDK is imported and its client opened with the first call, which is when there is a running loop. The
-    SDK supplies the transport, the authentication and the versions of its API; it neither retries nor follows
-    redirects, and nothing of its environment variables reaches the wire: what may be sent, and where to, is
-    what config put in the spec.
+    It neither retries nor follows redirects, and nothing of the environment but a proxy reaches the wire:
+    what may be sent, and where to, is what config put in the spec.
     """
 
     def __init__(
         self,
         spec: ModelSpec,
         *,
-        sdk: Literal["openai", "anthropic"],
         base_url: str,
+        key_header: str = "authorization",
+        headers: Mapping[str, str] | None = None,
         login: Login | None = None,
         query: Mapping[str, str] | None = None,
     ) -> None:
+        """`key_header` carries the API key (`authorization`: as a bearer token) unless there is a `login`."""
         self._spec = spec
         self._login = login
-        self._query = dict(query or {})
-        self._sdk_name = sdk
-        self._base_url = base_url
+        self._base_url = base_url.rstrip("/")
+        self._query = f"?{urlencode(query)}" if query else ""
         parts = _checked_url(spec.provider, base_url)
         self._check_key()
         self._is_loopback = is_loopback(base_url)
         self._scrubber = Scrubber([spec.api_key or ""])
-        self._sdk: Any = None
-        self._client: Any = None
-        self._failures: tuple[type[BaseException], ...] = ()
+        self._headers = {"accept": "application/json", "content-type": "application/json", **(headers or {})}
+        if spec.api_key is not None and login is None:
+            self._headers[key_header] = (
+                f"Bearer {spec.api_key}" if key_header == "authorization" else spec.api_key
+            )
+        self._session: Session | None = None
+        self.limits = RateLimits()
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         self.endpoint = f"{parts.scheme}://{host}:{parts.port or _PORTS[parts.scheme]}"
 
     async def post(self, path: str, body: Mapping[str, Any], request: Request) -> dict[str, Any]:
         """Send `body` once and return the object that came back with a success status."""
-        if self._client is None:
-            self._open()
-        sdk = self._sdk
-        options = {"headers": await self._headers(request), "params": self._query}
+        session = self.open()
+        headers = self._headers
+        if self._login is not None:
+            headers = {**headers, **await self._login.headers()}
+        if self._is_loopback:
+            place = f"{quote(request.place, safe='/:,=@+()[] ')};draw={request.draw}"
+            headers = {**headers, PLACE_HEADER: place}
         try:
-            text = await asyncio.wait_for(
-                self._client.post(path, cast_to=str, body=body, options=options), self._spec.timeout
-            )
-        except asyncio.TimeoutError:
-            raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
-        except sdk.APIStatusError as error:
-            self._tell(error.status_code)
-            raise self._refusal(error.status_code, error.response.headers, error.response.text) from None
-        except self._failures as error:
-            raise self._broken(error) from None
+            content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         except UnicodeEncodeError as error:
             raise self.error(
                 "contract", f"the request holds text that is not valid Unicode ({error.reason})"
             ) from None
-        self._tell(200)
+        mark = self.limits.mark()
+        try:
+            status, told, text = await session.post(f"{self._base_url}{path}{self._query}", content, headers)
+        except asyncio.TimeoutError:
+            raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
+        except session.failures as error:
+            # A connection that was never made carried no request, so nothing can have been billed.
+            why = f"connection failed: {error or type(error).__name__}"
+            raise self.error("unavailable", why, refused=isinstance(error, session.unmade)) from None
+        self.limits.told(told, mark)
+        is_renewed = self._login is not None and self._login.heard(status, headers)
+        if status >= 300:
+            refusal = self._refusal(status, told, text)
+            refusal.again = is_renewed
+            raise refusal
         if self._login is not None:  # a token that was fetched by it is known to nobody further out
             text = Scrubber(self._login.secrets()).scrub(text)
         return self._object(text)
 
+    def open(self) -> Session:
+        """Load the client library and open the connections' pool; the first call does it otherwise."""
+        if self._session is None:
+            self._session = open_session(
+                self._base_url, self._spec.timeout, self._spec.connections, direct=self._is_loopback
+            )
+        return self._session
+
     async def close(self) -> None:
         """Close the connections; the next call would open new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     def error(
         self, kind: Kind, message: str, *, retry_after: float | None = None, refused: bool = False
@@ -147,55 +170,6 @@ class Wire:
         broken = self.error("unavailable", f"the answer broke off, it ends with {reason!r}{told}")
         broken.tokens = None if usage is None else (usage.input_tokens, usage.output_tokens)
         return broken
-
-    def _open(self) -> None:
-        """Open the SDK's client on its aiohttp transport, with a pool as large as the calls that may be open
-        at once.
-        """
-        sdk = importlib.import_module(self._sdk_name)
-        aiohttp = importlib.import_module("aiohttp")
-        spec = self._spec
-        # The SDKs' own Limits class is a fork of httpx's in one version and httpx's in another: take the one
-        # the SDK uses.
-        limits = type(sdk.DEFAULT_CONNECTION_LIMITS)(
-            max_connections=max(1, spec.connections),
-            max_keepalive_connections=max(1, spec.connections),
-            keepalive_expiry=30.0,
-        )
-        client = getattr(sdk, _CLIENTS[self._sdk_name])(
-            api_key=spec.api_key or "none",
-            base_url=self._base_url,
-            timeout=spec.timeout,
-            max_retries=0,
-            http_client=sdk.DefaultAioHttpClient(
-                limits=limits, timeout=spec.timeout, follow_redirects=False, trust_env=not self._is_loopback
-            ),
-        )
-        # The SDKs read more of the environment than the arguments above replace: extra headers, a second
-        # credential, an organisation. They have no switch for it, and a key meant for one host must not
-        # travel to another.
-        client._custom_headers = {}
-        for ambient in ("organization", "project", "auth_token"):
-            if hasattr(client, ambient):
-                setattr(client, ambient, None)
-        self._sdk, self._client = sdk, client
-        # aiohttp and OS errors that a transport of some version lets through unmapped are outages like the
-        # mapped ones.
-        self._failures = (sdk.APIError, aiohttp.ClientError, OSError)
-
-    def _tell(self, status: int) -> None:
-        if self._login is not None:
-            self._login.heard(status)
-
-    async def _headers(self, request: Request) -> dict[str, Any]:
-        headers: dict[str, Any] = {}
-        if self._spec.api_key is None or self._login is not None:
-            headers["Authorization"] = headers["X-Api-Key"] = self._sdk.Omit()
-        if self._login is not None:
-            headers |= await self._login.headers()
-        if self._is_loopback:
-            headers[PLACE_HEADER] = f"{quote(request.place, safe='/:,=@+()[] ')};draw={request.draw}"
-        return headers
 
     def _check_key(self) -> None:
         key = self._spec.api_key
@@ -231,22 +205,9 @@ class Wire:
                 " final address"
             )
         return Refusal(
-            self.error(kind, message, retry_after=retry_after(headers, time.time()), refused=True),
+            self.error(kind, message, retry_after=retry_after(headers, time.time(), message), refused=True),
             status,
             text,
-        )
-
-    def _broken(self, error: BaseException) -> ModelError:
-        # The transports call every broken connection a connect timeout; only the chain of causes tells a real
-        # one.
-        causes = list(_causes(error))
-        if any(isinstance(cause, (TimeoutError, asyncio.TimeoutError)) for cause in causes):
-            return self.error("timeout", f"timed out after {self._spec.timeout:g} s")
-        # A connection that was never made carried no request, so nothing can have been billed.
-        unmade = importlib.import_module("aiohttp").ClientConnectorError
-        is_unmade = any(isinstance(cause, unmade) for cause in causes)
-        return self.error(
-            "unavailable", f"connection failed: {causes[-1] or type(causes[-1]).__name__}", refused=is_unmade
         )
 
 
@@ -270,9 +231,9 @@ def kind_of_status(status: int, body: Any) -> Kind:
     return "unavailable" if status >= 500 else "contract"
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds the provider asks to wait: `retry-after-ms`, or `retry-after` in seconds or as an HTTP date;
-    None if it does not say.
+def retry_after(headers: Mapping[str, str], now: float, said: str = "") -> float | None:
+    """Seconds the provider asks to wait: `retry-after-ms`, `retry-after` in seconds or as an HTTP date, or
+    "try again in 1.2s" in what it said; None if it does not say.
     """
     with contextlib.suppress(ValueError, KeyError):
         milliseconds = float(headers["retry-after-ms"])
@@ -280,7 +241,8 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
             return max(0.0, milliseconds / 1000)
     value = headers.get("retry-after")
     if value is None:
-        return None
+        found = _TRY_AGAIN.search(said)
+        return None if found is None else float(found[1]) / (1000 if found[2] == "ms" else 1)
     with contextlib.suppress(ValueError):
         seconds = float(value)
         return max(0.0, seconds) if math.isfinite(seconds) else None
@@ -344,12 +306,3 @@ def _message(value: Any, text: str) -> str:
         if isinstance(said, str) and said.strip():
             return said
     return text.strip() or "(empty body)"
-
-
-def _causes(error: BaseException) -> Iterable[BaseException]:
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        yield cause
-        cause = cause.__cause__ or cause.__context__

@@ -31,7 +31,7 @@ class ResponsesModel:
         try:
             answer = await self._wire.post("/responses", self.body(request, form), request)
         except Refusal as refusal:
-            self._structure.refused(form, refusal.status, refusal.said)
+            refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             raise
         output = answer.get("output")
         if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):

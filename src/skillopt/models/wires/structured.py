@@ -1,4 +1,4 @@
-"""Decides how a reply's schema is asked for on the wire, and what happens when a server refuses that form of
+"""How a reply's schema is asked for on the wire, and what happens when a server refuses that form of
 asking.
 
 What was asked is keyed by messages and schema; the form on the wire is no part of any key or fingerprint, so
@@ -9,12 +9,12 @@ again reaches the same questions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from skillopt.errors import ConfigError, ModelError, suggest
-from skillopt.messages import Reply, Request
-from skillopt.models.port import Model, ModelSpec
+from skillopt.errors import ConfigError, suggest
+from skillopt.messages import Request
+from skillopt.models.port import ModelSpec
 
 Form = Literal["schema", "json", "off"]
 SETTINGS = ("auto", "schema", "json", "off")
@@ -38,58 +38,6 @@ _UNENFORCED = frozenset(
 _NAME_LENGTH = 64
 
 
-def _nobody(text: str) -> None:
-    """Nobody wants to hear remarks."""
-
-
-@runtime_checkable
-class Changing(Protocol):
-    """A model that may change the way it asks: give up a form of structured output, renew a login."""
-
-    changes: int
-    """How often it did; a refused question is worth asking again when this rose."""
-
-
-class AskedAgain:
-    """A model that asks a refused question again at once when its provider has since changed the way it asks.
-
-    It stands outside the budget, so that every attempt is metered, and inside the limiter, so that none
-    counts as a transient failure.
-    """
-
-    def __init__(self, inner: Model, provider: Model, tell: Callable[[str], None] = _nobody) -> None:
-        """`tell` hears the remarks of a provider that says how it changed."""
-        self._inner = inner
-        self._provider = provider
-        self._tell = tell
-        self._told = 0
-        self.endpoint = inner.endpoint
-        self.fingerprint = inner.fingerprint
-
-    async def complete(self, request: Request) -> Reply:
-        """One attempt, or as many as the provider found new ways to ask."""
-        while True:
-            before = self._changes()
-            try:
-                return await self._inner.complete(request)
-            except ModelError as error:
-                self._tell_remarks()
-                if not error.refused or self._changes() == before:
-                    raise
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-    def _tell_remarks(self) -> None:
-        remarks = getattr(self._provider, "remarks", ())
-        for text in remarks[self._told :]:
-            self._told += 1
-            self._tell(text)
-
-    def _changes(self) -> int:
-        return self._provider.changes if isinstance(self._provider, Changing) else 0
-
-
 class Structure:
     """The form one model is asked in: the configured one or, for `auto`, the best of its forms that was not
     refused in this process.
@@ -111,21 +59,20 @@ class Structure:
         self._forms: tuple[Form, ...] = tuple(forms) if setting == "auto" else (setting,)  # type: ignore[assignment]
         self._at = 0
         self.is_auto = setting == "auto"
-        self.changes = 0
 
     def form(self, request: Request) -> Form:
         """How this request's schema is asked for now."""
         return "off" if request.schema is None else self._forms[self._at]
 
-    def refused(self, form: Form, status: int, said: str) -> None:
-        """Hear that a request in this form was refused; step down if it is the form that was refused and
-        nobody did so meanwhile.
+    def refused(self, form: Form, status: int, said: str) -> bool:
+        """Hear that a request in this form was refused; step down if it is the form that was refused. True
+        when the same request would now be asked in another form.
         """
         if status not in (400, 404, 415, 422, 501) or not _ABOUT_FORM.search(said.lower()):
-            return
+            return False
         if form == self._forms[self._at] and self._at + 1 < len(self._forms):
             self._at += 1
-            self.changes += 1
+        return form != self._forms[self._at] and form != "off"
 
 
 def schema_name(schema: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ class Question:
         return self.folder / self.answer
 
 
-class Desk:
+class QuestionFolder:
     """All rounds of one folder: `round-001/` with one page a question, an index for programs, and the answers
     beside them.
     """
@@ -56,8 +56,8 @@ class Desk:
         }
 
     def __eq__(self, other: object) -> bool:
-        """Two desks of one folder are one: the questions of both roles make one round."""
-        return isinstance(other, Desk) and other.folder == self.folder
+        """Two objects of one folder are equal: the questions of both roles make one round."""
+        return isinstance(other, QuestionFolder) and other.folder == self.folder
 
     def __hash__(self) -> int:
         return hash(self.folder)
@@ -84,8 +84,8 @@ class Desk:
         return _reply(request, text, question.answer_path)
 
     def publish(self, requests: Sequence[Request]) -> None:
-        """Put questions on the desk: those that lie there already stay where they are, the others are a new
-        round, whole or not at all.
+        """Put questions into the folder: those that are there already stay, the others become a
+        new round, whole or not at all.
         """
         for request in requests:
             self._restore(request)

@@ -1,0 +1,104 @@
+"""Reads text through the encodings that logs and transcripts leave in it, and maps places back.
+
+Terminal colours, `\n` and `\u003d` of JSON, `%3D` of URLs and `&quot;` of HTML hide where a key begins or
+which name it belongs to. Patterns are tried on the text as written and on a decoded copy; a span of the copy
+is translated into the span of the text that it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from skillopt.redact._spans import Finder, Span
+
+_ENCODED = re.compile(
+    r"""
+    (?P<terminal>
+        (?:\x1b|\\{1,4}(?:x1b|033|e|u001b))
+        (?:\[[0-?]{0,40}[ -/]{0,4}[@-~] | \][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\) | \([0-9A-B])
+    )
+  | (?P<hidden>[\u00ad\u200b-\u200d\u2060\ufeff])
+  | \\{1,4} (?: u00(?P<unicode>[0-7][0-9a-fA-F]) | x(?P<hex>[0-7][0-9a-fA-F]) | (?P<letter>[nrt"'/]) )
+  | %(?:25){0,3}(?P<percent>[2-7][0-9a-fA-F]|0[9aAdD])
+  | &(?: \#x(?P<entity_hex>[2-7][0-9a-fA-F]) | \#(?P<entity>\d{2,3}) | (?P<named>quot|amp|apos|lt|gt) );
+    """,
+    re.VERBOSE,
+)
+_TERMINAL = re.compile(r"(?:\x1b|\\(?:x1b|033|e|u001b))[\[\](]")
+_HINTS = ("\x1b", "\\", "%", "&", "\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff")
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
+_ENTITIES = {"quot": '"', "amp": "&", "apos": "'", "lt": "<", "gt": ">"}
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedText:
+    """A reading of a text, and for each thing that was decoded where it stands here and where it stood."""
+
+    text: str
+    places: Sequence[int] = ()
+    widths: Sequence[int] = ()
+    origins: Sequence[Span] = ()
+
+    def found(self, find: Finder) -> Iterator[Span]:
+        """The spans of the original text in which a finder finds something in this reading."""
+        for first, stop in find(self.text):
+            yield self._origin(first, is_end=False), self._origin(stop - 1, is_end=True)
+
+    def _origin(self, at: int, *, is_end: bool) -> int:
+        """Where the character at this place begins, or ends, in the original."""
+        piece = bisect_right(self.places, at) - 1
+        if piece < 0:
+            return at + is_end
+        behind = at - self.places[piece] - self.widths[piece]
+        if behind < 0:  # it is the decoded character itself
+            return self.origins[piece][is_end]
+        return self.origins[piece][1] + behind + is_end
+
+
+def as_written_and_decoded(text: str) -> list[DecodedText]:
+    """The text itself and, where something in it is encoded, its decoded readings. A terminal escape is read
+    as nothing (a colour inside a key) and as a gap (a colour before it).
+    """
+    readings = [DecodedText(text)]
+    if any(hint in text for hint in _HINTS) and (first := _ENCODED.search(text)):
+        readings.append(_decoded(text, first.start(), ""))
+        if _TERMINAL.search(text):
+            readings.append(_decoded(text, first.start(), " "))
+    return readings
+
+
+def _decoded(text: str, first: int, gap: str) -> DecodedText:
+    parts: list[str] = []
+    places: list[int] = []
+    widths: list[int] = []
+    origins: list[Span] = []
+    known: dict[str, str] = {}
+    here = there = 0
+    for match in _ENCODED.finditer(text, first):
+        written, origin = match[0], match.span()
+        plain = known.get(written)
+        if plain is None:
+            plain = known[written] = gap if match.lastgroup == "terminal" else _plain(match)
+        here += origin[0] - there
+        parts += (text[there : origin[0]], plain)
+        places.append(here)
+        widths.append(len(plain))
+        origins.append(origin)
+        here += len(plain)
+        there = origin[1]
+    parts.append(text[there:])
+    return DecodedText("".join(parts), places, widths, origins)
+
+
+def _plain(match: re.Match[str]) -> str:
+    kind, value = match.lastgroup, match[match.lastgroup or 0]
+    if kind in ("unicode", "hex", "percent", "entity_hex"):
+        return chr(int(value, 16))
+    if kind == "letter":
+        return _LETTERS.get(value, value)
+    if kind == "entity":
+        return chr(int(value)) if 9 <= int(value) < 127 else " "
+    return _ENTITIES.get(value, "")

@@ -1,0 +1,148 @@
+"""Finds secrets by their names: `DB_PASSWORD=hunter`, `"client_secret": "..."`, `the api key is ...`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from skillopt.redact._spans import MARK, Span, compiled, occurrences
+
+_NAMES = (
+    "key",
+    "token",
+    "secret",
+    "password",
+    "passwords",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passcode",
+    "credential",
+    "credentials",
+)
+"""What the name of a secret ends in. A name that goes on (`token_count`) is another's; `key` needs one of the
+words below before it.
+"""
+_KEY_OF = re.compile(r"(?:api|access|secret|account|private|signing|encryption|master)[-_ ]?\Z", re.ASCII)
+_WORTH_HIDING = frozenset(_NAMES[2:])
+"""Names after which also a plain word is a secret."""
+# Of a value 512 characters are looked at; a longer one is judged by them. So a text full of names stays
+# linear.
+_GIVEN = compiled(
+    r"\\{0,3}[\"'`]?\]?[ \t]{0,4}(?P<by>=>|:=|=|:)[ \t]{0,4}(?:"
+    r"[rbfu]{0,2}\"(?P<double>(?:[^\"\n\\]|\\.){1,512})|[rbfu]{0,2}'(?P<single>(?:[^'\n\\]|\\.){1,512})|`(?P<back>[^`\n]{1,512})"
+    r"|\{(?P<braced>[^{}\"'\n]{1,512})(?=\})"
+    r"|\\{1,3}[\"'](?P<escaped>[^\"'\n\\]{1,512})|(?P<bare>[^\s\"'`,;&<>\\]{1,512}))"
+)
+_TOLD = compiled(r"[ \t]{1,4}(?:(?:is|was)[ \t]{1,4})?[\"'`]?(?P<told>[^\s\"'`,;&<>]{1,512})")
+_REST = {
+    "double": compiled(r"(?:[^\"\n\\]|\\.)*"),
+    "single": compiled(r"(?:[^'\n\\]|\\.)*"),
+    "back": compiled(r"[^`\n]*"),
+    "escaped": compiled(r"[^\"'\n\\]*"),
+    "braced": compiled(r"[^{}\"'\n]*"),
+    "bare": compiled(r"[^\s\"'`,;&<>\\]*"),
+}
+_NO_VALUE = frozenset(
+    {
+        "none",
+        "null",
+        "true",
+        "false",
+        "str",
+        "string",
+        "bytes",
+        "bool",
+        "optional",
+        "undefined",
+        "required",
+        "unset",
+    }
+)
+_NAMED_FIELD = compiled(r"[\w.\s]*(?:[:!|].*)?")
+"""What a template has between its braces."""
+_CODE = compiled(r"[A-Za-z_]\w*[(\[.]")
+_JOINED = compiled(r"[A-Za-z0-9]{2,}(?:-[A-Za-z0-9]{2,})+")
+"""`abcdef-ghijkl`: no name of a variable, so a value."""
+_PLACEHOLDER = re.compile(r"[<{$%\[(*.]|x{3,}|your[-_ ]|example|changeme", re.IGNORECASE | re.ASCII)
+
+
+def named_values(text: str) -> Iterator[Span]:
+    """Where values stand that follow the name of a secret, assigned or told."""
+    lower = text.replace("\u0130", "i").lower()  # the one letter that gets longer when it is made small
+    ends = sorted(
+        {start + len(name) for name in _NAMES if name in lower for start in occurrences(name, lower)}
+    )
+    done = 0
+    for end in ends:
+        span = _value_span(text, lower, end) if end >= done else None
+        if span is not None:
+            yield span
+            done = span[1]
+
+
+def _value_span(text: str, lower: str, end: int) -> tuple[int, int] | None:
+    """Where the secret stands whose name ends here."""
+    if lower[end : end + 1].isalnum() or lower[end : end + 1] == "_":
+        return None
+    name = next(name for name in reversed(_NAMES) if lower.endswith(name, 0, end))
+    if name == "key" and not _KEY_OF.search(lower[max(0, end - 16) : end - 3]):
+        return None
+    given = _GIVEN.match(text, end)
+    if given is not None:
+        kind = given.lastgroup or "bare"
+        if not _is_given_secret(name, given[kind], kind, given["by"]):
+            return None
+        rest = _REST[kind].match(text, given.end())
+        return given.start(kind), rest.end() if rest else given.end()
+    told = _TOLD.match(text, end)
+    if told is None or not _is_told_secret(told["told"].rstrip(".,;:?)")):
+        return None
+    return told.start("told"), told.start("told") + len(told["told"].rstrip(".,;:?)"))
+
+
+def _is_given_secret(name: str, value: str, kind: str, by: str) -> bool:
+    if value.startswith(MARK) or value.casefold().strip(" .)") in _NO_VALUE or _PLACEHOLDER.match(value):
+        return False
+    if kind == "braced":  # ODBC quotes a password with braces: Password={a;b}
+        return name in _WORTH_HIDING and by == "=" and not _NAMED_FIELD.fullmatch(value)
+    value = value.rstrip(")]}.,:") if kind == "bare" else value
+    if name not in _WORTH_HIDING:
+        is_joined = "=" in by and len(value) >= 8 and _JOINED.fullmatch(value) is not None
+        return is_joined or _looks_random(value)
+    if kind != "bare":
+        return len(value) >= 4
+    # `password: str` and `password = ask()` are code, `PASSWORD=hunter` is a setting.
+    return (
+        _looks_random(value) or value.isdigit() or (len(value) >= 4 and "=" in by and not _CODE.match(value))
+    )
+
+
+def _looks_random(value: str) -> bool:
+    """Letters with digits or signs among them, or longer than words are. A number is a count; a path, a call
+    or an attribute is code.
+    """
+    if (
+        len(value) < 6
+        or value.isdigit()
+        or value.startswith(("/", "./", "~/", "http://", "https://"))
+        or _CODE.match(value)
+    ):
+        return False
+    has_letter = any(character.isalpha() for character in value)
+    is_mixed = any(character.isdigit() or character in "!@#$%^&*+=~?" for character in value)
+    return (has_letter and is_mixed) or (
+        len(value) >= 16 and not any(character in " ._" for character in value)
+    )
+
+
+def _is_told_secret(value: str) -> bool:
+    """In a sentence only a word with digits or signs in it is taken for a secret."""
+    is_mixed = any(character.isdigit() or character in "!@#$%^&*" for character in value)
+    return (
+        len(value) >= 6
+        and is_mixed
+        and not value.isdigit()
+        and not value.startswith(("/", "http"))
+        and not _PLACEHOLDER.match(value)
+    )

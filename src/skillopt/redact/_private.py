@@ -1,0 +1,114 @@
+"""Finds what belongs to a person in a session: passwords in commands, cookies, e-mail and phone numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from skillopt.redact._spans import SecretRule, Span, compiled
+
+_STANDS_FOR = re.compile(
+    r"[<{$%\[(*]|x{3,}|[A-Z][A-Z_]*\Z|your|example|password\Z|secret\Z|token\Z", re.ASCII
+)
+
+
+def _is_value(value: str) -> bool:
+    """Whether the argument of a command is a value and not a word that stands for one."""
+    return len(value) >= 4 and _STANDS_FOR.match(value) is None
+
+
+def _is_mixed_value(value: str) -> bool:
+    return len(value) >= 6 and _is_value(value) and any(character.isdigit() for character in value)
+
+
+def _has_pairs(value: str) -> bool:
+    return "=" in value
+
+
+def _is_phone(value: str) -> bool:
+    return 9 <= sum(character.isdigit() for character in value) <= 15
+
+
+def _is_token(value: str) -> bool:
+    return len(value) >= 32 or any(character.isdigit() for character in value)
+
+
+_VALUE = r"[\"']?(?P<secret>[^\s\"']+)"
+_RULES = (
+    SecretRule(("sshpass",), compiled(rf"(?<!\w)sshpass[ \t]{{1,4}}-p[ \t]{{0,4}}{_VALUE}"), _is_value),
+    SecretRule(
+        ("mysql", "mariadb"),
+        compiled(
+            r"(?<!\w)(?:mysql\w{0,10}|mariadb[\w-]{0,10})(?=[ \t])[^\n|;&]{0,200}?[ \t]-p"
+            r"[\"']?(?P<secret>[^\s\"'-][^\s\"']*)"
+        ),
+        _is_value,
+    ),
+    SecretRule(
+        ("redis-cli",),
+        compiled(rf"(?<!\w)redis-cli(?=[ \t])[^\n|;&]{{0,200}}?[ \t]-a[ \t]{{1,4}}{_VALUE}"),
+        _is_value,
+    ),
+    SecretRule(
+        ("ldap",),
+        compiled(rf"(?<!\w)ldap[a-z]{{3,10}}(?=[ \t])[^\n|;&]{{0,300}}?[ \t]-w[ \t]{{1,4}}{_VALUE}"),
+        _is_value,
+    ),
+    SecretRule(
+        ("login",),
+        compiled(rf"(?<!\w)login(?=[ \t])[^\n|;&]{{0,200}}?[ \t]-p[ \t]{{1,4}}{_VALUE}"),
+        _is_value,
+    ),
+    SecretRule(
+        ("-U",),
+        compiled(r"(?<!\S)-U[ \t]{0,4}[\"']?[\w.\\/-]{1,64}%(?P<secret>[^\s\"']+)"),
+        _is_value,
+    ),
+    SecretRule(("pass:",), compiled(rf"(?<![\w-])-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}"), _is_value),
+    SecretRule(
+        ("--pass", "--pw"),
+        compiled(rf"(?<!\S)--(?:[a-z-]{{0,20}}-)?(?:password|passwd|pass|passphrase|pw)[ =]{{1,2}}{_VALUE}"),
+        _is_value,
+    ),
+    SecretRule(
+        ("--",),
+        compiled(rf"(?<!\S)--(?:[a-z-]{{0,20}}-)?(?:token|secret|key)[ =]{{1,2}}{_VALUE}"),
+        _is_mixed_value,
+    ),
+    SecretRule(("_auth",), compiled(r"(?<![A-Za-z0-9])_auth[ \t]{0,4}=[ \t]{0,4}(?P<secret>[\w+/=-]{8,})")),
+    SecretRule(
+        ("ookie", "OOKIE"),
+        compiled(
+            r"(?i)(?<![\w-])(?:set-)?cookie\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?"
+            r"(?P<secret>[^\n\"'\\]+)"
+        ),
+        _has_pairs,
+    ),
+    SecretRule(("-b ", "--cookie"), compiled(rf"(?<!\S)(?:-b|--cookie)[ =]{{1,2}}{_VALUE}"), _has_pairs),
+    SecretRule(
+        ("-u ", "--user"),
+        compiled(r"(?<!\S)(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,200}:(?P<secret>[^\s\"']+)"),
+    ),
+    SecretRule(
+        ("uthorization", "UTHORIZATION"),
+        compiled(
+            r"(?i)(?<!\w)authorization\\{0,3}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"']?(?:[a-z0-9-]{2,20}["
+            r" \t]{1,4})?(?P<secret>[\w.~+/=-]{16,})"
+        ),
+        _is_token,
+    ),
+    SecretRule(
+        ("@",),
+        compiled(r"(?<![\w.+%-])(?!git@)[\w.+%-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,6}[A-Za-z]{2,24}(?![\w-])"),
+    ),
+    SecretRule(
+        ("+",), compiled(r"(?:(?<=[ \t\"'(:>,=])|\A)\+\d(?:[ ().-]{0,2}\d){7,15}(?![\w-])"), _is_phone
+    ),
+    SecretRule(("-", "."), compiled(r"(?<![\w.+-])(?:\(\d{3}\) ?|\d{3}[.-])\d{3}[.-]\d{4}(?![\w-])")),
+)
+
+
+def private_values(text: str) -> Iterator[Span]:
+    """Where a session names what is nobody else's business."""
+    for rule in _RULES:
+        yield from rule.spans(text)

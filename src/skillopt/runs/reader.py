@@ -1,0 +1,290 @@
+"""Reads a run from its folder alone, once or again and again, also while any process works on it: nothing is
+locked and nothing is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from skillopt.errors import SkillOptError, UsageError
+from skillopt.events import Arrived, Event, RunStarted, Spending
+from skillopt.files import holder
+from skillopt.runs.database import stored_text
+from skillopt.runs.facts import facts_of, mixed_weight
+from skillopt.runs.fold import Fold
+from skillopt.runs.lines import LogLine, line_of
+from skillopt.runs.live import LiveNote
+from skillopt.runs.log import DATABASE, EVENTS
+from skillopt.runs.looks import read_looks
+from skillopt.runs.spending import LedgerView
+from skillopt.runs.status import RunStatus
+from skillopt.runs.steps import Teller, Told
+from skillopt.runs.tail import DatabaseTail, EventTail
+from skillopt.runs.values import Facts
+from skillopt.skill.store import Skills
+
+RunState = Literal["waiting", "running", "stopped", "finished"]
+_FIGURES = ("run_started", "checkpoint", "test_measured")
+"""The events that the figures of a list need."""
+
+
+class RunReader:
+    """One run, read as it grows; a folder that is not there yet may come later.
+
+    `read` takes in what is new. It returns the events of the log in order, then live ones - rows came in,
+    money was spent - so that whatever shows a run from inside can show it from outside. All else is read off
+    the attributes.
+    """
+
+    def __init__(self, folder: Path, *, now: Callable[[], float] = time.time, in_detail: bool = True) -> None:
+        """`now` tells seconds since 1970. Without `in_detail` only what a list of runs shows is read."""
+        self.folder = folder
+        self._now = now
+        self._in_detail = in_detail
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.config: Mapping[str, Any] = {}
+        """What the run was last started with; empty until it is written."""
+        self.skills = Skills(partial(stored_text, self.folder / DATABASE))
+        self._tell = Teller(self.skills)
+        self.fold: Fold[Told] = Fold(self._tell if self._in_detail else lambda section: Told())
+        self.spending = LedgerView(self._now)
+        self.status = RunStatus(self.fold, clock=self._now)
+        self.status.elapsed = self.seconds
+        self.status.in_flight = lambda: self.spending.in_flight
+        self.status.slowed = lambda: self._note.slowed if self.state == "running" else ""
+        self.lines: list[LogLine] = []
+        """What was decided and noticed, a sentence each, oldest first."""
+        self.decided = 0
+        """How many events of the log were read; whoever shows them compares it with what he showed."""
+        self.version = 0
+        """Grows whenever anything changed."""
+        self.state: RunState = "waiting"
+        self._log = EventTail(self.folder / EVENTS, only=() if self._in_detail else _FIGURES)
+        self._database = DatabaseTail(self.folder / DATABASE)
+        self._note = LiveNote()
+        self._booked_seconds = 0.0
+        self._booked_at = self._now()
+        self._told_spending: tuple[int, bool] | None = None
+        self._facts: tuple[tuple[int, int, RunState], Facts] | None = None
+
+    def read(self) -> list[Event]:
+        """Everything new since the last call. A log that was put back to an earlier state is read anew from
+        its beginning.
+        """
+        with self._lock, _without_collecting():
+            events = self._log.read()
+            if events is None:
+                self._begin()
+                events = self._log.read() or []
+            if events or not self.config:
+                self.config = _whole_json(self.folder / "config.json") or self.config
+                self._tell.weight = mixed_weight(self.config)
+                self.status.epochs = int(self.config.get("train", {}).get("num_epochs", self.status.epochs))
+            for event in events:
+                self._take(event)
+            at_work = holder(self.folder / ".lock") is not None
+            live = self._read_database(at_work)
+            before, self.state = self.state, self._state(at_work)
+            self.status.is_at_work = self.state != "stopped"
+            if events or live or before != self.state:
+                self.version += 1
+            return [*events, *live]
+
+    def facts(self) -> Facts | None:
+        """All that was decided so far, as a report tells it; None before the run has begun."""
+        with self._lock:
+            if self.fold.started is None:
+                return None
+            version = (self.decided, self.spending.version, self.state)
+            if self._facts is None or self._facts[0] != version:
+                told = facts_of(
+                    self.fold,
+                    rendered=self._tell.rendered,
+                    config=self.config or None,
+                    summary=_whole_json(self.folder / "summary.json"),
+                    account=self.spending.account,
+                    status=self.state,
+                    looks_by_eval=len(read_looks(self.folder)),
+                )
+                self._facts = (version, told)
+            return self._facts[1]
+
+    def seconds(self) -> float:
+        """Wall time of the run over all its sessions."""
+        if self.state != "running":
+            return self._booked_seconds
+        return self._booked_seconds + max(0.0, self._now() - self._booked_at)
+
+    def _take(self, event: Event) -> None:
+        self.decided += 1
+        self.status(event)
+        line = line_of(event, self.status.steps) if self._in_detail else None
+        if line is not None:
+            self.lines.append(line)
+
+    def _read_database(self, at_work: bool) -> list[Event]:
+        news = self._database.read(self.spending.account.open)
+        if news is None:
+            return []
+        self._note = news.live
+        if news.seconds != self._booked_seconds:
+            self._booked_seconds, self._booked_at = news.seconds, self._now()
+        self.spending.is_at_work = at_work
+        self.spending.take(news.entries, news.session)
+        events: list[Event] = list(self._arrived()) if at_work else []
+        spending = (self.spending.version, at_work)
+        if spending != self._told_spending:  # nothing spent is known, too
+            self._told_spending = spending
+            spent, in_flight = self.spending.settled(), self.spending.in_flight
+            events.append(
+                Spending(calls=spent.calls, tokens=spent.tokens, usd=spent.dollars, in_flight=in_flight)
+            )
+        for event in events:
+            self.status(event)
+        return events
+
+    def _arrived(self) -> Iterator[Event]:
+        """The rows that the note counts and the status has not heard of."""
+        note, status = self._note, self.status
+        if note.group and note.group == status.group:
+            fresh = note.fresh - status.fresh
+            for number in range(note.done - status.done):
+                yield Arrived(stage=note.stage, hard=None, invalid=None, resumed=number >= fresh)
+
+    def _state(self, at_work: bool) -> RunState:
+        if at_work:
+            return "running"
+        if self.fold.started is None:
+            return "waiting"
+        return "finished" if self.status.is_finished else "stopped"
+
+
+class RunReaders:
+    """The runs that somebody looks at, each read once for all who do, and not more often than every `every`
+    seconds.
+    """
+
+    def __init__(self, *, every: float = 0.5, keep: int = 16, now: Callable[[], float] = time.time) -> None:
+        self._every = every
+        self._keep = keep
+        self._now = now
+        self._known: dict[Path, tuple[RunReader, float]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, folder: Path) -> RunReader:
+        """The run of a folder, up to date."""
+        with self._lock:
+            reader, read_at = self._known.pop(folder, (None, -self._every))
+            reader = reader or RunReader(folder, now=self._now)
+            now = self._now()
+            self._known[folder] = (reader, now if now - read_at >= self._every else read_at)
+            while len(self._known) > self._keep:  # the one that was looked at longest ago
+                self._known.pop(next(iter(self._known)))
+        if now - read_at >= self._every:
+            try:
+                reader.read()
+            except SkillOptError:
+                with self._lock:  # half read: the next look must say the same
+                    self._known.pop(folder, None)
+                raise
+        return reader
+
+
+def read_run(folder: Path) -> RunReader:
+    """The run in a folder as it stands; raises when there is none."""
+    if not is_run(folder):
+        raise UsageError(
+            f"{folder} holds no run: there is no {EVENTS} and {DATABASE} in it. 'skillopt runs' lists the"
+            " runs below a folder."
+        )
+    reader = RunReader(folder)
+    reader.read()
+    return reader
+
+
+def read_facts(folder: Path) -> Facts:
+    """All that the files of a run tell; raises where it has not begun, or where one of them is damaged."""
+    facts = read_run(folder).facts()
+    if facts is None:
+        raise UsageError(f"{folder} holds no training run that has begun; there is nothing to report.")
+    for name in ("config.json", "summary.json"):
+        _json_object(folder / name)
+    return facts
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a training run."""
+    return (folder / EVENTS).is_file() and (folder / DATABASE).is_file()
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a training run that ended its plan."""
+    return is_run(folder) and read_run(folder).state == "finished"
+
+
+def find_run(folder: Path) -> Path:
+    """The one run that is meant: the folder itself, or the newest run below it."""
+    if (folder / EVENTS).is_file():
+        return folder
+    logs = sorted(folder.rglob(EVENTS), key=lambda path: path.stat().st_mtime) if folder.is_dir() else []
+    found = [path.parent for path in logs if _is_training(path)]
+    if not found:
+        raise UsageError(
+            f"There is no run in {folder} or below it. Name a run folder: skillopt runs watch FOLDER."
+        )
+    return found[-1]
+
+
+def _json_object(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{path} cannot be read as JSON: {error}. Run the same training command again to write it."
+        ) from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path} holds no JSON object. Run the same training command again to write it.")
+    return data
+
+
+def _whole_json(path: Path) -> dict[str, Any] | None:
+    """A file of the run; None while it is not there or only half written."""
+    with contextlib.suppress(UsageError):
+        return _json_object(path)
+    return None
+
+
+def _is_training(log: Path) -> bool:
+    try:
+        with log.open("rb") as file:
+            return f'"{RunStarted.model_fields["type"].default}"'.encode() in file.readline(4096)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Reading a long log makes hundreds of thousands of values and no garbage: looking for some in between
+    doubles the time it takes.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

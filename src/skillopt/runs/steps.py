@@ -1,0 +1,256 @@
+"""What a closed section of the log did to the skill: the change as a report tells it, and the version that
+was measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from skillopt.events import EpochEnded, Judged, PatchFact, Reflected, RowFact, StageClosed, Updated
+from skillopt.events.records import EditRecord, EpochRecord, StepRecord
+from skillopt.events.state import Metric, State
+from skillopt.gate.decision import value
+from skillopt.gate.gate import STAGE
+from skillopt.runs.fold import LogSection
+from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
+from skillopt.skill.diff import unified
+from skillopt.skill.store import Skills
+from skillopt.tasks.rollout import Score
+
+LONGEST_DETAIL = 400
+"""Error texts are cut here; the log holds them in full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is kept of a section: the change, where it made one, and the version, where one was measured."""
+
+    change: SkillChange | None = None
+    version: Version | None = None
+
+
+class Teller:
+    """Turns closed sections into changes and versions."""
+
+    def __init__(self, skills: Skills, weight: float = 0.5) -> None:
+        """`weight` is that of the soft score where the gate reads a mixed one."""
+        self.skills = skills
+        self.weight = weight
+
+    def __call__(self, section: LogSection) -> Told:
+        checkpoint, after = section.closed_by, section.after
+        assert checkpoint is not None and after is not None, "an open section is told when it closes"
+        if checkpoint.kind == "baseline":
+            seed = self.rendered(after.seed)
+            return Told(
+                version=self._version(
+                    section, None, "seed", "the seed skill", "baseline", 0.0, seed, after.baseline_score
+                )
+            )
+        if section.before is None or not isinstance(checkpoint.record, (StepRecord, EpochRecord)):
+            return Told()
+        verdicts = section.of(Judged)
+        # The verdict that counts is that of the accepted candidate, else the first.
+        judged = next((one for one in verdicts if one.action == "accept"), verdicts[0] if verdicts else None)
+        if isinstance(checkpoint.record, StepRecord):
+            change = self._step(section, section.before, after, checkpoint.record, judged)
+        else:
+            slow = self._slow_update(section, section.before, after, judged)
+            if slow is None:
+                return Told()
+            change = slow
+        text = "" if judged is None else self._candidate(section, section.before, judged, change.text)
+        return Told(
+            change=change,
+            version=self._version(
+                section, judged, change.short, change.name, change.action, change.at, text, change.candidate
+            ),
+        )
+
+    def rendered(self, digest: str) -> str:
+        """The text of a skill that the log names, as the target gets it."""
+        return self.skills.get(digest).rendered
+
+    def _step(
+        self, section: LogSection, before: State, after: State, record: StepRecord, judged: Judged | None
+    ) -> SkillChange:
+        rows = [row for one in section.of(StageClosed) if one.stage == "rollout" for row in one.rows]
+        scored = [worth for row in rows if (worth := worth_of(row, after.metric, self.weight)) is not None]
+        updated = next(iter(section.of(Updated)), None)
+        patches = [patch for one in section.of(Reflected) for patch in one.patches]
+        tried = ""
+        if updated is not None and updated.rewrite is not None and before.skill == after.skill:
+            # A rewrite that was not taken: its proposals do not say what it would have changed.
+            tried = unified(self.rendered(before.skill), self.rendered(updated.skill), "before", "candidate")
+        return SkillChange(
+            name=f"step {record.step}",
+            short=str(record.step),
+            at=float(record.step),
+            step=record.step,
+            epoch=record.epoch,
+            action=record.action,
+            why=record.why,
+            train=float(sum(scored, Fraction(0)) / len(scored)) if scored else None,
+            train_rows=len(scored),
+            limit=record.edit_budget,
+            edits=[_edit(one, record) for one in (() if updated is None else updated.outcomes)],
+            studies=[_study(patch) for patch in patches],
+            notes=[note for patch in patches for note in patch.notes],
+            tried=tried,
+            candidates=record.candidates,
+            **self._verdict(section, before, after, judged),
+        )
+
+    def _slow_update(
+        self, section: LogSection, before: State, after: State, judged: Judged | None
+    ) -> SkillChange | None:
+        """The slow update of an epoch, where one was proposed."""
+        ended = next(iter(section.of(EpochEnded)), None)
+        if ended is None or ended.slow_update.why is None:
+            return None
+        return SkillChange(
+            name=f"slow update of epoch {ended.epoch}",
+            short=f"E{ended.epoch}",
+            at=after.step + 0.5,
+            step=after.step,
+            epoch=ended.epoch,
+            action=ended.slow_update.action,
+            why=ended.slow_update.why,
+            text=ended.slow_update.slow_update_content or "",
+            **self._verdict(section, before, after, judged),
+        )
+
+    def _verdict(
+        self, section: LogSection, before: State, after: State, judged: Judged | None
+    ) -> dict[str, Any]:
+        lost = [
+            (f"{row.task} ({one.stage})", row.invalid, cut(row.detail))
+            for one in section.of(StageClosed)
+            for row in one.rows
+            if row.invalid is not None
+        ]
+        changed = before.skill != after.skill
+        about = {} if judged is None else {name: getattr(judged, name) for name in _OF_VERDICT}
+        return {
+            **about,
+            "score": after.score,
+            "invalid": lost,
+            "diff": unified(self.rendered(before.skill), self.rendered(after.skill), "before", "after")
+            if changed
+            else "",
+        }
+
+    def _candidate(self, section: LogSection, before: State, judged: Judged, guidance: str) -> str:
+        """The rendered text that the verdict was about; empty where the log does not hold it."""
+        for updated in section.of(Updated):
+            if updated.place == judged.place:
+                return self.rendered(updated.skill)
+        if not guidance:
+            return ""
+        return self.skills.get(before.skill).with_region("slow_update", guidance).rendered
+
+    def _version(
+        self,
+        section: LogSection,
+        judged: Judged | None,
+        short: str,
+        name: str,
+        action: str,
+        at: float,
+        text: str,
+        score: float | None,
+    ) -> Version | None:
+        stages = [one for one in section.of(StageClosed) if one.stage == STAGE]
+        closed = next((one for one in stages if judged is None or one.place == judged.place), None)
+        if closed is None or section.after is None:
+            return None
+        by_task: dict[str, list[RowFact]] = {}
+        for row in closed.rows:
+            by_task.setdefault(row.task, []).append(row)
+        metric = section.after.metric
+        cells = {task: self._cell(rows, metric) for task, rows in by_task.items()}
+        return Version(short=short, name=name, action=action, cells=cells, at=at, text=text, score=score)
+
+    def _cell(self, rows: Sequence[RowFact], metric: Metric) -> Cell:
+        keys = tuple((row.rollout, row.attempt) for row in rows if row.rollout is not None)
+        lost = [row for row in rows if row.invalid is not None]
+        if lost:
+            note = "; ".join(f"{row.invalid}: {cut(row.detail)}" for row in lost)
+            return Cell(mark="invalid", note=note, rollouts=keys)
+        mark, note = _mark(tuple((row.hard or 0.0, row.soft or 0.0) for row in rows), metric, self.weight)
+        failures = "; ".join(dict.fromkeys(row.failure for row in rows if row.failure))
+        return Cell(mark=mark, note=failures or note, rollouts=keys)
+
+
+_OF_VERDICT = (
+    "candidate",
+    "bound",
+    "incumbent",
+    "policy",
+    "decided_by",
+    "rows_used",
+    "rows_total",
+    "verified",
+)
+
+
+def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
+    """What a row is worth to the gate; None for a row that could not be measured."""
+    return None if row.hard is None or row.soft is None else _worth(row.hard, row.soft, metric, weight)
+
+
+@lru_cache(maxsize=4096)
+def _worth(hard: float, soft: float, metric: Metric, weight: float) -> Fraction:
+    return value(Score(hard=hard, soft=soft), metric, weight)
+
+
+@lru_cache(maxsize=4096)
+def _mark(draws: tuple[tuple[float, float], ...], metric: Metric, weight: float) -> tuple[Mark, str]:
+    """How a task went by the mean of its draws, and what there is to say of it."""
+    mean = sum((_worth(hard, soft, metric, weight) for hard, soft in draws), Fraction(0)) / len(draws)
+    mark: Mark = "pass" if mean >= 1 else "fail" if mean <= 0 else "partial"
+    return mark, f"{float(mean):.3f}" if mark == "partial" else ""
+
+
+def cut(text: str) -> str:
+    """An error text as long as a person may want to read."""
+    return text if len(text) <= LONGEST_DETAIL else f"{text[:LONGEST_DETAIL]} ..."
+
+
+def _edit(outcome: EditRecord, record: StepRecord) -> EditFact:
+    """A proposal of any update mode and how it ended, also where only a part of the bundle was accepted."""
+    edit, accepted = outcome.edit, record.accepted
+    shown = next((key for key in ("content", "instruction", "new_skill") if edit.get(key)), "content")
+    kind = "op" if "op" in edit else "type"
+    is_left_out = accepted is not None and outcome.state == "applied" and outcome.id not in accepted.edits
+    return EditFact(
+        id=outcome.id,
+        state="left_out" if is_left_out else outcome.state,
+        reason="not in the candidate that was accepted" if is_left_out else outcome.reason,
+        op="whole skill" if shown == "new_skill" else str(edit.get(kind, "")),
+        target=str(edit.get("target", "")),
+        content=str(edit.get(shown, "")),
+        evidence={key: item for key, item in edit.items() if key not in (kind, "target", shown)},
+    )
+
+
+def _study(patch: PatchFact) -> Study:
+    """What one analyst looked at and saw."""
+    patterns = [
+        ", ".join(f"{str(key).replace('_', ' ')}: {item}" for key, item in one.items())
+        if isinstance(one, Mapping)
+        else json.dumps(one, ensure_ascii=False)
+        for one in patch.summary
+    ]
+    return Study(
+        name=f"{patch.kind} {patch.index}",
+        tasks=patch.tasks,
+        patterns=patterns,
+        edits=len(patch.edits),
+        dropped=patch.dropped,
+    )
