@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from skillopt.agents import agent, agents
-from skillopt.agents.port import Agent
+from skillopt.agents import driven, driver
+from skillopt.agents.port import AgentDriver
 from skillopt.harnesses import harnesses
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness, OffersDocuments, ShowsImages
 
@@ -32,12 +32,12 @@ def support_table() -> str:
         "Tokens",
         "Network",
     )
-    rows = [_row(agent(name)) for name in agents.names()]
+    rows = [_row(driver(name)) for name in driven()]
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def _row(one: Agent) -> tuple[str, ...]:
+def _row(one: AgentDriver) -> tuple[str, ...]:
     login = ", ".join(f"`{name}`" for name in one.credentials) or "none"
     return (
         f"`{one.name}`",
@@ -79,11 +79,11 @@ def _cell(plugin: BenchmarkPlugin, harness: str) -> str:
     """An agent brings its own tools, so it needs documents or no environment at all; chat needs one that
     understands plain text.
     """
-    if isinstance(plugin, ShowsImages) and harness in agents.names() and not agent(harness).images:
+    if isinstance(plugin, ShowsImages) and harness in driven() and not driver(harness).images:
         return "no"
     if not isinstance(plugin, ChoosesHarness):
         return "yes"
-    if harness not in agents.names():
+    if harness not in driven():
         return "yes" if harness == "tool_loop" else "by mode"
     if isinstance(plugin, OffersDocuments):
         return "yes"

@@ -113,9 +113,11 @@ def _row(seed: int, use_gate: bool, summary: Any, end: str, events: Sequence[Eve
         if isinstance(event, EpochEnded)
     }
     judged = {
-        event.place: event for event in events if isinstance(event, Judged) and event.action != "unchanged"
+        str(event.place): event
+        for event in events
+        if isinstance(event, Judged) and event.action != "unchanged"
     }
-    fresh = {event.candidate for event in events if isinstance(event, Updated) and event.place in judged}
+    fresh = {event.candidate for event in events if isinstance(event, Updated) and str(event.place) in judged}
     fresh |= {
         str(event.slow_update.candidate_hash)
         for event in events

@@ -17,8 +17,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from skillopt.agents import present
 from skillopt.night.mining import mine
-from skillopt.transcripts import Homes, harvest, present
+from skillopt.transcripts import Homes, harvest
 
 START = datetime(2026, 11, 1, tzinfo=timezone.utc)
 TOPICS = (

@@ -16,11 +16,11 @@ import pytest
 
 from cli._commands import Command, Ran, run
 from harnesses._stub import stub
-from skillopt.agents import agent, agents
+from skillopt.agents import agent, driven, driver
 from skillopt.config import load
 from skillopt.doctor import Subject, examine
 from skillopt.doctor._machine import extras
-from skillopt.doctor._role import Needs, Trial
+from skillopt.doctor._role import Needs, RoleCheck
 from skillopt.messages import ToolCall
 from skillopt.redact import Scrubber
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
@@ -220,7 +220,7 @@ async def test_images_are_tried_where_the_tasks_have_them(serving: Serving, tmp_
     provider = serving(look)
     models = [f"model.{role}=compatible:m@{provider.base_url}" for role in ("target", "optimizer")]
     config = load(None, flags={}, options=[*WORLD, *models], environ={}, cwd=tmp_path).config
-    trial = Trial(config, "target", Scrubber(()))
+    trial = RoleCheck(config, "target", Scrubber(()))
     needs: asyncio.Future[Needs] = asyncio.get_running_loop().create_future()
     needs.set_result(Needs(images=True))
     await trial.run(needs, calls=True)
@@ -291,14 +291,14 @@ def test_an_agent_program_is_tried_with_its_version_and_what_isolates_its_login(
 
 LOGINS = [
     pytest.param(name, variable, id=f"{name}-{variable}")
-    for name in agents.names()
-    for variable in agent(name).credentials
+    for name in driven()
+    for variable in driver(name).credentials
 ]
 
 
 def in_agent(tmp_path: Path, name: str) -> tuple[str, ...]:
     """Rollouts inside that program, here a stand-in, with the login it keeps itself."""
-    program = stub(tmp_path, help=" ".join(agent(name).flags))
+    program = stub(tmp_path, help=" ".join(driver(name).flags))
     return (
         f"model.target={name}/{agent(name).login}:m",
         f"model.target.agent.path={program}",
@@ -307,7 +307,7 @@ def in_agent(tmp_path: Path, name: str) -> tuple[str, ...]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in is a script with a shebang")
-@pytest.mark.parametrize("name", agents.names())
+@pytest.mark.parametrize("name", driven())
 def test_a_login_that_cannot_be_isolated_is_said_for_every_agent_with_what_would_do_it(
     name: str, skillopt: Command, tmp_path: Path
 ) -> None:
@@ -317,7 +317,7 @@ def test_a_login_that_cannot_be_isolated_is_said_for_every_agent_with_what_would
     assert "its own login cannot be isolated" in program["text"]
     assert (ran.code, harness["state"]) == (2, "fix")
     assert "a rollout runs in a home of its own" in harness["remedy"]
-    for variable in agent(name).credentials or ("a provider",):
+    for variable in driver(name).credentials or ("a provider",):
         assert variable in program["text"]
         assert variable in harness["remedy"]
 

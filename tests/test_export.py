@@ -8,9 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from skillopt import export as exporting
 from skillopt.errors import SkillError, UnknownName, UsageError
-from skillopt.export import AGENTS, Best, export, read_best, slug
+from skillopt.export import Best, export, read_best, slug, targets
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 from skillopt.skill.spec import frontmatter_fields, violations
@@ -175,7 +174,13 @@ def test_an_unknown_agent_and_a_missing_folder_are_refused(tmp_path: Path) -> No
         export(best(), "claude-cod", tmp_path)
     with pytest.raises(UsageError, match="gone"):
         export(best(), "codex", tmp_path / "gone")
-    assert set(exporting.TARGETS) == {*AGENTS, "zip"}
+    assert {name: targets()[name] for name in ("claude-code", "codex", "cursor", "agents")} == {
+        "claude-code": ".claude/skills",
+        "codex": ".agents/skills",
+        "cursor": ".cursor/skills",
+        "agents": ".agents/skills",
+    }
+    assert "zip" not in targets()
 
 
 def test_what_is_only_advised_is_a_remark(tmp_path: Path) -> None:

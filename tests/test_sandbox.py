@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -18,13 +21,13 @@ import pytest
 
 from _hostile import ABSTRACT, GOLDEN, HOSTILE, PORT
 from skillopt.errors import ConfigError, Fault
-from skillopt.sandbox import Limits, Sandbox, _place, is_there, require
+from skillopt.sandbox import Mode, ProcessLimits, Sandbox, _place, _run, _seccomp, is_there, require
 
 needs_bubblewrap = pytest.mark.skipif(
     not is_there(), reason="bubblewrap is not installed or does not work here (apt install bubblewrap)"
 )
 SECRET = "the-golden-value-4711"
-SMALL = Limits(seconds=20, memory=512 << 20, disk=64 << 20)
+SMALL = ProcessLimits(seconds=20, memory=512 << 20, disk=64 << 20)
 
 
 def shut(**changes: object) -> Sandbox:
@@ -107,6 +110,126 @@ async def test_the_limit_that_ended_a_program_is_named(name: str, stopped: str |
     assert not ran.succeeded
 
 
+SIGNALS = """
+import os, signal, time
+for number in signal.valid_signals():
+    try:
+        os.kill(os.getppid(), number)
+    except OSError:
+        pass
+time.sleep(0.2)
+print("still here")
+"""
+
+
+@needs_bubblewrap
+async def test_no_signal_from_inside_ends_the_watcher() -> None:
+    ran = await python(SIGNALS)
+    assert (ran.code, ran.stdout) == (0, b"still here\n")
+
+
+async def test_a_program_handles_signals_as_it_would_elsewhere() -> None:
+    code = """
+import os, signal
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    assert (await python(code, Sandbox("limits", limits=SMALL))).code == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(("number", "stopped"), [("SIGKILL", None), ("SIGSTOP", "time")])
+async def test_where_nothing_shuts_it_in_ending_the_watcher_is_the_program_s_failure(
+    number: str, stopped: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_run, "_GRACE", 2.0)
+    code = f"import os, signal, time; os.kill(os.getppid(), signal.{number}); time.sleep(60)"
+    ran = await python(
+        code, Sandbox("limits", limits=SMALL), limits=replace(SMALL, seconds=1), collect=["output.xlsx"]
+    )
+    assert ran.stopped == stopped
+    assert not ran.succeeded
+    assert ran.lost == {"output.xlsx": "missing"}
+
+
+KEYRING = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+number = {"x86_64": 250, "aarch64": 219}[os.uname().machine]
+session = libc.syscall(number, 0, -3, 0)  # KEYCTL_GET_KEYRING_ID of KEY_SPEC_SESSION_KEYRING
+print("GOT" if session >= 0 else "refused", ctypes.get_errno())
+"""
+VSOCK = """
+import socket
+for family in (40, 38, 31, 17):  # VSOCK, ALG, BLUETOOTH, PACKET
+    try:
+        socket.socket(family, socket.SOCK_STREAM, 0)
+    except OSError as error:
+        print(error.errno)
+    else:
+        print("GOT", family)
+for family in (socket.AF_UNIX, socket.AF_INET):
+    socket.socket(family).close()
+print("usual ones work")
+"""
+
+
+@pytest.mark.skipif(not _seccomp.program(), reason=f"no system-call filter for {platform.machine()}")
+@pytest.mark.parametrize("mode", ["bubblewrap", "limits"])
+async def test_keyrings_and_odd_sockets_are_out_of_reach(mode: Mode) -> None:
+    if mode == "bubblewrap" and not is_there():
+        pytest.skip("bubblewrap is not installed or does not work here (apt install bubblewrap)")
+    sandbox = Sandbox(mode, limits=SMALL)
+    assert (await python(KEYRING, sandbox)).stdout == b"refused 1\n"
+    told = (await python(VSOCK, sandbox)).stdout.decode().split("\n")
+    assert told == ["97"] * 4 + ["usual ones work", ""]
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_filter_refuses_by_number_and_family(machine: str) -> None:
+    """Run by a small interpreter of classic BPF, for both machines."""
+    calls = {
+        "x86_64": {"arch": 0xC000003E, "socket": 41, "keyctl": 250, "read": 0},
+        "aarch64": {"arch": 0xC00000B7, "socket": 198, "keyctl": 219, "read": 63},
+    }[machine]
+    allow, error = 0x7FFF0000, 0x00050000
+
+    def judged(arch: int, number: int, first: int = 0) -> int:
+        return interpreted(_seccomp.program(machine), {0: number, 4: arch, 16: first})
+
+    assert judged(calls["arch"], calls["read"]) == allow
+    assert judged(calls["arch"], calls["keyctl"]) == error | 1
+    assert judged(calls["arch"], 425) == error | 1  # io_uring_setup
+    assert [judged(calls["arch"], calls["socket"], family) for family in (1, 2, 10, 16)] == [allow] * 4
+    assert judged(calls["arch"], calls["socket"], 40) == error | 97
+    assert judged(0x40000003, calls["read"]) == error | 38  # 32-bit calls
+    if machine == "x86_64":
+        assert judged(calls["arch"], 0x40000000 + 250) == error | 38
+    assert _seccomp.program("riscv64") == b""
+
+
+def interpreted(program: bytes, data: dict[int, int]) -> int:
+    steps = list(struct.iter_unpack("<HBBI", program))
+    at = loaded = 0
+    while True:
+        code, true, false, value = steps[at]
+        at += 1
+        if code == 0x20:
+            loaded = data[value]
+        elif code == 0x06:
+            return int(value)
+        else:
+            at += true if (loaded == value if code == 0x15 else loaded >= value) else false
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("folder", [".", "/tmp", "/dev/shm"])
+async def test_a_program_that_makes_files_without_end_is_stopped(folder: str) -> None:
+    code = f"import os\nfor n in range(10**9): os.close(os.open('{folder}/' + str(n), os.O_CREAT))"
+    ran = await python(code, limits=replace(SMALL, files=2_000))
+    assert ran.stopped == "files"
+
+
 @needs_bubblewrap
 async def test_disk_and_output_are_cut_at_their_limits() -> None:
     filled = dict(
@@ -153,7 +276,7 @@ async def test_large_inputs_and_inputs_nobody_reads_do_no_harm() -> None:
     assert (await python("print(1)", input=big)).stdout == b"1\n"
     assert (await python("pass", files={"big": big}, collect=["big"])).files["big"] == big
     small = await python(
-        "pass", files={"big": big}, collect=["big"], limits=Limits(seconds=3, collected=1 << 20)
+        "pass", files={"big": big}, collect=["big"], limits=ProcessLimits(seconds=3, collected=1 << 20)
     )
     assert small.lost == {"big": "too large"}
 
@@ -244,9 +367,9 @@ async def test_a_withdrawn_program_is_ended() -> None:
 
 KILLED = """
 import asyncio, sys
-from skillopt.sandbox import Limits, Sandbox
+from skillopt.sandbox import ProcessLimits, Sandbox
 code = "import subprocess, time; subprocess.Popen(['sleep', '5737'], start_new_session=True); time.sleep(60)"
-asyncio.run(Sandbox(sys.argv[1], limits=Limits(seconds=50)).run(["python", "-c", code]))
+asyncio.run(Sandbox(sys.argv[1], limits=ProcessLimits(seconds=50)).run(["python", "-c", code]))
 """
 
 

@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from skillopt.agents import agents
+from skillopt.changes.apply import FileChange, apply
+from skillopt.changes.safe_file import followed
 from skillopt.errors import SkillError, UnknownName, UsageError
 from skillopt.events import Checkpoint, RunStarted
 from skillopt.events.state import State
-from skillopt.files import read_text, write_bytes
+from skillopt.files import read_text
 from skillopt.runs.database import stored_text
 from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.skill.document import Document
@@ -26,15 +29,7 @@ from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.layout import BOM
 from skillopt.skill.spec import Violation, frontmatter_fields, violations
 
-AGENTS: Mapping[str, str] = {
-    "claude-code": ".claude/skills",
-    "codex": ".agents/skills",
-    "cursor": ".cursor/skills",
-    "agents": ".agents/skills",
-}
-"""Where an agent looks for skills, below a project or the home folder. `.agents/skills` is read by many."""
 ZIP = "zip"
-TARGETS = (*AGENTS, ZIP)
 _BEST, _WHOLE = "best_skill.md", "best_skill"
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest a zip can hold: equal skills give equal archives."""
@@ -73,6 +68,18 @@ class Exported:
     placed: tuple[Placed, ...]
     others: tuple[Path, ...] = ()
     remarks: tuple[str, ...] = ()
+
+
+def targets() -> dict[str, str]:
+    """Who a skill can be exported for, as it is typed, and where that agent looks for skills below a project
+    or the home folder.
+    """
+    return {
+        name.replace("_", "-"): one.skills
+        for one in agents()
+        if one.skills
+        for name in (one.name, *one.aliases)
+    }
 
 
 def read_best(run: Path) -> Best:
@@ -179,8 +186,8 @@ def export(
     is kept beside the new one as `.bak`. SKILL.md comes last, so that an agent never finds a skill whose
     files are missing.
     """
-    if to not in TARGETS:
-        raise UnknownName("agent", to, TARGETS)
+    if to not in (known := targets()) and to != ZIP:
+        raise UnknownName("agent", to, (*known, ZIP))
     chosen, text = installable(best, name=name, description=description)
     if not into.is_dir():
         raise UsageError(f"There is no folder {into} to export into.")
@@ -197,7 +204,7 @@ def export(
             placed=_place({path: (_zipped(chosen, files), None)}, force=force),
             remarks=remarks,
         )
-    home = into / AGENTS[to] / chosen
+    home = into / known[to] / chosen
     # The permissions of what is there stay; only a new program is told that it is one.
     wanted = {
         home / file: (data, mode if mode & stat.S_IXUSR else None) for file, (data, mode) in files.items()
@@ -229,22 +236,24 @@ def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> t
             + ". --force replaces it and keeps the old one beside it as .bak; --into or --name puts the skill"
             " elsewhere."
         )
-    placed = []
-    for path, (data, mode) in wanted.items():
-        old, backup = there[path], None
-        if old is not None and old != data:
-            backup = _free(path)
-            write_bytes(backup, old)
-        if old != data:
-            _write(path, data, mode)
-        placed.append(
-            Placed(
-                path=path,
-                state="written" if old is None else "unchanged" if old == data else "replaced",
-                backup=backup,
-            )
+    backups = {path: _free(path) for path in differing}
+    changes = [
+        *(FileChange(file=followed(kept), before=None, after=there[path]) for path, kept in backups.items()),
+        *(
+            FileChange(file=followed(path), before=there[path], after=data, mode=mode)
+            for path, (data, mode) in wanted.items()
+            if there[path] != data
+        ),
+    ]
+    apply(changes)
+    return tuple(
+        Placed(
+            path=path,
+            state="written" if there[path] is None else "replaced" if path in backups else "unchanged",
+            backup=backups.get(path),
         )
-    return tuple(placed)
+        for path in wanted
+    )
 
 
 def _content(path: Path) -> bytes | None:
@@ -258,13 +267,6 @@ def _content(path: Path) -> bytes | None:
             f"{path} is in the way: {error.strerror or error}. Nothing was written; move it, or choose"
             " another name."
         ) from error
-
-
-def _write(path: Path, data: bytes, mode: int | None) -> None:
-    try:
-        write_bytes(path, data, mode=mode)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 def _free(path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skillopt.agents import AGENTS, SOURCES
 from skillopt.benchmarks import benchmarks
 from skillopt.errors import UnknownName
 from skillopt.gate.policies import POLICIES
@@ -13,7 +14,6 @@ from skillopt.models import PROVIDERS
 from skillopt.registry import Registry
 from skillopt.tasks.scorers import SCORERS
 from skillopt.trackers import trackers
-from skillopt.transcripts import SOURCES
 
 KINDS: Mapping[str, Registry] = {
     "benchmarks": benchmarks,
@@ -23,6 +23,7 @@ KINDS: Mapping[str, Registry] = {
     "scorers": SCORERS,
     "gate": POLICIES,
     "transcripts": SOURCES,
+    "agents": AGENTS,
 }
 """A package adds to a kind by an entry point of the group `skillopt.<kind>`."""
 
@@ -33,8 +34,8 @@ def register(kind: str, name: str, plugin: Any) -> None:
     What a plug-in is depends on the kind: a `Provider`, or a callable from `ModelSpec` to `Model`, for
     `models`; a `BenchmarkPlugin` for `benchmarks`; a callable from `Setup` to `Harness` for `harnesses`; a
     `TrackerPlugin` for `trackers`; a `Scorer` or a function of task and answer for `scorers`; a callable from
-    the rows of a decision to its reader, such as a subclass of `Strict`, for `gate`. A plug-in of the same
-    name is replaced.
+    the rows of a decision to its reader, such as a subclass of `Strict`, for `gate`; a callable from `Homes`
+    to `TranscriptSource` for `transcripts`; an `Agent` for `agents`. A plug-in of the same name is replaced.
     """
     if kind not in KINDS:
         raise UnknownName("kind of plug-in", kind, list(KINDS))

@@ -12,9 +12,10 @@ import itertools
 import pkgutil
 import re
 import sys
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -28,12 +29,21 @@ PORT = "port"
 """The file of a plug-in folder that holds the contract all its plug-ins keep."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A plug-in that something else brings along, such as the harness of an agent."""
+
+    load: Callable[[], Any]
+    says: str
+    """Its line in a listing."""
+
+
 class Registry:
     """The plug-ins of one kind. A plug-in is a module (or entry point target) with an attribute `PLUGIN`.
 
-    Ours are the files of `package`, under their file names, or the ones handed over as `own`; entry points of
-    `group` come in under their own name. Of two plug-ins with one name, one that was added in this process
-    comes first, then ours.
+    Ours are the files of `package`, under their file names, the ones handed over as `own`, and those that
+    other plug-ins bring along as `offers`; entry points of `group` come in under their own name. Of two
+    plug-ins with one name, one that was added in this process comes first, then ours.
     """
 
     def __init__(
@@ -43,18 +53,20 @@ class Registry:
         group: str | None = None,
         *,
         own: Mapping[str, Any] | None = None,
+        offers: Callable[[], Mapping[str, Offer]] = dict,
     ) -> None:
         self.what = what
         self.package = package
         self.group = group or package or ""
         self._own = dict(own or {})
+        self._offers = offers
         self._added: dict[str, Any] = {}
         self._changed = 0
         self._lent: ContextVar[tuple[int, Mapping[str, Any]]] = ContextVar(f"{what} on loan")
 
     def names(self) -> list[str]:
         """All names; nothing is imported."""
-        return sorted({*self._here(), *self._own, *self._files(), *self._points()})
+        return sorted({*self._here(), *self._own, *self._files(), *self._offers(), *self._points()})
 
     def get(self, name: str) -> Any:
         """The plug-in of that name, imported now; unknown names raise with the near miss."""
@@ -63,6 +75,8 @@ class Registry:
                 return found[name]
         if name in self._files():
             return importlib.import_module(f"{self.package}.{name}").PLUGIN
+        if name in (offers := self._offers()):
+            return offers[name].load()
         if name in self._points():
             return self._points()[name].load()
         raise UnknownName(self.what, name, self.names())
@@ -94,6 +108,8 @@ class Registry:
             spec = importlib.util.find_spec(f"{self.package}.{name}")
             source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
             return _first_sentence(ast.get_docstring(ast.parse(source)))
+        if name in (offers := self._offers()) and name not in self._here():
+            return offers[name].says
         try:
             plugin = self.get(name)
         except Exception as error:  # noqa: BLE001 - a stranger's package fails in any way, and is still listed

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents.port import OWN, Access, Ask, Place, Work
+from skillopt.agents.port import OWN, Access, AgentPlace, AgentWork, Ask
 from skillopt.process import Finished
 
 STREAMS = Path(__file__).parent / "streams"
 KEY = "sk-test-5f2c-not-for-argv"
 PROMPT = "Where is it? PROMPT-NOT-FOR-ARGV"
-PLACE = Place(root=Path("/r"), home=Path("/r/home"), workspace=Path("/r/workspace"), temp=Path("/r/tmp"))
+PLACE = AgentPlace(root=Path("/r"), home=Path("/r/home"), workspace=Path("/r/workspace"), temp=Path("/r/tmp"))
 
 
 def access(
@@ -34,8 +34,8 @@ def ask(given: Access, **more: Any) -> Ask:
     )
 
 
-def work(given: Access, **more: Any) -> Work:
-    return Work(
+def work(given: Access, **more: Any) -> AgentWork:
+    return AgentWork(
         **{"access": given, "place": PLACE, "settings": {}, "prompt": PROMPT, "skill": "house-style", **more}
     )
 

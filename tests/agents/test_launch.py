@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents._places import KEY, PLACE, PROMPT, access, ask, work
-from skillopt.agents import agent, agents
+from skillopt.agents import driven, driver
 from skillopt.agents.port import Access, Launch
 from skillopt.errors import ConfigError, UnknownName
 
@@ -43,13 +43,13 @@ def pointed(name: str) -> Access:
 
 
 def test_the_folder_is_the_registry_and_a_near_miss_is_named() -> None:
-    assert agents.names() == ["claude_code", "codex", "copilot", "cursor", "opencode"]
+    assert driven() == ["claude_code", "codex", "copilot", "cursor", "opencode"]
     with pytest.raises(UnknownName, match="Did you mean 'codex'"):
-        agent("codexx")
+        driver("codexx")
 
 
 def test_claude_code_at_work() -> None:
-    launch = agent("claude_code").work(work(pointed("claude_code")))
+    launch = driver("claude_code").work(work(pointed("claude_code")))
     tools = "Bash,Read,Edit,Write,Glob,Grep,Skill"
     assert launch.arguments == (
         *("--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--model", "m1"),
@@ -74,7 +74,7 @@ def test_claude_code_at_work() -> None:
 
 
 def test_claude_code_is_asked_without_tools_skills_or_settings() -> None:
-    launch = agent("claude_code").ask(ask(access()))
+    launch = driver("claude_code").ask(ask(access()))
     assert launch.arguments == (
         *("--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--model", "m1"),
         *("--system-prompt-file", "/r/system.md", "--tools", "", "--setting-sources", ""),
@@ -87,7 +87,7 @@ def test_claude_code_is_asked_without_tools_skills_or_settings() -> None:
 def test_claude_code_is_shown_images_with_the_question_and_needs_no_tool_to_read_them(tmp_path: Path) -> None:
     image = tmp_path / "image-1.jpg"
     image.write_bytes(b"jpg")
-    launch = agent("claude_code").ask(ask(access(), images=(image,)))
+    launch = driver("claude_code").ask(ask(access(), images=(image,)))
     assert launch.arguments[-2:] == ("--input-format", "stream-json")
     source = {"type": "base64", "media_type": "image/jpeg", "data": "anBn"}
     told = {
@@ -98,7 +98,7 @@ def test_claude_code_is_shown_images_with_the_question_and_needs_no_tool_to_read
 
 
 def test_claude_code_takes_a_setup_token_as_a_token_and_its_settings_where_they_are_set() -> None:
-    launch = agent("claude_code").work(
+    launch = driver("claude_code").work(
         work(
             access(key="sk-ant-oat01-token"),
             settings={"effort": "high", "max_thinking_tokens": 9, "profile": "/s"},
@@ -111,14 +111,14 @@ def test_claude_code_takes_a_setup_token_as_a_token_and_its_settings_where_they_
 
 
 def test_claude_code_with_its_own_login_runs_in_the_users_home_with_everything_else_of_it_off() -> None:
-    launch = agent("claude_code").ask(ask(access(key=None)))
+    launch = driver("claude_code").ask(ask(access(key=None)))
     assert launch.own_home
     assert "--safe-mode" in launch.arguments
     assert "CLAUDE_CONFIG_DIR" not in launch.env
 
 
 def test_codex_at_work() -> None:
-    launch = agent("codex").work(work(pointed("codex"), images=(Path("/r/workspace/a.png"),)))
+    launch = driver("codex").work(work(pointed("codex"), images=(Path("/r/workspace/a.png"),)))
     provider = (
         f'model_providers.skillopt={{name="skillopt", base_url="{LOCAL}", wire_api="responses",'
         ' env_key="SKILLOPT_AGENT_KEY"}'
@@ -154,7 +154,7 @@ def test_codex_at_work() -> None:
 
 
 def test_codex_is_asked_without_a_shell_and_with_a_schema_in_a_file() -> None:
-    launch = agent("codex").ask(ask(access(), schema={"type": "object"}))
+    launch = driver("codex").ask(ask(access(), schema={"type": "object"}))
     assert launch.arguments[30:] == (
         *("--disable", "shell_tool", "--disable", "unified_exec", "--disable", "view_image"),
         *("--sandbox", "read-only", "--ephemeral", "--ignore-user-config"),
@@ -171,12 +171,12 @@ def test_codex_is_asked_without_a_shell_and_with_a_schema_in_a_file() -> None:
     assert launch.env == {"CODEX_HOME": "/r/home/.codex", "CODEX_API_KEY": KEY}
     assert launch.files[Path("/r/schema.json")] == '{"type": "object"}'
     assert launch.stdin == f"Be terse.\n\n{PROMPT}"
-    token = agent("codex").ask(ask(access(key="eyJ.token")))
+    token = driver("codex").ask(ask(access(key="eyJ.token")))
     assert token.env["CODEX_ACCESS_TOKEN"] == "eyJ.token"
 
 
 def test_copilot_at_work() -> None:
-    launch = agent("copilot").work(work(pointed("copilot")))
+    launch = driver("copilot").work(work(pointed("copilot")))
     assert launch.arguments == (
         *(
             "--output-format",
@@ -205,7 +205,7 @@ def test_copilot_at_work() -> None:
 
 
 def test_opencode_at_work() -> None:
-    launch = agent("opencode").work(work(pointed("opencode")))
+    launch = driver("opencode").work(work(pointed("opencode")))
     assert launch.arguments == (
         *(
             "run",
@@ -228,7 +228,7 @@ def test_opencode_at_work() -> None:
 
 
 def test_opencode_beside_images_is_asked_for_the_skill_in_words_as_its_commands_leave_files_out() -> None:
-    launch = agent("opencode").work(work(pointed("opencode"), images=(Path("/r/workspace/a.png"),)))
+    launch = driver("opencode").work(work(pointed("opencode"), images=(Path("/r/workspace/a.png"),)))
     assert launch.arguments[-1] == "--file=/r/workspace/a.png"
     assert "--command" not in launch.arguments
     assert "house-style" in launch.stdin.split("\n")[0]
@@ -240,15 +240,15 @@ def test_opencode_beside_images_is_asked_for_the_skill_in_words_as_its_commands_
 @pytest.mark.parametrize("name", ["init", "review"])
 def test_a_skill_named_like_a_command_of_opencode_cannot_be_forced(name: str) -> None:
     with pytest.raises(ConfigError, match="Rename the skill"):
-        agent("opencode").work(work(pointed("opencode"), skill=name))
+        driver("opencode").work(work(pointed("opencode"), skill=name))
     assert (
         "--command"
-        not in agent("opencode").work(work(pointed("opencode"), skill=name, activation="natural")).arguments
+        not in driver("opencode").work(work(pointed("opencode"), skill=name, activation="natural")).arguments
     )
 
 
 def test_cursor_at_work_and_asked() -> None:
-    at_work = agent("cursor").work(work(access()))
+    at_work = driver("cursor").work(work(access()))
     common = (
         "--print",
         "--output-format",
@@ -261,16 +261,16 @@ def test_cursor_at_work_and_asked() -> None:
     )
     assert at_work.arguments == (*common, "--force", "--sandbox", "enabled")
     assert at_work.env == {"CURSOR_API_KEY": KEY, "CURSOR_CONFIG_DIR": "/r/home/.cursor"}
-    asked = agent("cursor").ask(ask(access()))
+    asked = driver("cursor").ask(ask(access()))
     assert asked.arguments == (*common, "--mode", "ask", "--sandbox", "enabled")
     assert '"deny": ["Shell(*)"' in asked.files[Path("/r/home/.cursor/cli-config.json")]
 
 
 @pytest.mark.parametrize("name", sorted(POINTED))
 def test_neither_a_prompt_nor_a_key_is_ever_on_the_command_line(name: str) -> None:
-    launches: list[Launch] = [agent(name).work(work(given)) for given in (pointed(name),)]
+    launches: list[Launch] = [driver(name).work(work(given)) for given in (pointed(name),)]
     if name != "opencode":
-        launches.append(agent(name).ask(ask(access())))
+        launches.append(driver(name).ask(ask(access())))
     for launch in launches:
         line = " ".join(launch.arguments)
         assert "PROMPT-NOT-FOR-ARGV" not in line
@@ -282,7 +282,7 @@ def test_neither_a_prompt_nor_a_key_is_ever_on_the_command_line(name: str) -> No
 
 @pytest.mark.parametrize("name", sorted(POINTED))
 def test_a_natural_activation_says_nothing_of_the_skill(name: str) -> None:
-    launch = agent(name).work(work(pointed(name), activation="natural"))
+    launch = driver(name).work(work(pointed(name), activation="natural"))
     assert launch.stdin == PROMPT
     assert "house-style" not in " ".join(launch.arguments)
 
@@ -300,10 +300,10 @@ def test_a_natural_activation_says_nothing_of_the_skill(name: str) -> None:
 )
 def test_a_setting_that_cannot_be_is_refused(name: str, settings: dict[str, object], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        agent(name).work(work(pointed(name), settings=settings))
+        driver(name).work(work(pointed(name), settings=settings))
 
 
 def test_the_public_words_that_mean_the_cli_are_taken() -> None:
     for word in ("auto", "cli", False, "", None):
-        assert agent("claude_code").work(work(pointed("claude_code"), settings={"use_sdk": word})).arguments
+        assert driver("claude_code").work(work(pointed("claude_code"), settings={"use_sdk": word})).arguments
     assert PLACE.config is None

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from agents._places import PLACE, STREAMS, printed, said
-from skillopt.agents import agent
+from skillopt.agents import driver
 from skillopt.agents._place import fresh_place
-from skillopt.agents.port import Place
+from skillopt.agents.port import AgentPlace
 from skillopt.errors import Fault
 from skillopt.messages import Usage
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
+def place() -> Iterator[AgentPlace]:
     with fresh_place() as fresh:
         yield replace(fresh, workspace=Path("/workspace"))
 
@@ -32,9 +32,9 @@ def transcript(name: str, target: Path) -> None:
     target.write_text((STREAMS / f"{name}_transcript.jsonl").read_text())
 
 
-def test_claude_code_tells_everything_and_its_transcript_proves_the_skill(place: Place) -> None:
+def test_claude_code_tells_everything_and_its_transcript_proves_the_skill(place: AgentPlace) -> None:
     transcript("claude_code", place.home / ".claude" / "projects" / "-workspace" / "s.jsonl")
-    report = agent("claude_code").report(printed("claude_code"), place, "house-style")
+    report = driver("claude_code").report(printed("claude_code"), place, "house-style")
     assert [message.role for message in report.messages] == ["assistant", "tool", "assistant"]
     (call,) = report.messages[0].tool_calls
     assert (call.name, json.loads(call.arguments)["command"]) == (
@@ -49,11 +49,11 @@ def test_claude_code_tells_everything_and_its_transcript_proves_the_skill(place:
     assert report.model == "claude-sonnet-4-6"
 
 
-def test_a_transcript_of_another_workspace_proves_nothing(place: Place) -> None:
+def test_a_transcript_of_another_workspace_proves_nothing(place: AgentPlace) -> None:
     transcript("claude_code", place.home / ".claude" / "projects" / "-workspace" / "s.jsonl")
     elsewhere = replace(place, workspace=Path("/elsewhere"))
-    assert agent("claude_code").report(printed("claude_code"), elsewhere, "house-style").loaded == ()
-    assert agent("claude_code").report(printed("claude_code"), place, "other-style").loaded == ()
+    assert driver("claude_code").report(printed("claude_code"), elsewhere, "house-style").loaded == ()
+    assert driver("claude_code").report(printed("claude_code"), place, "other-style").loaded == ()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_transcript_of_another_workspace_proves_nothing(place: Place) -> None:
         ("codex", ".codex/sessions/2026/11/15/rollout-1.jsonl"),
     ],
 )
-def test_a_skill_of_the_same_name_elsewhere_proves_nothing(name: str, kept: str, place: Place) -> None:
+def test_a_skill_of_the_same_name_elsewhere_proves_nothing(name: str, kept: str, place: AgentPlace) -> None:
     """In a home that is used in place the user's own skill of that name would be loaded before the one that
     is measured.
     """
@@ -72,14 +72,14 @@ def test_a_skill_of_the_same_name_elsewhere_proves_nothing(name: str, kept: str,
     assert text.count("/workspace/.") == 1
     (place.home / kept).write_text(text.replace("/workspace/.", "/home/me/agents/."))
     (place.home / kept).open("a").write(json.dumps({"cwd": "/workspace"}))
-    assert agent(name).report(printed(name), place, "house-style").loaded == ()
+    assert driver(name).report(printed(name), place, "house-style").loaded == ()
 
 
-def test_copilot_s_own_skill_of_that_name_proves_nothing(place: Place) -> None:
+def test_copilot_s_own_skill_of_that_name_proves_nothing(place: AgentPlace) -> None:
     theirs = (
         (STREAMS / "copilot.jsonl").read_text().replace('"skillSource":"project"', '"skillSource":"personal"')
     )
-    assert agent("copilot").report(said(theirs), place, "house-style").loaded == ()
+    assert driver("copilot").report(said(theirs), place, "house-style").loaded == ()
 
 
 @pytest.mark.parametrize(
@@ -93,18 +93,18 @@ def test_copilot_s_own_skill_of_that_name_proves_nothing(place: Place) -> None:
     ],
 )
 def test_only_files_of_the_measured_skill_count_as_read(
-    command: str, loaded: tuple[str, ...], place: Place
+    command: str, loaded: tuple[str, ...], place: AgentPlace
 ) -> None:
     use = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": command}}
     told = [
         {"type": "assistant", "message": {"content": [use]}},
         {"type": "result", "subtype": "success", "result": "x"},
     ]
-    found = agent("claude_code").report(said("\n".join(map(json.dumps, told))), place, "house-style")
+    found = driver("claude_code").report(said("\n".join(map(json.dumps, told))), place, "house-style")
     assert found.loaded == loaded
 
 
-def test_a_workspace_whose_path_is_not_ascii_proves_as_well(place: Place) -> None:
+def test_a_workspace_whose_path_is_not_ascii_proves_as_well(place: AgentPlace) -> None:
     named = replace(place, workspace=Path("/tmp/ein Ort für 日本/workspace"))
     record = {
         "type": "user",
@@ -123,15 +123,15 @@ def test_a_workspace_whose_path_is_not_ascii_proves_as_well(place: Place) -> Non
         kept = place.home / ".claude" / "projects" / f"p{escaped}" / "s.jsonl"
         kept.parent.mkdir(parents=True)
         kept.write_text(json.dumps(record, ensure_ascii=escaped), encoding="utf-8")
-        assert agent("claude_code").report(printed("claude_code"), named, "house-style").loaded == (
+        assert driver("claude_code").report(printed("claude_code"), named, "house-style").loaded == (
             "SKILL.md",
         )
         kept.unlink()
 
 
-def test_codex_tells_its_commands_and_its_transcript_proves_the_skill(place: Place) -> None:
+def test_codex_tells_its_commands_and_its_transcript_proves_the_skill(place: AgentPlace) -> None:
     transcript("codex", place.home / ".codex" / "sessions" / "2026" / "11" / "15" / "rollout-1.jsonl")
-    report = agent("codex").report(printed("codex"), place, "house-style")
+    report = driver("codex").report(printed("codex"), place, "house-style")
     assert [message.role for message in report.messages] == ["assistant", "tool", "assistant"]
     assert "cat notes.txt" in report.messages[0].tool_calls[0].arguments
     assert report.messages[1].content.endswith("[exit code 0]")
@@ -140,26 +140,26 @@ def test_codex_tells_its_commands_and_its_transcript_proves_the_skill(place: Pla
     assert report.usd is None
 
 
-def test_copilot_proves_the_skill_by_its_tool_and_counts_in_a_file(place: Place) -> None:
+def test_copilot_proves_the_skill_by_its_tool_and_counts_in_a_file(place: AgentPlace) -> None:
     (place.root / "usage.json").write_text((STREAMS / "copilot_usage.json").read_text())
-    report = agent("copilot").report(printed("copilot"), place, "house-style")
+    report = driver("copilot").report(printed("copilot"), place, "house-style")
     assert [message.role for message in report.messages] == ["assistant", "tool", "assistant"]
     assert report.messages[0].tool_calls[0].name == "skill"
     assert (report.answer, report.loaded) == ("<answer>Paris</answer>", ("SKILL.md",))
     assert report.usage == Usage(input_tokens=200, output_tokens=14, cached_tokens=0)
     (place.root / "usage.json").unlink()
-    assert agent("copilot").report(printed("copilot"), place, None).usage is None
+    assert driver("copilot").report(printed("copilot"), place, None).usage is None
 
 
-def test_opencode_counts_every_step(place: Place) -> None:
-    report = agent("opencode").report(printed("opencode"), place, "house-style")
+def test_opencode_counts_every_step(place: AgentPlace) -> None:
+    report = driver("opencode").report(printed("opencode"), place, "house-style")
     assert [message.role for message in report.messages] == ["assistant", "tool", "assistant"]
     assert (report.answer, report.calls, report.loaded) == ("<answer>Paris</answer>", 2, ())
     assert report.usage == Usage(input_tokens=200, output_tokens=14, cached_tokens=0, reasoning_tokens=0)
 
 
-def test_cursor_in_its_documented_form(place: Place) -> None:
-    report = agent("cursor").report(printed("cursor"), place, "house-style")
+def test_cursor_in_its_documented_form(place: AgentPlace) -> None:
+    report = driver("cursor").report(printed("cursor"), place, "house-style")
     assert [message.role for message in report.messages] == [
         "assistant",
         "assistant",
@@ -198,7 +198,7 @@ def test_cursor_in_its_documented_form(place: Place) -> None:
 )
 def test_a_recorded_failure_is_a_fault_of_its_kind(name: str, stream: str, kind: str) -> None:
     with pytest.raises(Fault) as caught:
-        agent(name).report(printed(stream, code=1), PLACE, None)
+        driver(name).report(printed(stream, code=1), PLACE, None)
     assert caught.value.kind == kind
     assert caught.value.detail.startswith(f"{name}: ")
 
@@ -228,7 +228,7 @@ def test_a_cli_without_a_result_is_never_a_score(
     name: str, stdout: str, stderr: str, code: int, kind: str
 ) -> None:
     with pytest.raises(Fault) as caught:
-        agent(name).report(said(stdout, stderr=stderr, code=code), PLACE, None)
+        driver(name).report(said(stdout, stderr=stderr, code=code), PLACE, None)
     assert caught.value.kind == kind, caught.value
 
 
@@ -247,16 +247,16 @@ ANSWERED = {
 def test_not_logged_in_told_as_an_answer_is_a_dead_login(name: str) -> None:
     for text in ("Not logged in · Please run /login", "Invalid API key · Fix external API key"):
         with pytest.raises(Fault) as caught:
-            agent(name).report(said(ANSWERED[name] % text), PLACE, None)
+            driver(name).report(said(ANSWERED[name] % text), PLACE, None)
         assert caught.value.kind == "auth"
     answer = "A user who is not logged in sees this page."
-    report = agent(name).report(said(ANSWERED[name] % answer), PLACE, None)
+    report = driver(name).report(said(ANSWERED[name] % answer), PLACE, None)
     assert (report.answer, report.usage) == (answer, None)
 
 
 def test_output_that_was_cut_is_said_to_be() -> None:
     with pytest.raises(Fault, match="more than can be kept"):
-        agent("codex").report(replace(said('{"type": "turn.started"}'), cut=True), PLACE, None)
+        driver("codex").report(replace(said('{"type": "turn.started"}'), cut=True), PLACE, None)
 
 
 def test_a_sandbox_that_does_not_start_is_no_measurement() -> None:
@@ -270,13 +270,13 @@ def test_a_sandbox_that_does_not_start_is_no_measurement() -> None:
         {"type": "result", "subtype": "success", "result": "hm"},
     ]
     with pytest.raises(Fault) as caught:
-        agent("claude_code").report(said("\n".join(map(json.dumps, lines))), PLACE, None)
+        driver("claude_code").report(said("\n".join(map(json.dumps, lines))), PLACE, None)
     assert caught.value.kind == "sandbox"
 
 
 def test_an_error_never_quotes_a_credential() -> None:
     with pytest.raises(Fault) as caught:
-        agent("codex").report(
+        driver("codex").report(
             said(stderr="Incorrect API key provided: sk-proj-abcdefghijklmnopqrstuvwx", code=1), PLACE, None
         )
     assert "abcdefghijkl" not in caught.value.detail

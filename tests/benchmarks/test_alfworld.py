@@ -15,12 +15,13 @@ from skillopt import api
 from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._environment import WON, plain
-from skillopt.benchmarks.alfworld._load import Loader, places
+from skillopt.benchmarks.alfworld._load import ALFWorldLoader, places
 from skillopt.benchmarks.alfworld._names import by_number, short_names
 from skillopt.build import open_run, prepare
 from skillopt.config import load, packaged_names
 from skillopt.errors import ConfigError, Fault, TaskError
 from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.executors import Executor, ProcessPool
 from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session
@@ -30,6 +31,7 @@ from skillopt.tasks.benchmark import Benchmark, ChoosesHarness, Conversation, Ep
 from skillopt.tasks.rollout import Scored, Trajectory
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, Call, FunctionModel, LoopbackProvider
+from steps import step_at
 
 textworld = pytest.importorskip(
     "textworld", reason="textworld is not installed: pip install 'skillopt[alfworld]'"
@@ -146,10 +148,9 @@ async def all_win(benchmark: Any, games: Path, tasks: list[Task], executor: Exec
         rollouts=Nowhere(kept),
         workers=8,
         max_tokens=100,
-        emit=lambda event: None,
         executor=executor,
     )
-    outcomes = await evaluator.start("skill", rows_of(tasks), stage="rollout", place="p").close()
+    outcomes = await Evaluation(evaluator, step_at("e1/s1"), "skill", rows_of(tasks), stage="rollout").close()
     found = {
         one.task_id: (one.score.hard, one.trajectory.failure, one.trajectory.calls)
         for one in outcomes
@@ -336,7 +337,7 @@ def test_the_same_words_in_another_room_are_another_task(tmp_path: Path) -> None
     (tmp_path / "rows.json").write_text(
         json.dumps([{"id": name, "gamefile": name, "task_type": "t"} for name in ("one", "two")])
     )
-    one, two = Loader(tmp_path, "{goal} Places: {places}.").tasks(load_rows(tmp_path / "rows.json"))
+    one, two = ALFWorldLoader(tmp_path, "{goal} Places: {places}.").tasks(load_rows(tmp_path / "rows.json"))
     assert one.prompt == two.prompt == "put a mug on a desk. Places: desk 1."
     assert one.content_hash != two.content_hash
 
@@ -385,7 +386,7 @@ def test_a_row_that_cannot_be_played_is_named(tmp_path: Path, row: dict[str, str
     )
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     with pytest.raises(TaskError, match=f"line 1: .*{words}"):
-        Loader(tmp_path, "{goal} {places}").tasks(load_rows(tmp_path / "rows.json"))
+        ALFWorldLoader(tmp_path, "{goal} {places}").tasks(load_rows(tmp_path / "rows.json"))
 
 
 def test_without_games_it_says_where_to_get_them(games: Path, monkeypatch: pytest.MonkeyPatch) -> None:

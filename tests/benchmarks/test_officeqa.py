@@ -13,12 +13,12 @@ from skillopt import api
 from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.benchmarks.officeqa._documents import Library
-from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, Desk
-from skillopt.benchmarks.officeqa._load import Loader
+from skillopt.benchmarks.officeqa._environment import CHARACTERS, MOST_HITS, TOOLS, DocumentTools
+from skillopt.benchmarks.officeqa._load import OfficeQALoader
 from skillopt.benchmarks.officeqa._pages import (
     LONGEST_ALL,
     LONGEST_PAGE,
-    Source,
+    PageSource,
     as_text,
     page_text,
     shown,
@@ -74,7 +74,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def tasks_of(folder: Path, *rows: dict[str, Any], pages: bool = True) -> list[Task]:
     (folder.parent / "rows.json").write_text(json.dumps(rows))
-    return Loader(Library([folder]), "{question}\n{documents}{pages}", shows_pages=pages).tasks(
+    return OfficeQALoader(Library([folder]), "{question}\n{documents}{pages}", shows_pages=pages).tasks(
         load_rows(folder.parent / "rows.json")
     )
 
@@ -219,7 +219,7 @@ async def test_nothing_but_the_question_s_own_documents_can_be_seen(
     papers: Path, tool: str, arguments: dict[str, str]
 ) -> None:
     (papers / "link.txt").symlink_to(papers.parent / "outside.txt")
-    desk = Desk([papers / "one.txt", papers / "two.txt"], 5)
+    desk = DocumentTools([papers / "one.txt", papers / "two.txt"], 5)
     said = await desk.step(tool, {"pattern": "secret", **arguments})
     assert said.startswith(("There is no document", "No document matches"))
     assert said.endswith("Documents: one.txt, two.txt.")
@@ -253,12 +253,12 @@ async def test_nothing_but_the_question_s_own_documents_can_be_seen(
 async def test_a_call_shows_what_it_asks_for_or_what_is_wrong_with_it(
     papers: Path, tool: str, arguments: dict[str, Any], shown_first: str
 ) -> None:
-    said = await Desk([papers / "one.txt", papers / "two.txt"], 5).step(tool, arguments)
+    said = await DocumentTools([papers / "one.txt", papers / "two.txt"], 5).step(tool, arguments)
     assert said.startswith(shown_first)
 
 
 async def test_long_results_are_cut_and_say_so(papers: Path) -> None:
-    desk = Desk([papers / "one.txt", papers / "two.txt"], 5)
+    desk = DocumentTools([papers / "one.txt", papers / "two.txt"], 5)
     whole = await desk.step("read", {"path": "two.txt"})
     assert whole.count("\n") == 80
     assert whole.endswith("[lines 1 to 80 of 500; read on from line 81]")
@@ -373,9 +373,9 @@ def test_a_link_names_its_issue_and_page() -> None:
         "nonsense",
         f"{base}?page=x",
     ]
-    assert sources(links, files) == [Source(stem="treasury_bulletin_1944_12", page=15)]
+    assert sources(links, files) == [PageSource(stem="treasury_bulletin_1944_12", page=15)]
     assert sources(["anything?page=4", "anything?page=4"], files[:1]) == [
-        Source(stem="treasury_bulletin_1941_01", page=4)
+        PageSource(stem="treasury_bulletin_1941_01", page=4)
     ]
 
 

@@ -15,7 +15,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings
 from skillopt.benchmarks.spreadsheetbench._code import MOST_CHARACTERS, code_in, solution_of, written_file
-from skillopt.benchmarks.spreadsheetbench._load import Loader, preview
+from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader, preview
 from skillopt.benchmarks.spreadsheetbench._position import Area, parse_position
 from skillopt.config import load
 from skillopt.errors import TaskError
@@ -39,8 +39,8 @@ def data(tmp_path: Path) -> Path:
     return make_data(tmp_path / "data", 2, cases=2)
 
 
-def loaded(path: Path, root: Path | None = None) -> tuple[list[Any], Loader]:
-    loader = Loader(root, TEMPLATE)
+def loaded(path: Path, root: Path | None = None) -> tuple[list[Any], SpreadsheetLoader]:
+    loader = SpreadsheetLoader(root, TEMPLATE)
     return loader.tasks(load_rows(path)), loader
 
 

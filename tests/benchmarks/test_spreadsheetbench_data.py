@@ -17,7 +17,7 @@ from benchmarks._workbooks import replied
 from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.spreadsheetbench import PLUGIN, SpreadsheetSettings, _reader
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench, _complaint, _Read
-from skillopt.benchmarks.spreadsheetbench._load import Loader, Problem
+from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetLoader
 from skillopt.sandbox import is_there
 from skillopt.tasks.task import SPLITS, Task
 
@@ -77,7 +77,7 @@ def folder(test_data: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def loaded(folder: Path) -> tuple[list[Task], dict[str, Problem]]:
-    loader = Loader(None, "{instruction}\n{preview}")
+    loader = SpreadsheetLoader(None, "{instruction}\n{preview}")
     return loader.tasks(load_rows(folder / "dataset.json")), loader.problems
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from skillopt.agents import is_memory_file
 from skillopt.changes.adoption import Adoption
 from skillopt.changes.proposal import (
     Cost,
@@ -61,7 +62,7 @@ class World:
         self.project = self.home / "project"
         self.skill = self.skills / "notes" / "SKILL.md"
         self.memory = self.project / "CLAUDE.md"
-        self.store = Store(state=self.home / "state")
+        self.store = Store(state=self.home / "state", is_memory_file=is_memory_file)
 
     def write(self) -> World:
         """Put the person's files down."""

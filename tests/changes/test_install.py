@@ -19,9 +19,9 @@ from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
 from skillopt.changes.apply import FileChange, put
 from skillopt.changes.install import Installer
 from skillopt.changes.receipts import Receipts, Scope
+from skillopt.cli._plugin import agent_names, plugin
 from skillopt.errors import RunConflict, UsageError
 from skillopt.files import lock
-from skillopt.plugins import actions_of, agent, agent_names, install_of
 
 JSON_STYLES = (
     '{\n  "theirs": {"deep": [1, 2.50]},\n  "mcpServers": {"other": {"command": "x"}}\n}\n',
@@ -397,7 +397,7 @@ def test_an_entry_that_was_there_before_us_stays_whatever_happens_since(home: Pa
 
 def test_all_agents_together_leave_nothing_behind_in_any_order(home: Path) -> None:
     names = agent_names()
-    places = {name: place(home, agent(name).scopes[0]) for name in names}
+    places = {name: place(home, plugin(name).scopes[0]) for name in names}
     before = snapshot(home)
     for name in names:
         put_in(home, name, places[name], KIT)
@@ -412,7 +412,7 @@ def test_no_two_agents_write_the_same_file(home: Path) -> None:
         paths = [
             action.path
             for name in agent_names()
-            if scope in agent(name).scopes
+            if scope in plugin(name).scopes
             for action in actions(name, where)
         ]
         assert len(set(paths)) == len(paths)
@@ -433,7 +433,7 @@ def test_receipts_are_for_the_persons_eyes_only(home: Path) -> None:
 def test_an_install_beside_one_that_does_not_end_is_refused(home: Path) -> None:
     impatient = Installer(receipts=Receipts(state=home / ".skillopt-sleep", patience=0.0), now=noon)
     with lock(home / ".skillopt-sleep" / "plugins" / "install.lock"), pytest.raises(RunConflict):
-        impatient.install(install_of("codex", place(home)), actions_of("codex", place(home), KIT), "1")
+        impatient.install(place(home).install("codex"), actions("codex", place(home)), "1")
     assert not (home / ".agents").exists()
 
 

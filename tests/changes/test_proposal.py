@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from changes._adoption import FIRST, JUDGED, MEMORY, SECOND, SKILL, THIRD, World
+from skillopt.agents import is_memory_file
 from skillopt.changes.proposal import DraftStep, EditEvidence, TargetDraft, live_text
 from skillopt.changes.store import MANIFEST, Store
 from skillopt.errors import SkillError, UsageError
@@ -211,24 +212,24 @@ def test_two_targets_that_some_systems_take_for_one_are_refused(world: World) ->
 def test_proposals_may_not_lie_where_adoption_writes(world: World) -> None:
     with pytest.raises(UsageError, match="lies in"):
         world.stage(roots=(world.home,))
-    inside = Store(state=world.project / ".skillopt")
+    inside = Store(state=world.project / ".skillopt", is_memory_file=is_memory_file)
     with pytest.raises(UsageError, match="lies in"):
         inside.refuse_inside(world.roots)
 
 
 def test_a_night_reads_its_targets_by_the_same_rules(world: World) -> None:
-    assert live_text(world.skill, world.roots) == SKILL
-    assert live_text(world.skills / "fresh" / "SKILL.md", world.roots) is None
+    assert live_text(world.skill, world.roots, "skill") == SKILL
+    assert live_text(world.skills / "fresh" / "SKILL.md", world.roots, "skill") is None
     world.memory.write_bytes(b"caf\xe9")
     with pytest.raises(SkillError, match="not UTF-8"):
-        live_text(world.memory, world.roots)
+        live_text(world.memory, world.roots, "memory")
     world.memory.unlink()
     world.memory.symlink_to(world.skill)
     with pytest.raises(UsageError, match="symbolic link"):
-        live_text(world.memory, world.roots)
+        live_text(world.memory, world.roots, "memory")
     for missing in (world.home / "nowhere", world.skill):
         with pytest.raises(UsageError, match="There is no folder"):
-            live_text(missing / "x.md", (missing,))
+            live_text(missing / "x.md", (missing,), "skill")
 
 
 # --- whose proposal it is
@@ -271,7 +272,7 @@ def test_a_whole_state_folder_of_a_cloned_repository_is_refused_and_writes_nothi
     clone = world.home / "clone" / ".skillopt" / "state"
     shutil.copytree(evil.store.state, clone)
     victim = World(home=world.home)
-    victim.store = Store(state=clone)
+    victim.store = Store(state=clone, is_memory_file=is_memory_file)
     before = world.files()
     for act in (lambda: victim.adoption().adopt(forged.id), victim.adoption().adopt):
         with pytest.raises(UsageError, match=r"was made in .*attacker.*nothing of them is used"):

@@ -38,6 +38,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser is slow, and so is `shown`, a whole run."""
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
+        if {"browser", "shown"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)

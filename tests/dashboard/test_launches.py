@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from skillopt.dashboard._launch import KEPT, Launched, Launches, Wish, chosen_options, split_options
+from skillopt.dashboard._launch import KEPT, Launched, Launches, LaunchRequest, chosen_options, split_options
 from skillopt.dashboard._runs import Roots
 from skillopt.errors import ConfigError, UsageError
 from skillopt.files import holder, lock
@@ -51,7 +51,7 @@ def test_options_are_lines_and_an_empty_field_is_not_given() -> None:
 
 
 def test_an_option_is_one_word_of_the_command_line_whatever_is_in_it() -> None:
-    wish = Wish(config="my config.yaml", options=("env.prompt=--out_root=/etc; rm -rf $HOME",))
+    wish = LaunchRequest(config="my config.yaml", options=("env.prompt=--out_root=/etc; rm -rf $HOME",))
     assert wish.arguments("train") == [
         "train",
         "--config=my config.yaml",
@@ -60,19 +60,21 @@ def test_an_option_is_one_word_of_the_command_line_whatever_is_in_it() -> None:
     assert "'env.prompt=--out_root=/etc; rm -rf $HOME'" in wish.spoken
 
 
+@pytest.mark.slow
 async def test_the_estimate_and_its_refusal_are_the_commands_own(desk: Launches) -> None:
-    told = await desk.estimate(Wish(config="quickstart", options=TINY))
+    told = await desk.estimate(LaunchRequest(config="quickstart", options=TINY))
     assert told["simulated"] is True and told["total"]["calls"]["likely"] > 0
     with pytest.raises(UsageError, match=r"train\.train_size is 5, but the train split has 8 tasks"):
-        await desk.estimate(Wish(config="quickstart", options=(*TINY, "train.train_size=5")))
+        await desk.estimate(LaunchRequest(config="quickstart", options=(*TINY, "train.train_size=5")))
     with pytest.raises(ConfigError, match="Did you mean 'quickstart'"):
-        await desk.estimate(Wish(config="quickstar"))
+        await desk.estimate(LaunchRequest(config="quickstar"))
 
 
+@pytest.mark.slow
 def test_a_start_gets_a_folder_below_the_root_and_can_be_resumed_by_the_same_command(
     desk: Launches, tmp_path: Path
 ) -> None:
-    made = desk.start(Wish(config="quickstart", options=TINY), NOW)
+    made = desk.start(LaunchRequest(config="quickstart", options=TINY), NOW)
     assert Path(made.folder) == tmp_path / "outputs" / "quickstart-20260301-021500"
     wait_for(desk, made.id, "finished")
     assert (Path(made.folder) / "best_skill.md").is_file()
@@ -87,7 +89,7 @@ def test_a_start_gets_a_folder_below_the_root_and_can_be_resumed_by_the_same_com
 
 
 def test_a_start_is_remembered_by_the_next_dashboard(desk: Launches) -> None:
-    made = desk.start(Wish(config="quickstart", options=("train.train_size=5",)), NOW)
+    made = desk.start(LaunchRequest(config="quickstart", options=("train.train_size=5",)), NOW)
     wait_for(desk, made.id, "refused: nothing was paid")
     later = Launches(desk.roots, desk.cwd, desk.environ)
     assert later.load(made.id) == made and later.state(made) == "ended"
@@ -103,7 +105,9 @@ def test_a_run_folder_outside_of_the_roots_is_refused(desk: Launches, tmp_path: 
     (tmp_path / "outputs").mkdir()
     (tmp_path / "outputs" / "link").symlink_to(tmp_path)
     with pytest.raises(UsageError, match="lies outside of"):
-        desk.start(Wish(config="quickstart", options=(*TINY, f"env.out_root={folder.format(tmp_path)}")))
+        desk.start(
+            LaunchRequest(config="quickstart", options=(*TINY, f"env.out_root={folder.format(tmp_path)}"))
+        )
     assert desk.all() == []
 
 
@@ -118,7 +122,7 @@ def test_a_run_folder_outside_of_the_roots_is_refused(desk: Launches, tmp_path: 
 def test_a_key_is_refused_before_it_could_stand_in_a_command_line(desk: Launches, option: str) -> None:
     secret = "sk-abcdefghijkl"
     with pytest.raises(ConfigError, match="Put it into the environment") as caught:
-        desk.start(Wish(config="quickstart", options=(option.format(secret),)))
+        desk.start(LaunchRequest(config="quickstart", options=(option.format(secret),)))
     assert secret not in str(caught.value)
     assert not desk.home.exists()
 
@@ -126,11 +130,13 @@ def test_a_key_is_refused_before_it_could_stand_in_a_command_line(desk: Launches
 def test_a_run_that_is_worked_on_is_not_started_twice(desk: Launches, tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "mine"
     with lock(folder / ".lock"), pytest.raises(UsageError, match="is being worked on by process"):
-        desk.start(Wish(config="quickstart", options=(*TINY, f"env.out_root={folder}")))
+        desk.start(LaunchRequest(config="quickstart", options=(*TINY, f"env.out_root={folder}")))
 
 
 def test_a_second_press_of_the_button_starts_nothing(desk: Launches, tmp_path: Path) -> None:
-    wish = Wish(config="quickstart", options=(*TINY, f"env.out_root={tmp_path / 'outputs' / 'mine'}"))
+    wish = LaunchRequest(
+        config="quickstart", options=(*TINY, f"env.out_root={tmp_path / 'outputs' / 'mine'}")
+    )
     made = desk.start(wish)
     with pytest.raises(UsageError, match=f"is being worked on by process {made.pid} already"):
         desk.start(wish)

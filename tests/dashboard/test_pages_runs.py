@@ -77,7 +77,9 @@ def test_a_run_is_followed_without_a_reload_and_test_stays_sealed(
 ) -> None:
     whole, folder = shown.root / "whole", shown.root / "growing"
     lines = (whole / "events.jsonl").read_text().splitlines(keepends=True)
-    first = next(number for number, line in enumerate(lines) if '"kind":"step"' in line) + 1
+    closed = next(number for number, line in enumerate(lines) if '"kind":"step"' in line)
+    opened = (number for number, line in enumerate(lines) if '"type":"stage_opened"' in line)
+    first = next(number for number in opened if number > closed) + 1
     folder.mkdir()
     for name in ("config.json", "run.db"):
         shutil.copy(whole / name, folder / name)

@@ -7,13 +7,15 @@ import asyncio
 import pytest
 
 from gate._tables import Memory
-from optimizer.test_stages import Lesson, Quiz, at, optimizer
+from optimizer.test_stages import Quiz, at, optimizer
 from skillopt.aio import together
 from skillopt.errors import ModelError, ProviderDown
 from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.tasks.task import Task
+from steps import step_at
 
 
 async def test_the_first_failure_takes_the_others_back():
@@ -69,12 +71,11 @@ async def test_a_dead_optimizer_ends_the_step_before_the_rest_of_the_batch_is_pa
         rollouts=Memory(),
         workers=1,
         max_tokens=9,
-        emit=lambda event: None,
     )
     asked, _ = optimizer(dead, minibatch_size=1)
     with pytest.raises(ProviderDown, match="the key is dead"):
         await asked.reflect(
-            Lesson(), at("p"), evaluator.start("skill", rows_of(tasks), stage="rollout", place="p")
+            at("p"), Evaluation(evaluator, step_at("p"), "skill", rows_of(tasks), stage="rollout")
         )
     paid = slow.calls
     assert paid < 200

@@ -12,9 +12,10 @@ from skillopt.errors import Fault
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.events import Event
 from skillopt.gate.decision import value
-from skillopt.gate.gate import Gate, Measured, Verdict
+from skillopt.gate.gate import Gate, GateSettings, Measured, Verdict
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
+from steps import step_at
 
 
 class Memory:
@@ -71,7 +72,7 @@ class Table:
         return None
 
     async def run(self, task, environment, skill, prompts, session):
-        draw, attempt = session._draw, int(session._key.rpartition(".")[2])
+        draw, attempt = session._draw, session._attempt
         self.asked.append((task.id, draw))
         for _ in range(self.rng.randrange(12)):
             await asyncio.sleep(0)
@@ -111,7 +112,6 @@ def judge(
             rollouts=Memory(),
             workers=ahead,
             max_tokens=1,
-            emit=events.append,
         )
         tasks = {task: Task(id=task, prompt=f"question {task}") for task, _ in incumbent}
         rows = [
@@ -119,11 +119,12 @@ def judge(
             for task, draw in incumbent
             if first_draws is None or draw < first_draws
         ]
-        gate = Gate(evaluator, rows, metric=metric, weight=weight, is_on=is_on, **settings)
+        about = GateSettings(gate_metric=metric, gate_mixed_weight=weight, use_gate=is_on, **settings)
+        gate = Gate(evaluator, rows, about)
         values = {row: value(score, metric, weight) for row, score in incumbent.items()}
         assert set(gate.rows) == set(values)
         measured = Measured(skill="old skill", values=values, hard=0.0, soft=0.0)
-        verdict = await gate.judge(candidate, measured, "p", in_full=in_full)
+        verdict = await gate.judge(step_at("e1/s1", events), candidate, measured, in_full=in_full)
         await asyncio.sleep(0)
         return verdict, events
 

@@ -129,7 +129,7 @@ async def test_a_wide_limit_changes_no_verdict(quick: Path) -> None:
     await run(job_of(), quick / "free")
     await run(job_of("gate.max_tokens_increase=9"), quick / "bound")
     told = [
-        [(event.place, event.action, event.candidate) for event in judged(quick / name)]
+        [(str(event.place), event.action, event.candidate) for event in judged(quick / name)]
         for name in ("free", "bound")
     ]
     assert told[0] == told[1]
@@ -160,7 +160,7 @@ async def test_a_verdict_on_latency_rests_on_stored_seconds_also_when_the_provid
         )
 
     def halt(event: Event) -> None:
-        if isinstance(event, StageClosed) and event.stage == "selection" and event.place != "baseline":
+        if isinstance(event, StageClosed) and event.stage == "selection" and str(event.place) != "baseline":
             raise Halt
 
     answers = world_answers(WorldRules(harm=0.0, noise=0.0))
@@ -177,11 +177,11 @@ async def test_a_verdict_on_latency_rests_on_stored_seconds_also_when_the_provid
         slow, before = False, len(provider.log)
         await run(job, tmp_path)
         first = [one.place for one in provider.log[before:] if (one.place or "").startswith("rollout/")]
-    verdicts = [event for event in judged(tmp_path) if event.place == "e1/s1"]
+    verdicts = [event for event in judged(tmp_path) if str(event.place) == "e1/s1"]
     assert [(event.action, event.decided_by) for event in verdicts] == [("reject", "latency")], verdicts
     assert re.search(r"it takes 0\.[4-9]\d seconds a row against", verdicts[0].why)
     rows = {
-        event.place: event.rows
+        str(event.place): event.rows
         for event in events_of(tmp_path)
         if isinstance(event, StageClosed) and event.stage == "selection"
     }
@@ -211,7 +211,7 @@ async def test_answers_without_usage_stop_a_limited_run_at_once_and_say_why(tmp_
 def test_explain_finds_constrained_verdicts_again(tmp_path: Path, options: tuple[str, ...]) -> None:
     asyncio.run(run(job_of(*options), tmp_path))
     for event in judged(tmp_path):
-        _, where, part = (*event.place.split("/"), "bundle")[:3]
+        _, where, part = (*str(event.place).split("/"), "bundle")[:3]
         ran = command("explain", str(tmp_path), f"{where[1:]}/{part}", "--json")
         assert ran.code == 0, ran.out
     assert {event.decided_by for event in judged(tmp_path)} & {"tokens"}

@@ -58,6 +58,7 @@ POLICIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.real)], ids=["a quarter", "all"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_curtailed_verdict_is_the_full_verdict_on_random_tables(policy, share, capsys):

@@ -92,12 +92,13 @@ def second_readings(events: Sequence[Event]) -> list[range]:
     opened: dict[str, list[int]] = {}
     for at, event in enumerate(events):
         if isinstance(event, StageOpened) and event.stage == "selection":
-            opened.setdefault(event.place, []).append(at)
-        elif isinstance(event, Judged) and len(opened.get(event.place, ())) == 2:
-            spans.append(range(opened[event.place][1], at))
+            opened.setdefault(str(event.place), []).append(at)
+        elif isinstance(event, Judged) and len(opened.get(str(event.place), ())) == 2:
+            spans.append(range(opened[str(event.place)][1], at))
     return spans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", ["confirm", *(pytest.param(name, marks=pytest.mark.real) for name in OTHERS)]
 )
@@ -122,6 +123,7 @@ async def test_a_run_is_the_same_with_1_8_and_200_calls_in_flight(policy: str, t
     assert {event.action for event in verdicts} > {"reject"}
 
 
+@pytest.mark.slow
 async def test_a_run_stopped_in_the_middle_of_a_confirmation_goes_on_to_the_same_facts(quick: Path) -> None:
     events = await told(job_of("confirm"), quick / "undisturbed")
     spans = second_readings(events)
@@ -170,6 +172,7 @@ def test_a_run_killed_in_a_confirmation_goes_on_to_the_same_facts(tmp_path: Path
     assert_same_run(tmp_path / "killed", tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 async def test_a_budget_that_ends_in_a_confirmation_leaves_it_open_and_a_larger_one_decides_it(
     quick: Path,
 ) -> None:
@@ -191,7 +194,7 @@ async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: 
     await run(job_of("confirm"), quick / "run")
     events = events_of(quick / "run")
     rows = {
-        event.place: event.rows
+        str(event.place): event.rows
         for event in events
         if isinstance(event, StageClosed) and event.stage == "selection"
     }
@@ -202,7 +205,7 @@ async def test_the_score_of_every_incumbent_is_the_mean_of_all_its_draws(quick: 
             assert event.incumbent == pytest.approx(score)
             assert event.rows_total in (14, 42)
             if event.action == "accept":
-                score = sum(row.hard or 0.0 for row in rows[event.place]) / 42
+                score = sum(row.hard or 0.0 for row in rows[str(event.place)]) / 42
                 assert event.candidate == pytest.approx(score)
         elif isinstance(event, Checkpoint):
             assert event.state.score == pytest.approx(score)
@@ -228,7 +231,7 @@ async def test_a_slow_update_that_is_not_gated_is_measured_on_all_draws_too(quic
     ends = [
         event
         for event in events_of(quick / "run")
-        if isinstance(event, Judged) and event.place.endswith("/end")
+        if isinstance(event, Judged) and str(event.place).endswith("/end")
     ]
     assert ends
     assert all(event.rows_used == 42 and event.candidate is not None for event in ends)

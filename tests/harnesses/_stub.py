@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from skillopt.agents.claude_code import PLUGIN as CLAUDE
+from skillopt.agents.claude_code.driver import DRIVER as CLAUDE
 
 _PROGRAM = """#!{python} -IS
 import json, os, pathlib, signal, subprocess, sys, time

@@ -223,6 +223,7 @@ async def test_behind_the_wall_even_a_daemon_without_our_mark_ends_with_the_agen
     pytest.fail("the daemon lives on")
 
 
+@pytest.mark.slow
 async def test_an_agent_that_prints_without_end_is_no_measurement_and_no_burden(tmp_path: Path) -> None:
     with pytest.raises(Fault, match="printed more than can be kept") as caught:
         await rollout(harness(tmp_path), "FLOODS")  # 100 MB
@@ -295,6 +296,7 @@ async def test_behind_the_wall_only_the_system_the_program_and_its_own_place_exi
     }, "a folder above a visible file is there, but empty"
 
 
+@pytest.mark.slow
 async def test_fifty_rollouts_at_once_do_not_mix_and_leave_nothing(tmp_path: Path, _own_temp: Path) -> None:
     made = harness(tmp_path)
     many = await asyncio.gather(*(rollout(made, f"EDITS n{n} SLOWLY") for n in range(50)))

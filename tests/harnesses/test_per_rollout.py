@@ -37,7 +37,7 @@ def run_of(tmp_path: Path, *options: str) -> AbstractAsyncContextManager[OpenRun
 async def measured(made: OpenRun, number: int) -> bool:
     row = Row(task=made.job.splits.train[number])
     return isinstance(
-        await made.evaluator.measure(made.job.skill.rendered, row, stage="rollout", place="e1/s1"), Scored
+        (await made.evaluator.measure(made.job.skill.rendered, row, stage="rollout", place=None))[0], Scored
     )
 
 
@@ -83,6 +83,7 @@ async def test_a_measured_rollout_is_not_run_again(tmp_path: Path) -> None:
         assert made.ledger.spent.calls == calls
 
 
+@pytest.mark.slow
 async def test_the_sealed_test_is_paid_by_the_allowance_and_not_by_an_output_cap_that_nobody_sends(
     tmp_path: Path,
 ) -> None:

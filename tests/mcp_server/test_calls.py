@@ -158,6 +158,7 @@ async def test_every_tool_is_listed_and_does_what_its_command_does(tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 async def test_a_result_is_the_object_that_the_command_prints(tmp_path: Path) -> None:
     async with inside(tmp_path, mode="legacy") as client:
         result = await client.call_tool("skillopt_list_configs", {})
@@ -179,6 +180,7 @@ async def test_what_is_left_to_the_person_is_neither_listed_nor_done(tmp_path: P
             await client.call_tool("sleep_statsu", {})
 
 
+@pytest.mark.slow
 async def test_failures_say_what_happened_and_are_marked_as_such(tmp_path: Path) -> None:
     async with inside(tmp_path, env=environment(OPENAI_API_KEY=KEY, MY_TOKEN="hunter2-hunter2")) as client:
         wrong = await client.call_tool(
@@ -226,6 +228,7 @@ async def test_questions_by_hand_and_a_spent_budget_are_outcomes_and_not_failure
         )
 
 
+@pytest.mark.slow
 async def test_a_cancelled_train_stops_and_the_same_call_goes_on_to_the_same_result(
     tmp_path: Path, slow: LoopbackProvider, undisturbed: Path
 ) -> None:
@@ -273,6 +276,7 @@ async def test_a_client_that_goes_away_takes_its_work_with_it_and_the_run_can_go
     assert json.loads(out)["status"] == "finished"
 
 
+@pytest.mark.slow
 async def test_a_long_call_does_not_hold_up_others(tmp_path: Path) -> None:
     may_answer = threading.Event()
     answers = world_answers()

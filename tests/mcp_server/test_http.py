@@ -118,6 +118,7 @@ def test_pages_and_names_from_elsewhere_are_refused_even_with_the_token(port: in
     assert asked(port, {**token, "Origin": f"http://127.0.0.1:{port}"}) == 200
 
 
+@pytest.mark.slow
 def test_a_token_of_its_own_is_told_once(tmp_path: Path) -> None:
     with serving(tmp_path) as (port, said, _):
         (token,) = re.findall(r"told this once: (\S+)", said)
@@ -181,6 +182,7 @@ def test_what_cannot_be_served_is_said_before_anything_listens(tmp_path: Path) -
     assert "There is no folder" in run("mcp", "--project", str(tmp_path / "gone")).err
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_command_names_it() -> None:
     program = (
         "import importlib.util as u\nfind = u.find_spec\n"

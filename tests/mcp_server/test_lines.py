@@ -87,6 +87,7 @@ def handshake(wire: Wire) -> dict[str, Any]:
     return said["result"]  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_garbage_unknown_notifications_and_unknown_methods_are_survived(tmp_path: Path) -> None:
     with server(tmp_path) as wire:
         wire.send(b"not json at all")
@@ -125,6 +126,7 @@ def test_garbage_unknown_notifications_and_unknown_methods_are_survived(tmp_path
     assert wire.process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM")
 def test_a_signal_ends_a_server_whose_client_keeps_the_line_open(tmp_path: Path) -> None:
     with server(tmp_path) as wire:

@@ -84,6 +84,7 @@ def test_a_name_too_long_for_a_folder_is_none(tmp_path: Path) -> None:
         find_place("x/" * 4000, [], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_client_with_roots_works_in_the_first_and_writes_in_no_other_place(
     tmp_path: Path, mode: str

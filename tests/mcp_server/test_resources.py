@@ -30,6 +30,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 async def test_a_client_lists_and_reads_runs_and_skills(project: Path) -> None:
     async with connected(project) as client:
         uris = [str(one.uri) for one in (await client.list_resources()).resources]

@@ -108,6 +108,7 @@ def test_all_schemas_together_cost_a_model_little() -> None:
     assert len(json.dumps(TOOLBOX.specs())) < 24_000
 
 
+@pytest.mark.slow
 def test_the_tools_are_known_without_the_mcp_package() -> None:
     program = (
         "import sys\nfor name in ('mcp', 'mcp_types', 'uvicorn', 'starlette'): sys.modules[name] = None\nfrom"

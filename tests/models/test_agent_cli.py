@@ -105,6 +105,7 @@ async def test_tools_of_ours_are_refused_and_so_are_knobs_it_has_not(tmp_path: P
         chat(tmp_path, options={"sandbox": "read-only"})
 
 
+@pytest.mark.slow
 def test_the_fingerprint_knows_the_version_and_neither_path_nor_key(tmp_path: Path) -> None:
     made = chat(tmp_path, options={"effort": "high"}, structured_output="schema")
     assert isinstance(made, AgentChat)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from _api import strict
-from skillopt.agents import agent
-from skillopt.agents.port import Place
+from skillopt.agents import driver
+from skillopt.agents.port import AgentPlace
 from skillopt.errors import Fault, ModelError
 from skillopt.messages import Message, Reply, Request
 from skillopt.models import PROVIDERS
@@ -116,8 +116,8 @@ async def test_what_minimax_declines_as_sensitive_is_a_refusal_whatever_its_choi
     ],
 )
 def test_an_agent_whose_answer_broke_off_has_not_answered(name: str, printed: str, tmp_path: Any) -> None:
-    place = Place(root=tmp_path, home=tmp_path, workspace=tmp_path, temp=tmp_path)
+    place = AgentPlace(root=tmp_path, home=tmp_path, workspace=tmp_path, temp=tmp_path)
     done = Finished(code=0, stdout=printed.encode(), stderr=b"")
     with pytest.raises(Fault) as caught:
-        agent(name).report(done, place, None)
+        driver(name).report(done, place, None)
     assert caught.value.kind == "unavailable", caught.value

@@ -68,6 +68,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, st
     return folder, waited, skill
 
 
+@pytest.mark.slow
 async def test_a_run_is_answered_in_at_most_stages_times_steps_rounds(
     undisturbed: tuple[Path, int, str], tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ async def test_what_is_open_or_wrong_is_named_and_the_rest_is_used(tmp_path: Pat
     assert len(rounds(folder / "handoff")) == 2
 
 
+@pytest.mark.slow
 async def test_an_answer_that_does_not_fit_its_schema_burns_no_step(
     undisturbed: tuple[Path, int, str], tmp_path: Path
 ) -> None:
@@ -208,6 +210,7 @@ async def test_a_target_by_hand_beside_another_is_asked_everything_and_holds_nob
     assert len(found.evaluations) == 4
 
 
+@pytest.mark.slow
 def test_a_credential_never_comes_onto_the_desk(tmp_path: Path) -> None:
     secret = "sk-planted-0123456789"
     tasks = tmp_path / "tasks.jsonl"
@@ -253,6 +256,7 @@ def clean(environ: dict[str, str]) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **environ}
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_same_command_goes_on(
     undisturbed: tuple[Path, int, str], tmp_path: Path
 ) -> None:

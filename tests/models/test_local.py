@@ -278,6 +278,7 @@ async def test_the_event_loop_goes_on_while_the_model_works(library: Any, gguf: 
     assert beats >= 8
 
 
+@pytest.mark.slow
 async def test_equal_models_share_one_server_that_ends_with_the_last_of_them(
     library: Any, gguf: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from gate._tables import Memory
 from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.models.port import DEFAULT_MAX_TOKENS
@@ -20,6 +21,7 @@ from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel
+from steps import step_at
 
 WINDOW = 4_096
 CHARACTERS_PER_TOKEN = 3
@@ -76,7 +78,6 @@ async def asked(max_tokens: int, answer: str) -> list[Request]:
         rollouts=Memory(),
         workers=4,
         max_tokens=9_999,
-        emit=lambda event: None,
     )
     model = FunctionModel(lambda request: answer)
     optimizer = Optimizer(
@@ -88,12 +89,13 @@ async def asked(max_tokens: int, answer: str) -> list[Request]:
         merge_batch_size=8,
         limit=4,
         failure_only=False,
-        emit=lambda event: None,
     )
     occasion: Any = SimpleNamespace(place="e1/s1", seed=1, limit=4)
     lesson: Any = Lesson()
     await optimizer.reflect(
-        lesson, occasion, evaluator.start(SKILL.rendered, rows_of(tasks), stage="rollout", place="e1/s1")
+        lesson,
+        occasion,
+        Evaluation(evaluator, step_at("e1/s1"), SKILL.rendered, rows_of(tasks), stage="rollout"),
     )
     return model.requests
 

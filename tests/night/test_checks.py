@@ -18,7 +18,15 @@ from skillopt.messages import Message, Reply, Request, ToolCall
 from skillopt.night.measures import NightScorer, criteria_of, telling_rules
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._given import kept_rules, read_rules
-from skillopt.tasks.scorers._rules import RULES, Contains, MaxChars, Pattern, SectionPresent, ToolCalled, Work
+from skillopt.tasks.scorers._rules import (
+    RULES,
+    CheckedWork,
+    ContainsRule,
+    MaxChars,
+    Pattern,
+    SectionPresent,
+    ToolCalled,
+)
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel, ScriptedModel
 
@@ -26,7 +34,7 @@ from skillopt.testing import FunctionModel, ScriptedModel
 async def kept(checks: object, answer: str) -> list[bool]:
     rules, problems = read_rules(checks)
     assert problems == ()
-    return await kept_rules(rules, Work(answer=answer), whose="a test")
+    return await kept_rules(rules, CheckedWork(answer=answer), whose="a test")
 
 
 @pytest.mark.parametrize(
@@ -119,13 +127,13 @@ def test_a_whole_number_may_come_as_a_float_and_spaces_around_a_text_mean_nothin
             {"op": "contains", "arg": "Ship"},
         ]
     )
-    assert rules == (MaxChars(1200), Contains("Ship"))
+    assert rules == (MaxChars(1200), ContainsRule("Ship"))
 
 
 async def test_a_pattern_that_backtracks_for_ever_is_ended_and_is_no_score() -> None:
     started = time.monotonic()
     with pytest.raises(ScoringError, match=r"longer than 0\.5 s"):
-        await kept_rules([Pattern("(a+)+$")], Work(answer="a" * 40 + "!"), whose="a test", timeout=0.5)
+        await kept_rules([Pattern("(a+)+$")], CheckedWork(answer="a" * 40 + "!"), whose="a test", timeout=0.5)
     assert time.monotonic() - started < 5
 
 
@@ -153,7 +161,7 @@ async def test_a_long_line_takes_time_in_proportion(line: str) -> None:
 
 
 async def test_a_check_tells_only_if_good_passes_and_bad_fails() -> None:
-    section, short, word = SectionPresent("Risks"), MaxChars(30), Contains("Ship")
+    section, short, word = SectionPresent("Risks"), MaxChars(30), ContainsRule("Ship")
     good, bad = ["# Risks\nShip it."], ["A long text about everything and nothing.", ""]
     assert await telling_rules([section, short, word], good, bad) == (section, short, word)
     assert await telling_rules([section, short, word], ["# Risks\nNo, and here is why not."], bad) == (
@@ -282,7 +290,7 @@ async def test_any_answer_can_be_checked(answer: str, arg: str) -> None:
     rules, _ = read_rules(
         [{"op": op, "arg": arg} for op in ("contains", "not_contains", "section_present", "section_contains")]
     )
-    assert len(await kept_rules(rules, Work(answer=answer), whose="a test")) == len(rules)
+    assert len(await kept_rules(rules, CheckedWork(answer=answer), whose="a test")) == len(rules)
 
 
 @pytest.mark.parametrize("seed", ["seed-missing-structure", "seed-verbose"])

@@ -18,6 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from night._sessions import BAD, GOOD, START, SUBJECTS, briefs, session
 from night._transcripts import WRITERS, Talk
+from skillopt.agents import present
 from skillopt.errors import BudgetSpent, ModelError, ProviderDown
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.messages import Reply, Request
@@ -28,10 +29,10 @@ from skillopt.night.mining import Mined, mine
 from skillopt.night.requests import RequestOutcome, reaction, requests_of
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask, split_of
-from skillopt.tasks.scorers._rules import Contains, MaxChars, MinChars, NotContains, Rule, SectionPresent
+from skillopt.tasks.scorers._rules import ContainsRule, MaxChars, MinChars, NotContains, Rule, SectionPresent
 from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
-from skillopt.transcripts import Homes, harvest, present
+from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import Session, ToolUse, Turn
 
 SECTION = SectionPresent("Key Risks")
@@ -334,7 +335,7 @@ async def test_a_request_that_came_again_within_the_hour_was_not_answered() -> N
         ('where is the "Key Risks" section?', [SECTION]),
         ("at most 1,200 characters please", [MaxChars(1200)]),
         ("I want at least 300 characters", [MinChars(300)]),
-        ('end with "Confidence:"', [Contains("Confidence:")]),
+        ('end with "Confidence:"', [ContainsRule("Confidence:")]),
         ('do not use the word "leverage"', [NotContains("leverage")]),
         ('don’t mention "synergy"', [NotContains("synergy")]),
         ("I like tea and the number 7", []),
@@ -542,7 +543,7 @@ async def test_checks_of_a_model_are_read_strictly_and_tested() -> None:
         "nonsense",
     ]
     mined = await mine(quiet(), model=labels({**LIKES, "rubric": "", "checks": checks}), settings=EVEN)
-    assert {task.rules for task in mined.tasks} == {(SECTION, Contains("Ship it"))}
+    assert {task.rules for task in mined.tasks} == {(SECTION, ContainsRule("Ship it"))}
 
 
 async def test_a_model_can_only_make_fewer_tasks_replayable() -> None:

@@ -244,7 +244,7 @@ async def test_a_harmful_edit_is_proposed_measured_and_rejected_while_its_neighb
         if isinstance(event, Updated)
         for edit in event.outcomes
     ]
-    verdicts = [(event.place, event.action) for event in ear.heard if isinstance(event, Judged)]
+    verdicts = [(str(event.place), event.action) for event in ear.heard if isinstance(event, Judged)]
     assert HARM in proposed and verdicts == [("e1/s1", "reject"), ("e1/s1/c1", "accept")]
     assert ended.proposal is not None and ended.proposal.targets[0].text(range(9)) == LEARNT
 
@@ -527,6 +527,6 @@ async def test_the_gate_reads_every_row_of_the_baseline(person: Person) -> None:
     async with LoopbackProvider(scripted(RULE)) as provider:
         await night(person, provider, ear)
     (baseline,) = [
-        event for event in ear.heard if isinstance(event, StageClosed) and event.place == "baseline"
+        event for event in ear.heard if isinstance(event, StageClosed) and str(event.place) == "baseline"
     ]
     assert len(baseline.rows) == 24, "eight tasks are few, so each is drawn three times"

@@ -89,7 +89,7 @@ async def test_guidance_of_the_longer_view_is_gated_proposed_adopted_and_undone(
     assert view.slow_update.action == "accept_new_best" and {pair["category"] for pair in view.pairs} == {
         "improved"
     }
-    (verdict,) = [event for event in ear.heard if isinstance(event, Judged) and event.place == "e1/end"]
+    (verdict,) = [event for event in ear.heard if isinstance(event, Judged) and str(event.place) == "e1/end"]
     assert verdict.action == "accept"
     assert ended.proposal is not None
     (target,) = ended.proposal.targets
@@ -120,7 +120,7 @@ async def test_the_comparison_uses_train_tasks_of_earlier_nights_and_no_held_out
     compared = {
         row.task
         for event in ear.heard
-        if isinstance(event, StageClosed) and "/end/" in event.place
+        if isinstance(event, StageClosed) and "/end/" in str(event.place)
         for row in event.rows
     }
     assert compared and compared <= {task.id for task in first.tasks if task.split == "train"}

@@ -130,7 +130,7 @@ async def test_several_tries_of_a_task_are_studied_best_against_worst(person: Pe
     batch = {
         row.task
         for event in ear.heard
-        if isinstance(event, StageClosed) and event.place == "e1/s1"
+        if isinstance(event, StageClosed) and str(event.place) == "e1/s1"
         for row in event.rows
         if event.stage == "rollout"
     }

@@ -18,7 +18,15 @@ from skillopt.night import NightSettings, with_tasks
 from skillopt.night.tasks import NightTask
 from skillopt.night.tasks_file import TasksFile, read_tasks, write_tasks
 from skillopt.tasks.scorers._given import kept_rules
-from skillopt.tasks.scorers._rules import Contains, MaxChars, NoRefusal, Pattern, Rule, SectionPresent, Work
+from skillopt.tasks.scorers._rules import (
+    CheckedWork,
+    ContainsRule,
+    MaxChars,
+    NoRefusal,
+    Pattern,
+    Rule,
+    SectionPresent,
+)
 
 PLAN = NightSettings()
 
@@ -58,7 +66,7 @@ def test_what_is_written_comes_back_the_same_and_is_for_its_owner_alone(tmp_path
         mined(1),
         mined(2, checks=(), rubric="- It has a verdict.\n- It names risks.", outcome="repeated"),
         mined(3, split="test", skills=(), outcome="accepted"),
-        mined(4, outcome="unknown", checks=checks_of(Contains("Zoë's \u200b<b>"))),
+        mined(4, outcome="unknown", checks=checks_of(ContainsRule("Zoë's \u200b<b>"))),
     ]
     path = tmp_path / "out" / "tasks.json"
     write_tasks(
@@ -112,7 +120,9 @@ def test_two_tasks_or_more_are_on_both_sides(
 async def test_an_exact_reference_is_whole_words(tmp_path: Path) -> None:
     (task,) = read(tmp_path, row(reference_kind="exact", reference="4 Apples", judge={})).tasks
     answers = ("It is 4 apples.", "4   APPLES!", "14 apples", "4 applesauce")
-    assert [(await kept_rules(task.rules, Work(answer=one), whose="a test"))[0] for one in answers] == [
+    assert [
+        (await kept_rules(task.rules, CheckedWork(answer=one), whose="a test"))[0] for one in answers
+    ] == [
         True,
         True,
         False,

@@ -11,10 +11,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from gate._tables import Memory
 from optimizer.test_prompts import Markdown, shown
-from optimizer.test_stages import SKILL, Lesson, Quiz, analysis, at, optimizer
+from optimizer.test_stages import SKILL, Quiz, analysis, at, optimizer
 from promises._runs import assert_same_run, committed, facts, in_world, make_job, quick_folder, run
 from skillopt.errors import Interrupted
-from skillopt.evaluation.runner import Evaluation, Evaluator, rows_of
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Reflected, StageClosed
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
@@ -22,6 +23,7 @@ from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.reflect import Reflection
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel
+from steps import step_at
 from train._world import train
 
 RIGHT, WRONG, LOST = "right", "wrong", "lost"
@@ -50,14 +52,15 @@ def drawn(*tasks: tuple[str, ...]) -> Evaluation:
         rollouts=Memory(),
         workers=4,
         max_tokens=9,
-        emit=lambda event: None,
     )
-    return evaluator.start(SKILL.rendered, rows_of(every, len(tasks[0])), stage="rollout", place="e1/s1")
+    return Evaluation(
+        evaluator, step_at("e1/s1"), SKILL.rendered, rows_of(every, len(tasks[0])), stage="rollout"
+    )
 
 
 async def reflected(*tasks: tuple[str, ...], **changes: object) -> tuple[Reflection, FunctionModel]:
-    asked, model = optimizer(lambda request: analysis(), contrasts=True, minibatch_size=8, **changes)
-    return await asked.reflect(Lesson(), at("e1/s2", 1), drawn(*tasks)), model
+    asked, model = optimizer(lambda request: analysis(), rollouts_per_task=2, minibatch_size=8, **changes)
+    return await asked.reflect(at("e1/s2", 1), drawn(*tasks)), model
 
 
 async def test_a_task_whose_draws_differ_is_shown_best_against_worst(snapshot: SnapshotAssertion) -> None:
@@ -112,7 +115,9 @@ def test_a_run_draws_as_often_as_told_and_draw_0_is_the_one_every_stage_shares(
         model__target="world:noise=0.2",
     )
     batches = [
-        event.rows for event in ran.of(StageClosed) if event.stage == "rollout" and "end" not in event.place
+        event.rows
+        for event in ran.of(StageClosed)
+        if event.stage == "rollout" and "end" not in str(event.place)
     ]
     assert all(
         sorted({row.draw for row in rows}) == list(range(draws)) and len(rows) == 20 * draws

@@ -27,7 +27,7 @@ from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.epoch import Pair
+from skillopt.optimizer.epoch import TaskPair
 from skillopt.optimizer.forms import FORMS
 from skillopt.optimizer.optimizer import SkillAware
 from skillopt.optimizer.reflect import Minibatch, Reflection
@@ -58,52 +58,48 @@ def shown(request: Request) -> str:
 
 async def test_failure_analyst(prompts):
     asked, model = optimizer(lambda request: analysis())
-    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation({0, 1}, set(), 2))
+    await asked.reflect(at("e1/s2", 1), evaluation({0, 1}, set(), 2))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_success_analyst(prompts):
     asked, model = optimizer(lambda request: analysis())
-    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation(set(), set(), 2))
+    await asked.reflect(at("e1/s2", 1), evaluation(set(), set(), 2))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_the_second_asking(prompts):
     asked, model = optimizer(lambda request: "I would add a rule.")
-    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation({0}, set(), 1))
+    await asked.reflect(at("e1/s2", 1), evaluation({0}, set(), 1))
     assert shown(model.requests[1]) == prompts
 
 
 async def test_merge(prompts):
     asked, model = optimizer(lambda request: json.dumps({"edits": []}))
-    await asked.aggregate(
-        Lesson(), at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")]))
-    )
+    await asked.aggregate(at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_ranking(prompts):
     asked, model = optimizer(lambda request: '{"selected_indices": [0]}')
-    await asked.select(Lesson(), at("e1/s2", limit=1), reflected(), merged_of(add("- a"), add("- b")))
+    await asked.select(at("e1/s2", limit=1), reflected(), merged_of(add("- a"), add("- b")))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_repair(prompts):
     asked, model = optimizer(lambda request: '{"edits": []}')
-    await asked.select(
-        Lesson(), at("e1/s2", limit=1), reflected(), merged_of({"op": "delete", "target": "- ONE"})
-    )
+    await asked.select(at("e1/s2", limit=1), reflected(), merged_of({"op": "delete", "target": "- ONE"}))
     assert shown(model.requests[0]) == prompts
 
 
-def pair(name: str, before: float, after: float) -> Pair:
+def pair(name: str, before: float, after: float) -> TaskPair:
     def rollout(hard: float) -> Scored:
         told = Trajectory(messages=(), answer="", calls=1, usage=None)
         return Scored(
             task_id=name, draw=0, attempt=0, key=name, trajectory=told, score=Score(hard=hard, soft=hard)
         )
 
-    return Pair(
+    return TaskPair(
         task=Task(id=name, prompt=f"question of {name}", reference="gold"),
         before=rollout(before),
         after=rollout(after),
@@ -120,13 +116,13 @@ PAIRS = [pair("worse", 1.0, 0.0), pair("stuck", 0.0, 0.0), pair("better", 0.0, 1
 
 async def test_slow_update(prompts):
     asked, model = optimizer(lambda request: '{"slow_update_content": "x"}')
-    await asked.slow_update(Later(), OLDER, "e2/end", PAIRS)
+    await asked.slow_update(at("e2/end", lesson=Later), OLDER, PAIRS)
     assert shown(model.requests[0]) == prompts
 
 
 async def test_meta_skill(prompts):
     asked, model = optimizer(lambda request: '{"meta_skill_content": "x"}')
-    await asked.meta_skill(Later(), OLDER, "e2/end", PAIRS)
+    await asked.meta_skill(at("e2/end", lesson=Later), OLDER, PAIRS)
     assert shown(model.requests[0]) == prompts
 
 
@@ -154,10 +150,9 @@ async def test_rollout(name, prompts, tmp_path):
         rollouts=Memory(),
         workers=1,
         max_tokens=9,
-        emit=lambda event: None,
     )
     row = Row(task=benchmark.tasks("train")[0])
-    outcome = await evaluator.measure(SKILL.rendered, row, stage="rollout", place=None)
+    outcome, _ = await evaluator.measure(SKILL.rendered, row, stage="rollout", place=None)
     assert isinstance(outcome, Scored) and outcome.score.hard == 1.0
     asked = "".join(
         f"===== {message.role} =====\n{message.content}\n" for message in model.requests[0].messages
@@ -167,30 +162,30 @@ async def test_rollout(name, prompts, tmp_path):
 
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 async def test_analyst_of_another_mode(mode, prompts):
-    asked, model = optimizer(lambda request: analysis(), mode=mode)
-    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation({0}, set(), 1))
+    asked, model = optimizer(lambda request: analysis(), skill_update_mode=mode)
+    await asked.reflect(at("e1/s2", 1), evaluation({0}, set(), 1))
     assert model.requests[0].messages[0].content == prompts
 
 
 @pytest.mark.parametrize("mode", ["rewrite_from_suggestions", "full_rewrite_minibatch"])
 async def test_merge_of_another_mode(mode, prompts):
-    asked, model = optimizer(lambda request: "{}", mode=mode)
-    await asked.aggregate(
-        Lesson(), at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")]))
-    )
+    asked, model = optimizer(lambda request: "{}", skill_update_mode=mode)
+    await asked.aggregate(at("e1/s2"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
     assert model.requests[0].messages[0].content == prompts
 
 
 @pytest.mark.parametrize("source", ["both", "failure_only"])
 async def test_skill_aware_analysts(source, prompts):
     asked, model = optimizer(lambda request: analysis(), skill_aware=SkillAware(source=source))
-    await asked.reflect(Lesson(), at("e1/s2", 1), evaluation({0}, set(), 2))
+    await asked.reflect(at("e1/s2", 1), evaluation({0}, set(), 2))
     failure, success = sorted(model.requests, key=lambda request: request.stage)[:2]
     assert f"{failure.messages[0].content}\n=====\n{success.messages[0].content}" == prompts
 
 
 async def test_rewrite(prompts):
-    asked, model = optimizer(lambda request: '{"new_skill": "# New"}', mode="rewrite_from_suggestions")
+    asked, model = optimizer(
+        lambda request: '{"new_skill": "# New"}', skill_update_mode="rewrite_from_suggestions"
+    )
     item = {
         "type": "add_rule",
         "title": "dates",
@@ -199,15 +194,13 @@ async def test_rewrite(prompts):
         "priority_hint": "high",
     }
     merged = Merged(edits=(FORMS["rewrite_from_suggestions"].read(item, "e#0"),), ended=(), calls=0)
-    await asked.update(
-        Lesson(), at("e1/s2"), reflected(), await asked.select(Lesson(), at("e1/s2"), reflected(), merged)
-    )
+    await asked.update(at("e1/s2"), reflected(), await asked.select(at("e1/s2"), reflected(), merged))
     assert shown(model.requests[0]) == prompts
 
 
 async def test_learning_rate(prompts):
-    asked, model = optimizer(lambda request: '{"learning_rate": 1}', control="autonomous")
-    await asked.select(Lesson(), at("e1/s2"), reflected(), merged_of(add("- a")))
+    asked, model = optimizer(lambda request: '{"learning_rate": 1}', lr_control_mode="autonomous")
+    await asked.select(at("e1/s2"), reflected(), merged_of(add("- a")))
     assert shown(model.requests[0]) == prompts
 
 
@@ -217,7 +210,5 @@ async def test_consolidation(prompts):
     )
     made = Minibatch(kind="failure", index=0, tasks=(), notes=("one", "two"))
     reflection = Reflection(rollouts=(), minibatches=(made,))
-    await asked.update(
-        Lesson(), at("e1/s2"), reflection, await asked.select(Lesson(), at("e1/s2"), reflection, merged_of())
-    )
+    await asked.update(at("e1/s2"), reflection, await asked.select(at("e1/s2"), reflection, merged_of()))
     assert shown(model.requests[0]) == prompts

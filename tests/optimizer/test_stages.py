@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import random
-from types import SimpleNamespace
 
 import pytest
 
 from gate._tables import Memory
 from skillopt.evaluation.runner import Evaluator, rows_of
-from skillopt.events import Event
+from skillopt.evaluation.stage import Evaluation
+from skillopt.events.state import MemoryEntry
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request, Usage
 from skillopt.optimizer.aggregate import Merged
-from skillopt.optimizer.optimizer import Optimizer
+from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings
 from skillopt.optimizer.reflect import Minibatch, Reflection
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.task import Task
 from skillopt.testing import FunctionModel
+from steps import step_at
 
 SKILL = Document("# Skill\n\n## Rules\n\n- one\n- two\n")
 
@@ -28,19 +29,20 @@ SKILL = Document("# Skill\n\n## Rules\n\n- one\n- two\n")
 class Lesson:
     skill = SKILL
     memory = (
-        {
-            "step": 1,
-            "action": "rejected",
-            "why": "not better than 0.5",
-            "edits": [{"op": "append", "content": "- shout"}],
-        },
+        MemoryEntry(
+            step=1,
+            action="rejected",
+            why="not better than 0.5",
+            edits=({"op": "append", "content": "- shout"},),
+        ),
     )
     meta_skill = "Prefer short rules."
 
 
-def at(place, seed=1, limit=2):
+def at(place, seed=1, limit=2, lesson=Lesson, events=None):
     """The step that is being taken."""
-    return SimpleNamespace(place=place, seed=seed, limit=limit)
+    known = {"skill": lesson.skill, "memory": lesson.memory, "meta_skill": lesson.meta_skill}
+    return step_at(place, events, seed=seed, limit=limit, **known)
 
 
 class Quiz:
@@ -71,19 +73,17 @@ def analysis(*edits):
     )
 
 
-def optimizer(answer, events=None, **changes) -> tuple[Optimizer, FunctionModel]:
+def optimizer(answer, rewriter=None, **changes) -> tuple[Optimizer, FunctionModel]:
     model = FunctionModel(answer)
     settings = {
-        "prompts": {},
         "max_tokens": 1000,
         "context_window": 32_000,
         "minibatch_size": 3,
         "merge_batch_size": 2,
-        "limit": 2,
+        "learning_rate": 2,
         "failure_only": False,
-        "emit": (events if events is not None else []).append,
     }
-    return Optimizer(model, **{**settings, **changes}), model
+    return Optimizer(model, OptimizerSettings(**{**settings, **changes}), rewriter), model
 
 
 def evaluation(wrong: set[int], invalid: set[int], n: int = 14):
@@ -107,9 +107,8 @@ def evaluation(wrong: set[int], invalid: set[int], n: int = 14):
         rollouts=Memory(),
         workers=4,
         max_tokens=9,
-        emit=lambda event: None,
     )
-    return evaluator.start(SKILL.rendered, rows_of(tasks), stage="rollout", place="e1/s1")
+    return Evaluation(evaluator, step_at("e1/s1"), SKILL.rendered, rows_of(tasks), stage="rollout")
 
 
 def minibatches(order_seed: int, members: list[int], n: int, size: int) -> list[list[str]]:
@@ -122,7 +121,7 @@ def minibatches(order_seed: int, members: list[int], n: int, size: int) -> list[
 async def test_minibatches_follow_the_seeded_orders_and_leave_invalid_rows_out():
     wrong, invalid = {1, 3, 5, 7, 9}, {2}
     asked, _ = optimizer(lambda request: analysis())
-    reflection = await asked.reflect(Lesson(), at("e1/s1", 77), evaluation(wrong, invalid))
+    reflection = await asked.reflect(at("e1/s1", 77), evaluation(wrong, invalid))
     right = [number for number in range(14) if number not in wrong | invalid]
     by_kind = {
         kind: [list(one.tasks) for one in reflection.minibatches if one.kind == kind]
@@ -134,7 +133,7 @@ async def test_minibatches_follow_the_seeded_orders_and_leave_invalid_rows_out()
 
 async def test_the_prompt_holds_the_skill_once_the_memory_the_advice_and_the_references():
     asked, model = optimizer(lambda request: analysis())
-    await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0, 1, 2}, set(), 3))
+    await asked.reflect(at("e1/s1", 1), evaluation({0, 1, 2}, set(), 3))
     (request,) = model.requests
     text = request.messages[1].content
     assert text.count("- one\n- two") == 1
@@ -156,13 +155,13 @@ async def test_the_prompt_holds_the_skill_once_the_memory_the_advice_and_the_ref
 async def test_the_limit_is_enforced_after_parsing_not_asked_for_in_prose():
     edits = [{"op": "append", "content": f"- rule {number}"} for number in range(5)]
     asked, _ = optimizer(lambda request: analysis(*edits), failure_only=True)
-    reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 2))
+    reflection = await asked.reflect(at("e1/s1", 1), evaluation({0}, set(), 2))
     assert [edit.content for edit in reflection.minibatches[0].edits] == ["- rule 0", "- rule 1"]
 
 
 async def test_an_unusable_reply_is_asked_for_once_more_then_dropped_and_counted():
     asked, model = optimizer(lambda request: "not json", failure_only=True)
-    reflection = await asked.reflect(Lesson(), at("e1/s1", 1), evaluation({0}, set(), 2))
+    reflection = await asked.reflect(at("e1/s1", 1), evaluation({0}, set(), 2))
     assert [request.place[-2:] for request in model.requests] == ["a0", "a1"]
     assert "cannot be used" in model.requests[1].messages[-1].content
     assert reflection.minibatches[0].dropped == "there is no JSON object in the reply"
@@ -188,16 +187,14 @@ def add(text):
 
 async def test_one_patch_alone_needs_no_merge_call():
     asked, model = optimizer(lambda request: pytest.fail("no call is needed"))
-    merged = await asked.aggregate(Lesson(), at("p"), reflected(("failure", [add("- a"), add("- b")])))
+    merged = await asked.aggregate(at("p"), reflected(("failure", [add("- a"), add("- b")])))
     assert [edit.content for edit in merged.edits] == ["- a", "- b"]
     assert model.requests == []
 
 
 async def test_exact_copies_from_two_analysts_need_no_merge_call():
     asked, _ = optimizer(lambda request: pytest.fail("no call is needed"))
-    merged = await asked.aggregate(
-        Lesson(), at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- a")]))
-    )
+    merged = await asked.aggregate(at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- a")])))
     assert [edit.content for edit in merged.edits] == ["- a"]
     assert [outcome.state for outcome in merged.ended] == ["duplicate"]
 
@@ -208,7 +205,6 @@ async def test_merging_goes_level_by_level_and_every_input_ends_as_merged():
 
     asked, model = optimizer(answer)
     merged = await asked.aggregate(
-        Lesson(),
         at("p"),
         reflected(*[("failure", [add(f"- {n}")]) for n in range(3)], ("success", [add("- s")])),
     )
@@ -224,7 +220,7 @@ async def test_merging_goes_level_by_level_and_every_input_ends_as_merged():
 async def test_a_bad_merge_falls_back_to_the_edits_without_their_copies():
     asked, _ = optimizer(lambda request: "garbage")
     merged = await asked.aggregate(
-        Lesson(), at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- a"), add("- b")]))
+        at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- a"), add("- b")]))
     )
     assert [edit.content for edit in merged.edits] == ["- a", "- b"]
     assert [outcome.state for outcome in merged.ended] == ["duplicate"]
@@ -233,7 +229,7 @@ async def test_a_bad_merge_falls_back_to_the_edits_without_their_copies():
 async def test_an_unknown_op_makes_that_edit_invalid_and_not_the_reply():
     asked, _ = optimizer(lambda request: pytest.fail("no call is needed"))
     merged = await asked.aggregate(
-        Lesson(), at("p"), reflected(("failure", [{"op": "rewrite", "content": "x"}, add("- a")]))
+        at("p"), reflected(("failure", [{"op": "rewrite", "content": "x"}, add("- a")]))
     )
     assert [edit.content for edit in merged.edits] == ["- a"]
     assert [outcome.state for outcome in merged.ended] == ["invalid"]
@@ -245,20 +241,16 @@ def merged_of(*edits) -> Merged:
 
 async def test_ranking_is_asked_only_above_the_limit_and_the_rest_is_over_limit():
     asked, model = optimizer(lambda request: '{"selected_indices": [2, 2, 9, 0]}')
-    few = await asked.select(Lesson(), at("p", limit=2), reflected(), merged_of(add("- a"), add("- b")))
+    few = await asked.select(at("p", limit=2), reflected(), merged_of(add("- a"), add("- b")))
     assert (len(few.patch), model.requests) == (2, [])
-    many = await asked.select(
-        Lesson(), at("p", limit=2), reflected(), merged_of(add("- a"), add("- b"), add("- c"))
-    )
+    many = await asked.select(at("p", limit=2), reflected(), merged_of(add("- a"), add("- b"), add("- c")))
     assert [edit.content for edit in many.patch] == ["- c", "- a"]
     assert [(outcome.edit.content, outcome.state) for outcome in many.ended] == [("- b", "over_limit")]
 
 
 async def test_an_unreadable_ranking_takes_the_first():
     asked, _ = optimizer(lambda request: "?")
-    chosen = await asked.select(
-        Lesson(), at("p", limit=2), reflected(), merged_of(add("- a"), add("- b"), add("- c"))
-    )
+    chosen = await asked.select(at("p", limit=2), reflected(), merged_of(add("- a"), add("- b"), add("- c")))
     assert [edit.content for edit in chosen.patch] == ["- a", "- b"]
 
 
@@ -267,7 +259,7 @@ async def test_a_misquoted_target_gets_one_repair_and_both_forms_are_accounted_f
     asked, model = optimizer(
         lambda request: json.dumps({"edits": [{**lost, "target": "- one"}, add("- smuggled in")]})
     )
-    chosen = await asked.select(Lesson(), at("p", limit=2), reflected(), merged_of(lost, add("- c")))
+    chosen = await asked.select(at("p", limit=2), reflected(), merged_of(lost, add("- c")))
     assert [request.stage for request in model.requests] == ["repair"]
     assert [(outcome.edit.id, outcome.state) for outcome in chosen.ended] == [("e#0", "unmatched")]
     assert [edit.id for edit in chosen.patch] == ["e#1", "p/repair/0#0"]
@@ -275,8 +267,7 @@ async def test_a_misquoted_target_gets_one_repair_and_both_forms_are_accounted_f
 
 
 async def test_evidence_is_cut_to_the_window_with_head_and_tail_kept():
-    events: list[Event] = []
-    asked, model = optimizer(lambda request: analysis(), events, context_window=4_000, max_tokens=1_000)
+    asked, model = optimizer(lambda request: analysis(), context_window=4_000, max_tokens=1_000)
     tasks = [Task(id=f"t{n}", prompt="HEAD " + "x" * 40_000 + " TAIL", reference="gold") for n in range(3)]
     evaluator = Evaluator(
         harness=Chat(),
@@ -285,9 +276,8 @@ async def test_evidence_is_cut_to_the_window_with_head_and_tail_kept():
         rollouts=Memory(),
         workers=4,
         max_tokens=9,
-        emit=events.append,
     )
-    await asked.reflect(Lesson(), at("p", 1), evaluator.start("", rows_of(tasks), stage="rollout", place="p"))
+    await asked.reflect(at("p", 1), Evaluation(evaluator, step_at("p"), "", rows_of(tasks), stage="rollout"))
     text = model.requests[0].messages[1].content
     assert sum(len(message.content) for message in model.requests[0].messages) < 4_000 * 3
     assert text.count("HEAD") == text.count("TAIL") == 3
@@ -306,11 +296,8 @@ async def test_a_task_cannot_close_the_tag_that_holds_it():
         rollouts=Memory(),
         workers=1,
         max_tokens=9,
-        emit=lambda event: None,
     )
-    await asked.reflect(
-        Lesson(), at("p"), evaluator.start("", rows_of([hostile]), stage="rollout", place="p")
-    )
+    await asked.reflect(at("p"), Evaluation(evaluator, step_at("p"), "", rows_of([hostile]), stage="rollout"))
     text = model.requests[0].messages[1].content
     assert (
         text.count("</rollout>")

@@ -12,18 +12,10 @@ from typing import Any
 from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
 from skillopt.changes.install import Installer, InstallPlan
 from skillopt.changes.receipts import Receipts, Scope
-from skillopt.plugins import (
-    Command,
-    InstallPlace,
-    Kit,
-    Option,
-    Program,
-    Tool,
-    actions_of,
-    agent,
-    agent_names,
-    install_of,
-)
+from skillopt.cli._plugin import agent_names, plugin
+from skillopt.plugins.kit import Command, Kit, Option, ServerTool
+from skillopt.plugins.port import InstallPlace
+from skillopt.plugins.program import Program
 
 PROGRAM = Program(argv=("/opt/my tools/bin/skillopt",))
 KIT = Kit(
@@ -32,9 +24,9 @@ KIT = Kit(
     commands=(
         Command(name="train", help="Train a skill.", options=(Option(name="--json", help="One object."),)),
     ),
-    tools=(Tool(name="sleep_status", description="Say how nights ended."),),
+    tools=(ServerTool(name="sleep_status", description="Say how nights ended."),),
 )
-EVERYWHERE = [(name, scope) for name in agent_names() for scope in agent(name).scopes]
+EVERYWHERE = [(name, scope) for name in agent_names() for scope in plugin(name).scopes]
 
 
 def noon() -> datetime:
@@ -50,12 +42,12 @@ def installer(home: Path) -> Installer:
 def put_in(home: Path, name: str, where: InstallPlace, kit: Kit = KIT, **options: Any) -> InstallPlan:
     """Install an agent below a home folder."""
     tool = replace(installer(home), **options)
-    return tool.install(install_of(name, where), actions_of(name, where, kit), kit.version)
+    return tool.install(where.install(name), plugin(name).actions_in(name, where, kit), kit.version)
 
 
 def take_out(home: Path, name: str, where: InstallPlace) -> InstallPlan:
     """Uninstall it."""
-    return installer(home).uninstall(install_of(name, where))
+    return installer(home).uninstall(where.install(name))
 
 
 def place(home: Path, scope: Scope = "user", *, windows: bool = False) -> InstallPlace:
@@ -70,7 +62,7 @@ def place(home: Path, scope: Scope = "user", *, windows: bool = False) -> Instal
 
 def actions(name: str, where: InstallPlace, kit: Kit = KIT) -> list[OwnFile | JsonEntry | TextLines]:
     """What an install of an agent does."""
-    return list(agent(name).actions(where, kit))
+    return list(plugin(name).actions(where, kit))
 
 
 def snapshot(folder: Path) -> dict[str, tuple[str, str]]:

@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 
 from plugins._home import noon
-from skillopt.plugins import LOG, note
-from skillopt.plugins._session_end import MOST_BYTES
+from skillopt.plugins.session_end import LOG, MOST_BYTES, note
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 

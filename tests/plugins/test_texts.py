@@ -20,11 +20,12 @@ from skillopt.changes.actions import OwnFile, TextLines
 from skillopt.changes.receipts import Scope
 from skillopt.cli import _plugin, app
 from skillopt.mcp import Toolbox
-from skillopt.plugins import Kit
+from skillopt.plugins.kit import Kit
 from skillopt.skill.spec import violations
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT / "src" / "skillopt" / "plugins" / "texts"
+CODEX = ROOT / "src" / "skillopt" / "agents" / "codex" / "texts"
 PAGES = [*sorted(TEXTS.rglob("*.md")), ROOT / "docs" / "plugins.md"]
 SKILL = TEXTS / "skill" / "SKILL.md"
 
@@ -36,7 +37,7 @@ def kit() -> Kit:
 
 
 def test_the_shipped_skill_keeps_every_rule_of_agent_skills(kit: Kit) -> None:
-    assert violations(kit.text("skill/SKILL.md"), "skillopt") == []
+    assert violations(kit.text(TEXTS / "skill/SKILL.md"), "skillopt") == []
 
 
 def test_the_skill_names_each_of_its_references_and_no_other() -> None:
@@ -107,7 +108,7 @@ def test_every_file_is_filled_in_and_of_this_version(
 
 @pytest.mark.slow
 def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) -> None:
-    commands = kit.text("skill/references/commands.md")
+    commands = kit.text(TEXTS / "skill/references/commands.md")
     names = re.findall(r"^## skillopt (.+)$", commands, re.MULTILINE)
     tree = {name: get_command(app(name)).commands[name] for name in get_command(app()).commands}  # type: ignore[attr-defined]
     inner = [
@@ -119,7 +120,7 @@ def test_the_lists_of_commands_options_and_tools_are_the_programs_own(kit: Kit) 
     assert sorted(names) == sorted([*tree, *inner])
     assert "- `--edit`: Only the edit of this number; may be repeated." in commands
     assert "session-end" not in commands
-    told = kit.text("skill/references/tools.md")
+    told = kit.text(TEXTS / "skill/references/tools.md")
     assert re.findall(r"^- `(\w+)`", told, re.MULTILINE) == [spec[0] for spec in Toolbox(app).specs()]
 
 
@@ -150,9 +151,9 @@ def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_
     tmp_path: Path, there: str
 ) -> None:
     checkout = tmp_path / "a checkout"
-    texts = checkout / "src" / "skillopt" / "plugins" / "texts" / "codex"
+    texts = checkout / "src" / "skillopt" / "agents" / "codex" / "texts"
     texts.mkdir(parents=True)
-    shutil.copy(TEXTS / "codex" / "install.sh", texts)
+    shutil.copy(CODEX / "install.sh", texts)
     if there != "no checkout":
         (checkout / "pyproject.toml").touch()
     programs = tmp_path / "bin of mine"
@@ -184,7 +185,7 @@ def test_the_install_script_of_codex_installs_its_own_checkout_never_a_name_and_
 
 
 def test_both_install_scripts_do_the_same() -> None:
-    scripts = [(TEXTS / "codex" / f"install.{kind}").read_text(encoding="utf-8") for kind in ("sh", "ps1")]
+    scripts = [(CODEX / f"install.{kind}").read_text(encoding="utf-8") for kind in ("sh", "ps1")]
     for line in (
         'uv tool install "${checkout}[mcp]"',
         'pipx install "${checkout}[mcp]"',

@@ -294,7 +294,7 @@ async def test_what_the_test_needs_is_set_aside_at_baseline_and_pays_for_it_when
     (baseline,) = [
         event for event in events_of(tmp_path) if isinstance(event, Checkpoint) and event.kind == "baseline"
     ]
-    assert baseline.state.set_aside["calls"] == 33  # 24 rollouts, 30 % on top, one more
+    assert baseline.state.set_aside.calls == 33  # 24 rollouts, 30 % on top, one more
     assert spending["stages"]["test"]["calls"] >= 12
     later = [event.state.set_aside for event in events_of(tmp_path) if isinstance(event, Checkpoint)]
     assert set(map(str, later)) == {str(baseline.state.set_aside)}

@@ -51,7 +51,7 @@ def lost_in(folder: Path) -> set[str]:
     lost: set[str] = set()
     for event in events_of(folder):
         if isinstance(event, StageClosed) and any(row.invalid for row in event.rows):
-            lost.add("baseline" if event.place == "baseline" else event.stage)
+            lost.add("baseline" if str(event.place) == "baseline" else event.stage)
         elif isinstance(event, TestMeasured) and any(
             row.invalid for rows in event.rows.values() for row in rows
         ):

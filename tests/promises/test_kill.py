@@ -108,16 +108,16 @@ def stages_of(folder: Path) -> dict[str, str]:
             steps = {"rollout": "rollout", "selection": "gate"}
             stage = (
                 "baseline"
-                if event.place == "baseline"
+                if str(event.place) == "baseline"
                 else "epoch end"
-                if "/end" in event.place
+                if "/end" in str(event.place)
                 else steps[event.stage]
             )
             rows = event.rows
         elif isinstance(event, TestMeasured):
             stage, rows = "test", event.rows["best"]
         elif event.type in ("reflected", "aggregated", "selected", "epoch_ended"):
-            where = f"e{event.epoch}/end" if event.type == "epoch_ended" else event.place
+            where = f"e{event.epoch}/end" if event.type == "epoch_ended" else str(event.place)
             for place in [one for one in asked if one.startswith(f"{where}/")]:
                 used.setdefault(place, OPTIMIZER_STAGES[place.split("/")[2].partition("_")[0]])
             continue

@@ -339,14 +339,14 @@ async def test_a_gate_row_that_stays_lost_is_asked_once_more_and_leaves_the_verd
     (closed,) = [
         event
         for event in events_of(tmp_path)
-        if isinstance(event, StageClosed) and event.place == "e1/s1" and event.stage != "rollout"
+        if isinstance(event, StageClosed) and str(event.place) == "e1/s1" and event.stage != "rollout"
     ]
     (row,) = [row for row in closed.rows if row.invalid]
     assert (row.task, row.attempt, row.hard) == ("W003004", 1, None)
     (checkpoint,) = [
         event for event in events_of(tmp_path) if isinstance(event, Checkpoint) and event.kind == "step"
     ]
-    assert checkpoint.state.memory == []  # nothing was judged
+    assert checkpoint.remembered == []  # nothing was judged
     assert checkpoint.state.skill == checkpoint.state.seed
 
 
@@ -391,7 +391,7 @@ async def test_a_val_task_lost_at_baseline_leaves_the_gate_by_name(tmp_path: Pat
     judged = {
         row.task
         for event in events_of(tmp_path)
-        if isinstance(event, StageClosed) and event.stage == "selection" and event.place != "baseline"
+        if isinstance(event, StageClosed) and event.stage == "selection" and str(event.place) != "baseline"
         for row in event.rows
     }
     assert "W003004" not in judged

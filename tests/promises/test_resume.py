@@ -242,7 +242,7 @@ async def test_the_runs_that_are_stopped_here_have_every_stage(world: Callable[[
         "test",
     }
     lost = {
-        event.place
+        str(event.place)
         for event in events_of(quick / "run")
         if isinstance(event, StageClosed)
         for row in event.rows

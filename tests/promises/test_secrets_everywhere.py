@@ -19,6 +19,7 @@ from promises._providers import QUIET, SIZES
 from promises._runs import QUICK
 from skillopt import api
 from skillopt.agents import agent
+from skillopt.agents import driver as driver_of
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.errors import ModelError
@@ -170,7 +171,7 @@ exit 1
 def test_an_agent_program_is_started_without_any_key_but_its_own(
     login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = next(one for one in map(agent, ("claude_code", "codex", "copilot")) if one.login == login)
+    driver = driver_of(agent(login).name)
     program = tmp_path / "program"
     program.write_text(PROGRAM.format(flags=" ".join(driver.flags), folder=tmp_path))
     program.chmod(0o755)

@@ -17,8 +17,11 @@ from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
 from skillopt.errors import Interrupted
 from skillopt.events import Checkpoint, Event
+from skillopt.events.state import State
 from skillopt.models.stack.limited import Retry
 from skillopt.models.world.rules import FAMILIES, HARMFUL
+from skillopt.runs.database import stored_text
+from skillopt.skill.document import Document
 from skillopt.tasks.benchmark import Benchmark
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour, WorldRules, world_answers
 
@@ -112,7 +115,11 @@ class Told:
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
-    def states(self, kind: str) -> list[Mapping[str, Any]]:
+    def skill(self, digest: str) -> Document:
+        """A skill that an event names."""
+        return Document(stored_text(self.folder / "run.db", digest) or "")
+
+    def states(self, kind: str) -> list[State]:
         """The state at each checkpoint of a kind."""
         return [event.state for event in self.of(Checkpoint) if event.kind == kind]
 

@@ -12,7 +12,6 @@ from promises._runs import quick_folder
 from protocol._told import BAD, GOOD, LEARNING, root_of, run, stage_of
 from skillopt.events import Arrived, EpochEnded, Judged, StageClosed, StageOpened
 from skillopt.optimizer.epoch import pairs_of
-from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Invalid, Score, Scored, Trajectory
 from skillopt.tasks.task import Task
 
@@ -65,15 +64,15 @@ def test_the_first_epoch_has_nothing_to_look_back_to_and_injects_nothing(told):
         "skip_first_epoch",
         [],
     )
-    assert "SLOW_UPDATE" not in told.states("epoch")[0].skill
+    assert "SLOW_UPDATE" not in told.skill(told.states("epoch")[0].skill).text
     assert not told.asked("slow_update", "e1/end") and not told.asked("meta_skill", "e1/end")
 
 
 def test_the_older_skill_is_the_one_after_the_last_epochs_end_with_its_guidance(told):
     (call,) = told.asked("slow_update", "e3/end")
     older, newer = (part.partition("</skill>")[0] for part in call.text.split("<skill>\n")[1:])
-    assert older.strip() == Document(told.states("epoch")[1].skill).rendered.strip()
-    assert newer.strip() == Document(told.states("step")[2].skill).rendered.strip()
+    assert older.strip() == told.skill(told.states("epoch")[1].skill).rendered.strip()
+    assert newer.strip() == told.skill(told.states("step")[2].skill).rendered.strip()
     assert GOOD[-1] in older
 
 
@@ -82,14 +81,14 @@ def test_both_arms_start_before_either_is_in(told):
     began = next(
         at
         for at, event in enumerate(told.events)
-        if isinstance(event, StageOpened) and event.place == "e2/end/older"
+        if isinstance(event, StageOpened) and str(event.place) == "e2/end/older"
     )
     seen = [
         event
         for event in told.events[began:]
         if isinstance(event, (StageOpened, Arrived)) and event.stage == "rollout"
     ]
-    assert [event.place for event in seen[:2]] == ["e2/end/older", "e2/end/newer"]
+    assert [str(event.place) for event in seen[:2]] == ["e2/end/older", "e2/end/newer"]
     assert all(isinstance(event, Arrived) for event in seen[2:14]), "rows of both arms come in only then"
 
 
@@ -112,11 +111,11 @@ def test_the_optimizer_is_told_how_many_tasks_there_were_and_sees_both_attempts_
         f"{len(event.pairs)} training tasks are shown, each run with both skills" in call.text
         and len(event.pairs) == 6
     )
-    kinds = Counter(pair["category"] for pair in event.pairs)
+    kinds = Counter(pair.category for pair in event.pairs)
     assert kinds["stable_success"] and kinds["persistent_fail"] + kinds["improved"]
     for pair in event.pairs:
-        times = 0 if pair["category"] == "stable_success" else 2
-        assert call.text.count(f'<rollout task="{pair["id"]}"') == times and pair["id"] in call.text
+        times = 0 if pair.category == "stable_success" else 2
+        assert call.text.count(f'<rollout task="{pair.id}"') == times and pair.id in call.text
 
 
 def test_there_is_guidance_so_far_from_the_second_time_on(told):
@@ -127,18 +126,22 @@ def test_there_is_guidance_so_far_from_the_second_time_on(told):
 
 def test_guidance_passes_the_same_gate_and_replaces_what_stood_in_its_region(told):
     second, third = ended(told, 2).slow_update, ended(told, 3).slow_update
-    assert second["action"] == "accept_new_best"
-    assert third["action"] == "unchanged", "the same guidance again is no change"
-    verdict = next(event for event in told.of(Judged) if event.place == "e2/end")
+    assert second.action == "accept_new_best"
+    assert third.action == "unchanged", "the same guidance again is no change"
+    verdict = next(event for event in told.of(Judged) if str(event.place) == "e2/end")
     assert (verdict.action, verdict.candidate) == ("accept", told.states("epoch")[1].score)
-    assert all(state["skill"].count("SLOW_UPDATE_START") == 1 for state in told.states("epoch")[1:])
+    assert all(
+        told.skill(state.skill).text.count("SLOW_UPDATE_START") == 1 for state in told.states("epoch")[1:]
+    )
 
 
 def test_the_skill_file_of_the_last_step_is_the_one_after_the_epochs_end(told):
-    assert (told.folder / "skills/skill_v0002.md").read_text() == told.states("epoch")[1].skill
+    assert (told.folder / "skills/skill_v0002.md").read_text() == told.skill(
+        told.states("epoch")[1].skill
+    ).text
     assert (
-        "SLOW_UPDATE_START" in told.states("epoch")[1].skill
-        and "SLOW_UPDATE" not in told.states("step")[1].skill
+        "SLOW_UPDATE_START" in told.skill(told.states("epoch")[1].skill).text
+        and "SLOW_UPDATE" not in told.skill(told.states("step")[1].skill).text
     )
 
 
@@ -186,7 +189,7 @@ def test_a_pair_is_named_by_whether_it_passed_before_and_passes_now(before, afte
 async def test_empty_guidance_changes_nothing_and_costs_no_gate(folder):
     told = await run(folder, {**SCRIPT, "slow_update": guidance("  ")}, **{**LONG, "train__num_epochs": 2})
     assert ended(told, 2).slow_update.action == "no_content"
-    assert not [event for event in told.of(Judged) if event.place == "e2/end"]
+    assert not [event for event in told.of(Judged) if str(event.place) == "e2/end"]
     assert told.states("epoch")[1].skill == told.states("step")[1].skill
 
 
@@ -198,7 +201,7 @@ async def test_guidance_that_makes_it_worse_is_rejected_with_its_reason(folder):
         **{**LONG, "train__num_epochs": 2},
     )
     said = ended(told, 2).slow_update
-    assert said["action"] == "reject" and said["why"] and said["selection_hard"] is None
+    assert said.action == "reject" and said.why and said.selection_hard is None
     assert told.states("epoch")[1].skill == told.states("step")[1].skill
 
 

@@ -172,7 +172,7 @@ async def test_a4_a_run_whose_score_is_zero_goes_on_where_it_stopped(folder):
         for call in second.asked("rollout")
         if case_of(call).startswith("W003") and not any(text in call.text for text in GOOD)
     ]
-    opened = [event.place for event in second.of(StageOpened) if event.stage != "test"]
+    opened = [str(event.place) for event in second.of(StageOpened) if event.stage != "test"]
     assert again == [] and opened[0] == "e1/s2", "neither the baseline nor the first step is taken up again"
     assert [record["step"] for record in second.steps] == [1, 2, 3, 4]
     assert (second.summary["baseline_selection_hard"], second.summary["baseline_gate_score"]) == (0.0, 0.0)
@@ -198,14 +198,15 @@ def test_a5_every_score_of_a_state_was_measured_on_exactly_its_text(folder):
         folder, **settings, model__optimizer="world:harm=0.6", train__num_epochs=4, env__val_cases=24
     )
     seed = told.of(Checkpoint)[0].state
-    measured = {Document(seed["seed"]).digest: seed["baseline_score"]}
+    measured = {told.skill(seed.seed).digest: seed.baseline_score}
     for event in told.of(Judged):
         if event.candidate is not None:
             measured[event.skill] = event.candidate
     taken = 0
     for event in told.of(Checkpoint):
         for name, score in (("skill", "score"), ("best", "best_score")):
-            assert event.state[score] == measured[Document(event.state[name]).digest], event.id
+            skill = told.skill(getattr(event.state, name))
+            assert getattr(event.state, score) == measured[skill.digest], event.id
         taken += event.kind == "epoch" and event.state.skill != event.state.best
     assert taken, "one slow update should have been taken although it is not the best skill"
 
@@ -228,13 +229,13 @@ async def test_a6_what_the_gate_saw_is_kept_row_by_row_and_can_be_tested_in_pair
         evaluation__eval_test=False,
     )
     rows = {
-        event.place: {row.task: row.hard for row in event.rows}
+        str(event.place): {row.task: row.hard for row in event.rows}
         for event in told.of(StageClosed)
         if event.stage == "selection"
     }
     incumbent, seen = rows["baseline"], set()
     for verdict in told.of(Judged):
-        candidate = rows[verdict.place] if verdict.rows_used else {}
+        candidate = rows[str(verdict.place)] if verdict.rows_used else {}
         if len(candidate) == len(incumbent):
             compared = compare(incumbent, candidate)
             is_better = compared.delta > 0 and compared.p / 2 <= 0.05
@@ -452,6 +453,11 @@ async def test_a15_a_failure_pattern_is_told_in_the_words_of_the_analyst_who_saw
     told = await run(
         folder, {"analyst_failure": analyst, "analyst_success": lambda call: edits()}, train__num_epochs=1
     )
-    (entry,) = [entry for entry in told.states("step")[0].memory if entry["action"] == "rejected"]
+    (entry,) = [
+        entry
+        for event in told.of(Checkpoint)
+        for entry in event.remembered
+        if (entry.step, entry.action) == (1, "rejected")
+    ]
     places = sorted(call.place for call in told.asked("analyst_failure", "e1/s1"))
-    assert entry["patterns"] == [f"unit: seen at {place}" for place in places]
+    assert list(entry.patterns) == [f"unit: seen at {place}" for place in places]

@@ -10,7 +10,6 @@ import pytest
 
 from protocol._told import GOOD, LEARNING, run
 from skillopt.events import Judged, StageClosed, TestMeasured
-from skillopt.skill.document import Document
 
 
 async def test_with_the_gate_on_the_current_skill_is_the_best_and_nothing_is_validated_again(folder):
@@ -21,9 +20,9 @@ async def test_with_the_gate_on_the_current_skill_is_the_best_and_nothing_is_val
     assert any(record["action"].startswith("accept") for record in told.steps)
     for kind in ("baseline", "step", "epoch", "finish"):
         for state in told.states(kind):
-            assert (state["skill"], state["score"]) == (state["best"], state["best_score"])
-    measured = [event.place for event in told.of(StageClosed) if event.stage == "selection"]
-    assert measured == ["baseline", *(event.place for event in told.of(Judged) if event.rows_used)]
+            assert (state.skill, state.score) == (state.best, state.best_score)
+    measured = [str(event.place) for event in told.of(StageClosed) if event.stage == "selection"]
+    assert measured == ["baseline", *(str(event.place) for event in told.of(Judged) if event.rows_used)]
     assert told.summary["final_test_hard"] is None and not (folder / "test_eval_final").exists()
 
 
@@ -64,7 +63,8 @@ async def test_a_last_ungated_slow_update_competes_for_best_also_without_a_test(
         env__val_cases=40,
     )
     last = told.states("epoch")[-1]
-    assert "SLOW_UPDATE_START" in last["best"] and last["best"] == last["skill"]
-    assert (folder / "best_skill.md").read_text() == Document(last["best"]).rendered
-    assert told.summary["best_gate_score"] == last["best_score"] and told.summary["test_hard"] is None
+    best = told.skill(last.best)
+    assert "SLOW_UPDATE_START" in best.text and last.best == last.skill
+    assert (folder / "best_skill.md").read_text() == best.rendered
+    assert told.summary["best_gate_score"] == last.best_score and told.summary["test_hard"] is None
     assert not told.of(TestMeasured)

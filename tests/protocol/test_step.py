@@ -14,23 +14,26 @@ import pytest
 
 from gate._tables import Memory
 from optimizer.test_modes import chosen, suggestion
-from optimizer.test_stages import Lesson, Quiz, add, analysis, at, evaluation, merged_of, optimizer, reflected
+from optimizer.test_stages import Quiz, add, analysis, at, evaluation, merged_of, optimizer, reflected
 from protocol._told import BAD, GOOD, QUIET, edits, job_of, root_of, rule, run, stage_of
 from skillopt.errors import TaskError
 from skillopt.evaluation.runner import Evaluator, rows_of
-from skillopt.events import Judged, RunStarted, StageClosed, Updated
+from skillopt.evaluation.stage import Evaluation
+from skillopt.events import Checkpoint, Judged, RunStarted, StageClosed, Updated
 from skillopt.events.state import State
 from skillopt.gate.gate import Measured, Verdict
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Reply, Request
 from skillopt.models.port import Model
-from skillopt.optimizer.optimizer import Optimizer
+from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.task import Task
 from skillopt.testing import Answer, FunctionModel, LoopbackProvider, world_answers
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import cosine
+from skillopt.train.state import adopt
+from steps import step_at
 from train._world import train
 
 # 1.2 data order
@@ -43,17 +46,17 @@ def test_accumulation_is_a_larger_batch_in_which_no_task_is_seen_twice(folder):
     told = train(folder, train__batch_size=5, train__accumulation=3, train__num_epochs=2)
     assert told.of(RunStarted)[0].steps == 2 * 3
     batches = [
-        event for event in told.of(StageClosed) if event.stage == "rollout" and "/end" not in event.place
+        event for event in told.of(StageClosed) if event.stage == "rollout" and "/end" not in str(event.place)
     ]
     assert [len(event.rows) for event in batches] == [15, 15, 10] * 2
     for epoch in ("e1/", "e2/"):
-        seen = [row.task for event in batches if event.place.startswith(epoch) for row in event.rows]
+        seen = [row.task for event in batches if str(event.place).startswith(epoch) for row in event.rows]
         assert len(seen) == len(set(seen)) == 40
 
 
 def test_limits_on_val_and_test_take_the_first_tasks_in_file_order(folder):
     told = train(folder, evaluation__sel_env_num=7, evaluation__test_env_num=5, train__num_epochs=1)
-    (baseline,) = [event for event in told.of(StageClosed) if event.place == "baseline"]
+    (baseline,) = [event for event in told.of(StageClosed) if str(event.place) == "baseline"]
     assert list(dict.fromkeys(row.task for row in baseline.rows)) == [
         f"W00300{number}" for number in range(7)
     ]
@@ -75,7 +78,7 @@ async def test_a_batch_is_rolled_out_with_the_current_skill_and_scored_by_the_pl
         f"e{1 + step // 2}/s{step + 1}": state
         for step, state in enumerate([*told.states("baseline"), *told.states("step")][:-1])
     }
-    closed = {event.place: event.rows for event in told.of(StageClosed) if event.stage == "rollout"}
+    closed = {str(event.place): event.rows for event in told.of(StageClosed) if event.stage == "rollout"}
     assert any(record["action"].startswith("accept") for record in told.steps), (
         "the skill should change at least once"
     )
@@ -86,7 +89,7 @@ async def test_a_batch_is_rolled_out_with_the_current_skill_and_scored_by_the_pl
     prompts = {call.place.split("/")[1].partition(".")[0]: call.text for call in told.asked("rollout")}
     for place, rows in closed.items():
         if "/end" not in place:
-            skill = Document((states | {"e2/s3": told.states("epoch")[0]})[place]["skill"]).rendered
+            skill = told.skill((states | {"e2/s3": told.states("epoch")[0]})[place].skill).rendered
             assert all(skill.strip() in prompts[row.rollout] for row in rows), place
 
 
@@ -95,14 +98,14 @@ async def test_a_batch_is_rolled_out_with_the_current_skill_and_scored_by_the_pl
 
 def optimizer_of(model: Model, **changes) -> Optimizer:
     settings = {
-        "prompts": {},
         "max_tokens": 1000,
         "context_window": 32_000,
         "minibatch_size": 3,
         "merge_batch_size": 2,
-        "limit": 2,
+        "learning_rate": 2,
+        "failure_only": False,
     }
-    return Optimizer(model, **{**settings, "failure_only": False, "emit": lambda event: None, **changes})
+    return Optimizer(model, OptimizerSettings(**{**settings, **changes}))
 
 
 class HalfRight(Quiz):
@@ -122,16 +125,15 @@ async def test_a_fraction_of_hard_counts_as_a_success():
         rollouts=Memory(),
         workers=1,
         max_tokens=9,
-        emit=lambda event: None,
     )
     task = Task(id="t", prompt="question", reference="gold")
-    await asked.reflect(Lesson(), at("p"), evaluator.start("", rows_of([task]), stage="rollout", place="p"))
+    await asked.reflect(at("p"), Evaluation(evaluator, step_at("p"), "", rows_of([task]), stage="rollout"))
     assert [request.stage for request in model.requests] == ["analyst_success"]
 
 
 async def test_with_failure_only_nobody_studies_successes():
     asked, model = optimizer(lambda request: analysis(), failure_only=True)
-    reflection = await asked.reflect(Lesson(), at("p"), evaluation({0, 1}, set(), 8))
+    reflection = await asked.reflect(at("p"), evaluation({0, 1}, set(), 8))
     assert {request.stage for request in model.requests} == {"analyst_failure"}
     assert sorted(task for one in reflection.minibatches for task in one.tasks) == ["t00", "t01"]
 
@@ -152,16 +154,16 @@ async def test_proposals_keep_their_planned_order_however_late_an_analyst_answer
     asked = optimizer_of(
         Late(lambda request: analysis(add(f"- {request.place.split('/')[-2]}"))), failure_only=True
     )
-    reflection = await asked.reflect(Lesson(), at("p"), evaluation(set(range(9)), set(), 9))
+    reflection = await asked.reflect(at("p"), evaluation(set(range(9)), set(), 9))
     assert order == [2, 1, 0]
     assert [edit.content for patch in reflection.edits("failure") for edit in patch] == ["- 0", "- 1", "- 2"]
 
 
 async def test_one_analyst_may_propose_the_largest_limit_whatever_the_schedule_says():
     asked, model = optimizer(
-        lambda request: analysis(*[add(f"- {n}") for n in range(5)]), limit=3, failure_only=True
+        lambda request: analysis(*[add(f"- {n}") for n in range(5)]), learning_rate=3, failure_only=True
     )
-    reflection = await asked.reflect(Lesson(), at("p", limit=1), evaluation({0}, set(), 1))
+    reflection = await asked.reflect(at("p", limit=1), evaluation({0}, set(), 1))
     assert (
         len(reflection.minibatches[0].edits) == 3
         and "at most 3 edits" in model.requests[0].messages[1].content
@@ -175,7 +177,7 @@ async def test_an_edit_is_backed_by_the_rollouts_its_analyst_was_shown():
         lambda request: analysis(add("- plain"), own).replace('"batch_size": 1', '"batch_size": 99'),
         failure_only=True,
     )
-    reflection = await asked.reflect(Lesson(), at("p"), evaluation({0, 1, 2}, set(), 3))
+    reflection = await asked.reflect(at("p"), evaluation({0, 1, 2}, set(), 3))
     plain, said = reflection.minibatches[0].edits
     assert (plain.evidence["support_count"], plain.evidence["source_type"]) == (3, "failure")
     assert said.evidence["support_count"] == 2
@@ -190,7 +192,7 @@ async def test_a_step_without_proposals_is_skipped_and_asks_for_nothing_more(fol
     ] == 4
     assert {stage_of(call) for call in told.calls} == {"rollout", "analyst_failure", "analyst_success"}
     assert [event for event in told.of(StageClosed) if event.stage == "selection"][1:] == []
-    assert told.states("finish")[0].memory == []
+    assert not any(event.remembered for event in told.of(Checkpoint))
 
 
 # stage 3, aggregate
@@ -212,7 +214,7 @@ async def test_failure_and_success_merges_are_under_way_at_the_same_time():
     both = asyncio.Event()
     asked = optimizer_of(Meeting(lambda request: '{"edits": [{"op": "append", "content": "- m"}]}'))
     patches = [(kind, [add(f"- {kind} {n}")]) for kind in ("failure", "success") for n in range(2)]
-    await asked.aggregate(Lesson(), at("p"), reflected(*patches))
+    await asked.aggregate(at("p"), reflected(*patches))
     assert here == {"p/merge/failure-0-0/a0", "p/merge/success-0-0/a0"}
 
 
@@ -234,11 +236,11 @@ async def test_the_memory_of_earlier_steps_is_told_to_all_who_choose_and_not_to_
         said |= {"lr_autonomous": '{"learning_rate": 1}', "rewrite": '{"new_skill": "# New"}'}
         return said.get(request.stage) or analysis(add("- a"))
 
-    asked, _ = optimizer(answer, control="autonomous")
-    await asked.reflect(Lesson(), at("p"), evaluation({0}, set(), 2))
-    await asked.aggregate(Lesson(), at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
-    await asked.select(Lesson(), at("p"), reflected(), merged_of(add("- a"), add("- b")))
-    rewriter, _ = optimizer(answer, mode="rewrite_from_suggestions")
+    asked, _ = optimizer(answer, lr_control_mode="autonomous")
+    await asked.reflect(at("p"), evaluation({0}, set(), 2))
+    await asked.aggregate(at("p"), reflected(("failure", [add("- a")]), ("failure", [add("- b")])))
+    await asked.select(at("p"), reflected(), merged_of(add("- a"), add("- b")))
+    rewriter, _ = optimizer(answer, skill_update_mode="rewrite_from_suggestions")
     await chosen(rewriter, "rewrite_from_suggestions", suggestion())
     is_told = {stage: "not better than 0.5" in text and "- shout" in text for stage, text in told.items()}
     assert is_told == {
@@ -276,7 +278,7 @@ async def test_a_candidate_is_named_by_the_text_that_the_target_gets(folder):
         {"slow_update": lambda call: '{"slow_update_content": "## Long run\\n\\n- Stay."}'},
         train__num_epochs=3,
     )
-    updates = {event.place: Document(event.skill) for event in told.of(Updated)}
+    updates = {str(event.place): told.skill(event.skill) for event in told.of(Updated)}
     for record in told.steps:
         candidate = updates[f"e{record['epoch']}/s{record['step']}"]
         assert record["candidate_hash"] == hashlib.sha256(candidate.rendered.encode()).hexdigest()[:16]
@@ -297,12 +299,17 @@ async def test_the_same_candidate_again_is_decided_from_stored_rows_and_pays_not
 
 @pytest.mark.parametrize(
     ("score", "action", "best"),
-    [(0.6, "accept", "best\n"), (0.8, "accept", "best\n"), (0.9, "accept_new_best", "candidate\n")],
+    [(0.6, "accept", "best"), (0.8, "accept", "best"), (0.9, "accept_new_best", "candidate")],
 )
 def test_an_accept_is_a_new_best_only_when_it_is_strictly_better_than_the_best(score, action, best):
-    state = State.begin(Document("seed\n"), 0.2, metric="hard")
-    state = State.from_json(
-        {**state.as_json(), "skill": "current\n", "score": 0.5, "best": "best\n", "best_score": 0.8}
+    state = State(
+        seed="seed",
+        skill="current",
+        best="best",
+        score=0.5,
+        best_score=0.8,
+        baseline_score=0.2,
+        metric="hard",
     )
     measured = Measured(skill="candidate\n", values={("t", 0): Fraction(score)}, hard=score, soft=score)
     verdict = Verdict(
@@ -315,8 +322,8 @@ def test_an_accept_is_a_new_best_only_when_it_is_strictly_better_than_the_best(s
         rows_total=1,
         verified=True,
     )
-    after, word = state.adopt(Document("candidate\n"), verdict, step=3, origin="step_0003")
-    assert (word, after.skill.text, after.best.text) == (action, "candidate\n", best)
+    after, word = adopt(state, "candidate", verdict, step=3, origin="step_0003")
+    assert (word, after.skill, after.best) == (action, "candidate", best)
 
 
 async def test_with_the_gate_off_the_whole_candidate_is_taken_and_no_half_of_it_is_tried(folder):
@@ -326,8 +333,9 @@ async def test_with_the_gate_off_the_whole_candidate_is_taken_and_no_half_of_it_
     }
     both["merge"] = lambda call: json.dumps({"edits": [rule(GOOD[0]), rule(BAD[0])]})
     told = await run(folder, both, evaluation__use_gate=False, train__num_epochs=1)
-    assert told.steps[0]["action"] == "force_accept" and "salvage" not in told.steps[0]
-    assert GOOD[0] in told.states("step")[0].skill and BAD[0] in told.states("step")[0].skill
+    assert told.steps[0]["action"] == "force_accept" and len(told.steps[0]["candidates"]) == 1
+    taken = told.skill(told.states("step")[0].skill).text
+    assert GOOD[0] in taken and BAD[0] in taken
     assert not [event for event in told.of(Judged) if event.place.candidate]
 
 
@@ -380,7 +388,5 @@ async def test_a_candidate_that_could_not_be_judged_is_not_remembered_as_rejecte
     told = await run(folder, {"rollout": rollout}, train__num_epochs=1)
     actions = [record["action"] for record in told.steps]
     assert "inconclusive" in actions
-    assert not any(
-        entry["action"] == "rejected" for state in told.states("step") for entry in state["memory"]
-    )
+    assert not any(entry.action == "rejected" for event in told.of(Checkpoint) for entry in event.remembered)
     assert len(told.states("step")[-1].memory) == sum(action.startswith("accept") for action in actions)

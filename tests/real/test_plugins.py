@@ -21,7 +21,7 @@ from plugins._home import snapshot
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent
 from real._npm import cli
 from real._recorder import recording
-from skillopt.plugins import LOG
+from skillopt.plugins.session_end import LOG
 
 pytestmark = [
     pytest.mark.real,

@@ -31,15 +31,14 @@ SEED = "# Rules\n\n- Read.\n"
 
 def started(**changes: Any) -> RunStarted:
     about: dict[str, Any] = {
+        "identity": "1",
         "benchmark": "own",
         "target": "a:model",
         "optimizer": "b:model",
         "simulated": False,
         "steps": 2,
     }
-    return RunStarted(
-        id="run", identity="1", counts={"train": 4, "val": 6, "test": 6}, **{**about, **changes}
-    )
+    return RunStarted(id="run", counts={"train": 4, "val": 6, "test": 6}, **{**about, **changes})
 
 
 def row(task: str, hard: float | None, **changes: Any) -> RowFact:

@@ -13,6 +13,8 @@ from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event
+from skillopt.runs.database import stored_text
+from skillopt.skill.document import Document
 
 SMALL = {
     "env.name": "world",
@@ -37,6 +39,10 @@ class Trained:
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
+
+    def skill(self, digest: str) -> Document:
+        """A skill that an event names."""
+        return Document(stored_text(self.folder / "run.db", digest) or "")
 
     def replies(self) -> list[tuple[str, str, str]]:
         """Stage, place and text of every stored reply."""

@@ -72,6 +72,7 @@ def trained(tmp_path_factory) -> Trained:
     return train(tmp_path_factory.mktemp("world") / "run")
 
 
+@pytest.mark.slow
 def test_the_public_files_are_there_with_their_fields(trained):
     history = trained.json("history.json")
     assert len(history) == 6
@@ -157,10 +158,10 @@ def test_scores_only_change_with_an_accept_and_a_reject_has_a_bound_but_no_score
 
 
 def test_the_rows_of_a_verdict_are_exactly_those_that_decided(trained):
-    rows = {event.place: event.rows for event in trained.of(StageClosed) if event.stage == "selection"}
+    rows = {str(event.place): event.rows for event in trained.of(StageClosed) if event.stage == "selection"}
     for verdict in trained.of(Judged):
         if verdict.action != "unchanged":
-            assert len(rows[verdict.place]) == verdict.rows_used
+            assert len(rows[str(verdict.place)]) == verdict.rows_used
 
 
 def test_test_is_opened_once_and_last(trained):
@@ -190,6 +191,7 @@ def test_the_slow_update_is_skipped_where_an_epoch_changed_nothing_and_asked_whe
     ]
 
 
+@pytest.mark.slow
 def test_with_the_gate_off_everything_is_taken_and_every_report_says_so(tmp_path):
     loose = train(tmp_path / "run", evaluation__use_gate=False)
     history = loose.json("history.json")
@@ -228,6 +230,7 @@ def test_predictions_are_written_on_request_only(trained, tmp_path):
     assert len(conversations) == 20
 
 
+@pytest.mark.slow
 def test_a_shared_cache_pays_for_nothing_twice(tmp_path):
     first = train(tmp_path / "one", cache__path="shared.db", train__num_epochs=1)
     second = train(tmp_path / "two", cache__path="shared.db", train__num_epochs=1)
@@ -270,6 +273,7 @@ def test_after_a_perfect_score_no_further_rollout_is_paid(tmp_path):
     assert f"after step {len(history)}" in long.json("summary.json")["stopped_because"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_perfect_score_at_the_end_of_an_epoch_pays_for_no_look_back(tmp_path, seed):
     """With one step an epoch every step is the last of its epoch."""

@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from night._transcripts import START, WRITERS, Talk, copilot_cli, opencode
-from skillopt.transcripts import Homes, source
-from skillopt.transcripts._source import Tally
+from skillopt.agents import source
+from skillopt.transcripts import Homes
+from skillopt.transcripts.port import HarvestTally
 from skillopt.transcripts.session import Session
 
 DATABASES = ("copilot_cli", "opencode")
 TALK = Talk()
 
 
-def read(home: Path, name: str, tally: Tally | None = None, **homes: object) -> list[Session]:
+def read(home: Path, name: str, tally: HarvestTally | None = None, **homes: object) -> list[Session]:
     return list(source(name, Homes(home=home, platform="linux", **homes)).sessions(tally=tally))  # type: ignore[arg-type]
 
 
@@ -73,11 +74,11 @@ def test_a_database_of_an_unknown_version_and_a_file_that_is_none_are_counted(
     with sqlite3.connect(path) as store:
         store.execute("CREATE TABLE things (id)")
     store.close()
-    tally = Tally()
+    tally = HarvestTally()
     assert read(tmp_path, name, tally) == []
     assert tally.skipped == {"database of an unknown version": 1}
     path.write_bytes(b"no database " * 1000)
-    tally = Tally()
+    tally = HarvestTally()
     assert read(tmp_path, name, tally) == []
     assert tally.skipped == {"unreadable file": 1}
 
@@ -88,7 +89,7 @@ def test_one_bad_row_does_not_take_its_session_with_it(tmp_path: Path) -> None:
         store.execute("INSERT INTO part VALUES ('bad', ?, ?, 1, '{not json')", (f"{TALK.id}-m004", TALK.id))
         store.execute("INSERT INTO message VALUES ('worse', ?, 1, '[]')", (TALK.id,))
     store.close()
-    tally = Tally()
+    tally = HarvestTally()
     (session,) = read(tmp_path, "opencode", tally)
     assert [turn.text for turn in session.prompts] == TALK.prompts
     assert tally.skipped["record that is no JSON object"] == 2

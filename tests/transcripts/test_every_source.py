@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from night._transcripts import LINES, WRITERS, Talk
+from skillopt.agents import SOURCES, present, source
 from skillopt.redact import MARK
-from skillopt.transcripts import SOURCES, Homes, harvest, present, source
-from skillopt.transcripts._source import Tally
+from skillopt.transcripts import Homes, harvest
+from skillopt.transcripts.port import HarvestTally
 from skillopt.transcripts.session import Session, run_line
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
@@ -27,8 +28,8 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def read(home: Path, name: str, **more: object) -> tuple[list[Session], Tally]:
-    tally = Tally()
+def read(home: Path, name: str, **more: object) -> tuple[list[Session], HarvestTally]:
+    tally = HarvestTally()
     return list(source(name, Homes(home=home, platform="linux")).sessions(tally=tally, **more)), tally  # type: ignore[arg-type]
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from night._transcripts import WRITERS, Talk, claude_code, codex
+from skillopt.agents import pick, present
 from skillopt.errors import UnknownName
 from skillopt.redact import Scrubber, redact_transcript
-from skillopt.transcripts import Homes, harvest, pick, present
-from skillopt.transcripts._records import when
+from skillopt.transcripts import Homes, harvest
+from skillopt.transcripts.records import when
 from skillopt.transcripts.session import is_our_call, is_within, run_line
 
 LINUX = "linux"
@@ -133,14 +134,15 @@ def test_times_of_all_kinds_are_utc_or_unknown(value: object, utc: str | None) -
     assert found is None or found.tzinfo is timezone.utc
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the peak memory this way")
 def test_many_sessions_are_harvested_in_little_memory(tmp_path: Path) -> None:
     """A process of its own says how much it held at most; twice the transcripts must not take twice the
     memory.
     """
     program = (
-        "import resource, sys\nfrom pathlib import Path\nfrom skillopt.transcripts import Homes, harvest,"
-        " present\nfound = harvest(present(Homes(home=Path(sys.argv[1]), platform='linux')), most=20)\nassert"
+        "import resource, sys\nfrom pathlib import Path\nfrom skillopt.agents import present\n"
+        "from skillopt.transcripts import Homes, harvest\nfound = harvest(present(Homes(home=Path(sys.argv[1]), platform='linux')), most=20)\nassert"
         " found.kept == 20 and found.read == int(sys.argv[2]),"
         " found.read\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )

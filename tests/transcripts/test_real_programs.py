@@ -12,11 +12,12 @@ import pytest
 
 from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, scripted
 from real._npm import cli
-from skillopt.agents import agent as driver_of
-from skillopt.agents._run import Driver
-from skillopt.agents.port import Access, Place, Work
+from skillopt.agents import driver as driver_of
+from skillopt.agents import present
+from skillopt.agents._run import InstalledAgent
+from skillopt.agents.port import Access, AgentPlace, AgentWork
 from skillopt.testing import LoopbackProvider
-from skillopt.transcripts import Homes, harvest, present
+from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.session import Harvest
 
 pytestmark = [
@@ -29,9 +30,9 @@ SKILL = "---\nname: skillopt-target\ndescription: House rules.\n---\n\nHOUSE-RUL
 SOURCES = {"claude_code": "claude_code", "codex": "codex", "copilot": "copilot_cli", "opencode": "opencode"}
 
 
-async def worked(agent: RealAgent, program: Path, root: Path) -> tuple[Place, Harvest]:
+async def worked(agent: RealAgent, program: Path, root: Path) -> tuple[AgentPlace, Harvest]:
     """One session of the program in a home of its own, and what is harvested there."""
-    place = Place(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
+    place = AgentPlace(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
     for folder in (place.home, place.temp, place.workspace):
         folder.mkdir(parents=True)
     one = driver_of(agent.harness)
@@ -43,8 +44,8 @@ async def worked(agent: RealAgent, program: Path, root: Path) -> tuple[Place, Ha
     ) as provider:
         url = provider.url if agent.provider == "anthropic" else provider.base_url
         access = Access(provider=agent.provider, model="m1", base_url=url, key="sk-loopback-target-key")
-        driver = Driver(one, access, {"path": str(program)}, timeout=90)
-        work = Work(
+        driver = InstalledAgent(one, access, {"path": str(program)}, timeout=90)
+        work = AgentWork(
             access=access, place=place, settings=driver.settings, prompt=PROMPT, skill="skillopt-target"
         )
         report = await driver.run(place, one.work(work), skill="skillopt-target")

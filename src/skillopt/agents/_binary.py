@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from skillopt.agents._place import bare_env
-from skillopt.agents.port import Agent
+from skillopt.agents.port import AgentDriver
 from skillopt.errors import ConfigError, Fault
 from skillopt.process import ask_process
 
@@ -28,7 +28,7 @@ class Installed:
     version: str
 
 
-def installed(agent: Agent, settings: Mapping[str, object]) -> Installed:
+def installed(agent: AgentDriver, settings: Mapping[str, object]) -> Installed:
     """Find the CLI and ask its version. Raises `ConfigError` with the remedy where there is none."""
     named = settings.get("path")
     wanted = str(named or agent.binary)
@@ -44,7 +44,7 @@ def installed(agent: Agent, settings: Mapping[str, object]) -> Installed:
     return Installed(path=path, version=_version(*_stamp(path)))
 
 
-def check_flags(agent: Agent, cli: Installed) -> None:
+def check_flags(agent: AgentDriver, cli: Installed) -> None:
     """Every flag the driver uses is one that this version knows; raises `Fault("contract")` with the remedy
     otherwise.
     """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents.port import Place
+from skillopt.agents.port import AgentPlace
 from skillopt.errors import Fault, Kind
 from skillopt.messages import Message, ToolCall, Usage
 from skillopt.process import Finished
@@ -156,7 +156,7 @@ def call_message(text: str, calls: Iterable[tuple[str, str, Any]]) -> Message:
     return Message(role="assistant", content=text, tool_calls=asked)
 
 
-def read_skill_files(messages: Iterable[Message], place: Place, folder: str, name: str) -> list[str]:
+def read_skill_files(messages: Iterable[Message], place: AgentPlace, folder: str, name: str) -> list[str]:
     """Files of the installed skill that tool calls name, relative to the skill: what the agent read by
     itself.
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents.port import Access, Place
+from skillopt.agents.port import Access, AgentPlace
 from skillopt.process import minimal_env
 
 _OUTSIDE = (
@@ -37,10 +37,10 @@ _LOOPBACK = ("http://127.", "http://localhost", "http://[::1]")
 
 
 @contextlib.contextmanager
-def fresh_place() -> Iterator[Place]:
+def fresh_place() -> Iterator[AgentPlace]:
     """Folders for one run of a CLI, private and empty, gone afterwards."""
     root = Path(tempfile.mkdtemp(prefix="skillopt-agent-")).resolve()
-    place = Place(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
+    place = AgentPlace(root=root, home=root / "home", workspace=root / "workspace", temp=root / "tmp")
     try:
         for folder in (place.home, place.workspace, place.temp):
             folder.mkdir()
@@ -50,7 +50,7 @@ def fresh_place() -> Iterator[Place]:
 
 
 def environment(
-    place: Place, access: Access, extra: Mapping[str, str], *, own_home: bool = False
+    place: AgentPlace, access: Access, extra: Mapping[str, str], *, own_home: bool = False
 ) -> dict[str, str]:
     """The whole environment of a CLI: what a program needs to start, a home of its own, and what is passed on
     purpose.

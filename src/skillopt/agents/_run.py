@@ -13,7 +13,7 @@ from skillopt.agents._events import kind_of
 from skillopt.agents._place import environment, fresh_place
 from skillopt.agents._settings import check_settings, text_setting
 from skillopt.agents._wall import wall
-from skillopt.agents.port import OWN, Access, Agent, Launch, Place, Report
+from skillopt.agents.port import OWN, Access, AgentDriver, AgentPlace, AgentReport, Launch
 from skillopt.errors import ConfigError, Fault
 from skillopt.files import write_text
 from skillopt.process import TimedOut, run_process
@@ -22,21 +22,23 @@ MOST_OUTPUT = 64 << 20
 """Bytes of events that are kept; a longer stream loses its end, and with it the result."""
 
 
-class Driver:
+class InstalledAgent:
     """One installed agent CLI with its settings and its access; shared by all of its runs."""
 
-    def __init__(self, agent: Agent, access: Access, settings: Mapping[str, Any], *, timeout: float) -> None:
-        check_settings(agent.name, settings, agent.settings)
-        if access.provider != OWN and access.provider not in agent.providers:
+    def __init__(
+        self, driver: AgentDriver, access: Access, settings: Mapping[str, Any], *, timeout: float
+    ) -> None:
+        check_settings(driver.name, settings, driver.settings)
+        if access.provider != OWN and access.provider not in driver.providers:
             raise ConfigError(
-                f"{agent.name} cannot use models of {access.provider!r}; it takes those of"
-                f" {', '.join(sorted(agent.providers))}, and its own without a provider."
+                f"{driver.name} cannot use models of {access.provider!r}; it takes those of"
+                f" {', '.join(sorted(driver.providers))}, and its own without a provider."
             )
-        self.agent = agent
+        self.driver = driver
         self.access = access
         self.settings = dict(settings)
         self.timeout = timeout
-        self.cli: Installed = installed(agent, settings)
+        self.cli: Installed = installed(driver, settings)
         home = text_setting(settings, "home")
         self._config = None if home is None else Path(home).expanduser().absolute()
 
@@ -46,17 +48,19 @@ class Driver:
         return self.access.provider != OWN or self.access.key is not None
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[Place]:
+    def place(self) -> Iterator[AgentPlace]:
         """Fresh folders for one run."""
         with fresh_place() as place:
             yield replace(place, config=self._config)
 
-    async def run(self, place: Place, launch: Launch, *, skill: str | None, walled: bool = False) -> Report:
+    async def run(
+        self, place: AgentPlace, launch: Launch, *, skill: str | None, walled: bool = False
+    ) -> AgentReport:
         """Start the CLI, wait for its end, read what it did. Raises `Fault` with the right kind.
 
         `walled` keeps the rest of the machine out of its sight, where this machine can.
         """
-        check_flags(self.agent, self.cli)
+        check_flags(self.driver, self.cli)
         before = self._wall(place) if walled else []
         for path, text in launch.files.items():
             write_text(path, text)
@@ -75,10 +79,10 @@ class Driver:
         except TimedOut as timed_out:
             raise self._hung(timed_out) from None
         except Fault as fault:
-            raise Fault(fault.kind, f"{self.agent.name}: {fault.detail}") from fault
-        return self.agent.report(done, place, skill)
+            raise Fault(fault.kind, f"{self.driver.name}: {fault.detail}") from fault
+        return self.driver.report(done, place, skill)
 
-    def _wall(self, place: Place) -> list[str]:
+    def _wall(self, place: AgentPlace) -> list[str]:
         profile = text_setting(self.settings, "profile")
         return wall(
             self.cli.path, place, [Path(profile).absolute()] if profile and Path(profile).is_file() else []
@@ -93,5 +97,5 @@ class Driver:
         looks_like = kind_of(said) if '"error"' in said or said == said.strip("{}") else None
         hint = f"; it said last: {said[:200]}" if looks_like in ("auth", "unavailable", "rate_limit") else ""
         return Fault(
-            "timeout", f"{self.agent.name} did not end within {self.timeout:g} s and was ended{hint}"
+            "timeout", f"{self.driver.name} did not end within {self.timeout:g} s and was ended{hint}"
         )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skillopt.agents import agent, agents
+from skillopt.agents import driven, driver
 from skillopt.agents._binary import check_flags, installed
 from skillopt.agents._place import fresh_place
 from skillopt.agents._wall import wall
-from skillopt.agents.port import Agent
+from skillopt.agents.port import AgentDriver
 from skillopt.errors import ConfigError, Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundAgent:
     """One agent CLI on this machine. `problem` says why it cannot be used; empty when it can."""
 
     name: str
@@ -29,19 +29,19 @@ class Found:
     problem: str = ""
 
 
-def survey(environ: Mapping[str, str], paths: Mapping[str, str] | None = None) -> list[Found]:
+def survey(environ: Mapping[str, str], paths: Mapping[str, str] | None = None) -> list[FoundAgent]:
     """Every agent CLI with what a check of the machine says about it. Starts each installed one for its
     version and its help.
     """
-    return [_found(agent(name), environ, (paths or {}).get(name)) for name in agents.names()]
+    return [_found(driver(name), environ, (paths or {}).get(name)) for name in driven()]
 
 
-def _found(one: Agent, environ: Mapping[str, str], path: str | None) -> Found:
+def _found(one: AgentDriver, environ: Mapping[str, str], path: str | None) -> FoundAgent:
     credential = next((name for name in one.credentials if environ.get(name)), None)
     try:
         cli = installed(one, {"path": path})
     except (ConfigError, Fault) as error:
-        return Found(
+        return FoundAgent(
             name=one.name, path=None, version=None, isolated_by=credential, walled=False, problem=str(error)
         )
     problem = ""
@@ -51,7 +51,7 @@ def _found(one: Agent, environ: Mapping[str, str], path: str | None) -> Found:
         problem = fault.detail
     with fresh_place() as place:
         walled = bool(wall(cli.path, place))
-    return Found(
+    return FoundAgent(
         name=one.name,
         path=str(cli.path),
         version=cli.version,

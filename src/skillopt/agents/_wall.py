@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from skillopt.agents._place import environment, fresh_place
-from skillopt.agents.port import Access, Place
+from skillopt.agents.port import Access, AgentPlace
 from skillopt.errors import Fault
 from skillopt.process import ask_process
 
@@ -26,7 +26,7 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
 _PATIENCE = 60.0
 
 
-def wall(cli: Path, place: Place, also: Iterable[Path] = ()) -> list[str]:
+def wall(cli: Path, place: AgentPlace, also: Iterable[Path] = ()) -> list[str]:
     """The beginning of a command line that runs a CLI behind a wall, or nothing where that does not work on
     this machine.
 
@@ -59,7 +59,7 @@ def _holds(program: Path) -> bool:
             return False
 
 
-def _arguments(program: Path, place: Place, also: Iterable[Path]) -> list[str]:
+def _arguments(program: Path, place: AgentPlace, also: Iterable[Path]) -> list[str]:
     bwrap = shutil.which("bwrap")
     assert bwrap is not None, "it was looked for before"
     seen = [*_SYSTEM, *_RESOLVERS, *(os.environ[name] for name in _CERTIFICATES if os.environ.get(name))]

@@ -1,19 +1,28 @@
-"""The port every agent CLI implements: what it is asked, how it is started, and what came of it."""
+"""What an agent program is to us: its declaration, and the driver that starts its CLI and reads what came
+of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
 from skillopt.services import Service
 
+if TYPE_CHECKING:
+    from skillopt.plugins.port import AgentPlugin
+    from skillopt.transcripts.port import Homes, TranscriptSource
+
 OWN = "own"
 """The provider of an `Access` that is the CLI's own service, with the CLI's own login."""
+_LOGIN = Service(needs_name=False, uses_own_login=True, default_model="", keys={})
+_PROGRAM = Service(keys={}, backs_optimizer=False)
 Activation = Literal["forced", "natural"]
 
 
@@ -31,7 +40,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class AgentPlace:
     """The folders of one run of a CLI, all below one root that goes away with it."""
 
     root: Path
@@ -51,7 +60,7 @@ class Ask:
     """A question to the model behind a CLI: no tools, no skills, one answer."""
 
     access: Access
-    place: Place
+    place: AgentPlace
     settings: Mapping[str, Any]
     system: str
     prompt: str
@@ -61,13 +70,13 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class AgentWork:
     """A task for the agent in its workspace; `skill` is the name of the only skill installed there, or None
     where there is none.
     """
 
     access: Access
-    place: Place
+    place: AgentPlace
     settings: Mapping[str, Any]
     prompt: str
     skill: str | None = None
@@ -91,7 +100,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class AgentReport:
     """What a CLI did, from its own structured output. Unknown usage and cost are None, never zero."""
 
     messages: tuple[Message, ...]
@@ -107,29 +116,20 @@ class Report:
     """How long the CLI ran, by our clock."""
 
 
-class Agent(Protocol):
-    """One agent CLI. Methods only read: `ask` and `work` the images they are given, `report` what the CLI
-    left in the place.
+class AgentDriver(Protocol):
+    """How the CLI of an agent is started and read. Methods only read: `ask` and `work` the images they are
+    given, `report` what the CLI left in the place.
     """
 
     name: str
-    login: str
-    """The provider name that means its own service with its own login."""
-    account: Service
-    """What configuration has to know of that login."""
-    program: Service
-    """The same of the program: its keys fill the `agent` section of a role, its backends mean this agent."""
-    vendor: str
-    """The provider whose key serves a rollout as well, as that has a home of its own where nobody is logged
-    in; blank where there is none.
-    """
+    """That of the agent."""
     binary: str
     package: str
     """What to install, in the words of a remedy."""
     tested: str
     """The version the driver was tried with; 'recorded' events only where no binary can be had."""
     skills: str
-    """Where it discovers skills, below the workspace."""
+    """Where it discovers skills below the workspace: that of the agent."""
     providers: frozenset[str]
     """Whose models it can be pointed at, beside its own."""
     credentials: tuple[str, ...]
@@ -155,12 +155,65 @@ class Agent(Protocol):
         """How to start it for one answer without tools. Raises `ConfigError` for what it cannot do."""
         ...
 
-    def work(self, work: Work) -> Launch:
+    def work(self, work: AgentWork) -> Launch:
         """How to start it on a task. Raises `ConfigError` for what it cannot do."""
         ...
 
-    def report(self, done: Finished, place: Place, skill: str | None) -> Report:
+    def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read what it printed. Raises `Fault` with the right kind for everything that is not the model's own
         doing.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """One agent program, with everything that we know of it.
+
+    A folder in `skillopt.agents` holds one as its `PLUGIN`, and so does the target of an entry point of that
+    group. Parts that need more than a few names are functions, so that nothing is imported before it is used.
+    """
+
+    name: str
+    title: str
+    aliases: tuple[str, ...] = ()
+    """What else people call it."""
+    skills: str = ""
+    """Where it looks for skills, below a project or the home folder; blank where nowhere."""
+    memory: tuple[str, ...] = ()
+    """Files of a project that it reads into every conversation, the first one found first."""
+    rules: tuple[str, ...] = ()
+    """Patterns of further such files, of which there may be several."""
+    driver: Callable[[], AgentDriver] | None = None
+    """Set where it can be driven: then it is a harness of the same name."""
+    runs: str = ""
+    """In words: how a skill is used in that harness."""
+    login: str = ""
+    """The provider name that means its own service with its own login."""
+    account: Service = _LOGIN
+    """What configuration has to know of that login."""
+    is_provider: bool = False
+    """Whether the model behind that login can be asked without the agent, as a provider of that name."""
+    program: Service = _PROGRAM
+    """What configuration has to know of the program: its keys fill the `agent` section of a role, its
+    backends mean this agent.
+    """
+    vendor: str = ""
+    """The provider whose key serves a rollout as well, as that has a home of its own where nobody is logged
+    in; blank where there is none.
+    """
+    source: str = ""
+    """What its transcripts are called."""
+    transcripts: Callable[[], Callable[[Homes], TranscriptSource]] | None = None
+    """Set where its transcripts can be harvested."""
+    plugin: Callable[[], AgentPlugin] | None = None
+    """Set where SkillOpt can be installed into it."""
+
+
+def lazily(module: str, name: str) -> Callable[[], Any]:
+    """A part of an agent that is imported when it is first used."""
+
+    def part() -> Any:
+        return getattr(importlib.import_module(f"skillopt.agents.{module}"), name)
+
+    return part

@@ -11,10 +11,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillopt.benchmarks._rows import DATA_SUFFIXES, Row, load_rows
+from skillopt.benchmarks._rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.errors import ConfigError, TaskError
 from skillopt.tasks.benchmark import Environment
-from skillopt.tasks.judge import Judge, Judged
+from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.protected import Protected, protected_by
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers import Scorer, score_trajectory
@@ -24,8 +24,8 @@ from skillopt.tasks.task import SPLITS, Split, Task
 __all__ = [
     "DATA_SUFFIXES",
     "CommonSettings",
+    "DataRow",
     "QuestionBenchmark",
-    "Row",
     "load_rows",
     "load_splits",
     "package_text",
@@ -62,8 +62,8 @@ class CommonSettings(BaseModel):
 
 def load_splits(
     settings: CommonSettings,
-    to_tasks: Callable[[Sequence[Row]], Sequence[Task]],
-    load: Callable[[Path], list[Row]] = load_rows,
+    to_tasks: Callable[[Sequence[DataRow]], Sequence[Task]],
+    load: Callable[[Path], list[DataRow]] = load_rows,
 ) -> Splits:
     """Read what the settings name and split it. `to_tasks` turns the rows of one file into tasks, one for
     each, in order.
@@ -114,7 +114,7 @@ class QuestionBenchmark:
         self.seed_skill = seed_skill
         self.scorer_version = scorer.version
         self.graded = scorer.graded
-        self.wants_judge = isinstance(scorer, Judged)
+        self.wants_judge = isinstance(scorer, ScoredByJudge)
         self._splits = splits
         self._scorer = scorer
         for split in SPLITS:
@@ -142,7 +142,7 @@ class QuestionBenchmark:
         return protected_by(self._scorer, task)
 
 
-def _from_folders(root: Path, to_tasks: Callable[[Sequence[Row]], Sequence[Task]]) -> Splits:
+def _from_folders(root: Path, to_tasks: Callable[[Sequence[DataRow]], Sequence[Task]]) -> Splits:
     if not root.is_dir():
         raise TaskError(f"env.split_dir: there is no folder {root}. Correct the path.")
     parts: dict[Split, tuple[Task, ...]] = {}

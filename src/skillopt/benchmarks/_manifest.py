@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from skillopt.benchmarks._rows import DATA_SUFFIXES, Row, load_rows
+from skillopt.benchmarks._rows import DATA_SUFFIXES, DataRow, load_rows
 from skillopt.errors import TaskError
 from skillopt.tasks.splits import ALIASES, canonical_split
 from skillopt.tasks.task import SPLITS, Split
@@ -24,15 +24,15 @@ class Materialises(Protocol):
     each.
     """
 
-    def raw_rows(self, source: Path) -> list[Row]:
+    def raw_rows(self, source: Path) -> list[DataRow]:
         """The rows of the published data."""
         ...
 
-    def row_id(self, row: Row) -> str | None:
+    def row_id(self, row: DataRow) -> str | None:
         """What a manifest calls the row; None where it has no id."""
         ...
 
-    def moved(self, row: Row, folder: Path) -> Mapping[str, Any]:
+    def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
         """The row as it is written into a folder of its own: paths in it still lead to their files."""
         ...
 
@@ -84,8 +84,8 @@ def read_manifest(path: Path, ids: Sequence[str] = ("id",)) -> Manifest:
 
 
 def pick(
-    manifest: Manifest, rows: Sequence[Row], row_id: Callable[[Row], str | None], source: Path
-) -> dict[Split, list[Row]]:
+    manifest: Manifest, rows: Sequence[DataRow], row_id: Callable[[DataRow], str | None], source: Path
+) -> dict[Split, list[DataRow]]:
     """The rows that the manifest means. Rows it does not name are left; those it names must be
     there, once.
     """

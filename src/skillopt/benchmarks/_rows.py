@@ -25,7 +25,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class DataRow:
     """One row of a file and where it starts."""
 
     path: Path
@@ -37,7 +37,7 @@ class Row:
         return TaskError(f"{self.path}, line {self.line}: {message}")
 
 
-def load_rows(path: Path, under: Sequence[str] = ("data",)) -> list[Row]:
+def load_rows(path: Path, under: Sequence[str] = ("data",)) -> list[DataRow]:
     """All rows of a file, or of the only data file in a folder. A row that cannot be read is an error that
     names file and line.
 
@@ -45,7 +45,7 @@ def load_rows(path: Path, under: Sequence[str] = ("data",)) -> list[Row]:
     objects, whose keys then serve as ids.
     """
     file = _only_file(path)
-    readers: dict[str, Callable[[Path, str], Iterator[Row]]] = {
+    readers: dict[str, Callable[[Path, str], Iterator[DataRow]]] = {
         ".csv": _csv_rows,
         ".json": partial(_json_rows, under=under),
     }
@@ -91,7 +91,7 @@ def _text(file: Path) -> str:
         ) from error
 
 
-def _jsonl_rows(file: Path, text: str) -> Iterator[Row]:
+def _jsonl_rows(file: Path, text: str) -> Iterator[DataRow]:
     # Not splitlines(): it also cuts at characters such as U+2028, which JSON strings may hold.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -103,7 +103,7 @@ def _jsonl_rows(file: Path, text: str) -> Iterator[Row]:
         yield _row(file, number, value)
 
 
-def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[Row]:
+def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow]:
     try:
         whole = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -136,7 +136,7 @@ def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[Row]:
         )
 
 
-def _csv_rows(file: Path, text: str) -> Iterator[Row]:
+def _csv_rows(file: Path, text: str) -> Iterator[DataRow]:
     limit = csv.field_size_limit(_FIELD_LIMIT)
     try:
         yield from _csv_records(file, text)
@@ -144,7 +144,7 @@ def _csv_rows(file: Path, text: str) -> Iterator[Row]:
         csv.field_size_limit(limit)
 
 
-def _csv_records(file: Path, text: str) -> Iterator[Row]:
+def _csv_records(file: Path, text: str) -> Iterator[DataRow]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     start = 1
@@ -160,21 +160,21 @@ def _csv_records(file: Path, text: str) -> Iterator[Row]:
                         f"{file}, line {start}: {len(cells)} cells under {len(header)} columns. Correct the"
                         " row."
                     )
-                yield Row(path=file, line=start, data=dict(zip(header, cells, strict=True)))
+                yield DataRow(path=file, line=start, data=dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
         raise TaskError(f"{file}, line {start}: not CSV: {error}. Correct the row.") from error
 
 
-def _row(file: Path, line: int, value: Any) -> Row:
+def _row(file: Path, line: int, value: Any) -> DataRow:
     if not isinstance(value, dict):
         raise TaskError(
             f"{file}, line {line}: a row is an object with named fields, not {_kind(value)}. Correct the row."
         )
-    return Row(path=file, line=line, data=value)
+    return DataRow(path=file, line=line, data=value)
 
 
-def _check_text(row: Row) -> None:
+def _check_text(row: DataRow) -> None:
     try:
         json.dumps(row.data, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

@@ -21,8 +21,8 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks._data import (
     CommonSettings,
+    DataRow,
     QuestionBenchmark,
-    Row,
     load_rows,
     load_splits,
     package_text,
@@ -102,16 +102,16 @@ class _DocVQA:
             seed_skill=package_text("docvqa_skill.md"),
         )
 
-    def raw_rows(self, source: Path) -> list[Row]:
+    def raw_rows(self, source: Path) -> list[DataRow]:
         """The rows of the published data."""
         return load_rows(source)
 
-    def row_id(self, row: Row) -> str | None:
+    def row_id(self, row: DataRow) -> str | None:
         """`questionId` in the published data."""
         value = next((row.data[name] for name in ID_FIELDS if row.data.get(name) not in (None, "")), None)
         return None if isinstance(value, bool) or not isinstance(value, (str, int)) else str(value)
 
-    def moved(self, row: Row, folder: Path) -> Mapping[str, Any]:
+    def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
         """The row with a path to its image that leads there from the folder."""
         page = page_of(row, None)
         return {**row.data, "image_path": Path(os.path.relpath(page, folder)).as_posix()}
@@ -127,11 +127,11 @@ class _Reader:
         self._root = data_root
         self._detail = detail
 
-    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
         """One task for each row."""
         return [self._task(row) for row in rows]
 
-    def _task(self, row: Row) -> Task:
+    def _task(self, row: DataRow) -> Task:
         name = _DocVQA().row_id(row)
         if name is None:
             raise row.error("has no id. Give every row a text or number under 'questionId' or 'id'.")
@@ -150,7 +150,7 @@ class _Reader:
         )
 
 
-def page_of(row: Row, root: Path | None) -> Path:
+def page_of(row: DataRow, root: Path | None) -> Path:
     """The image that a row names, from `root` or else from its file's folder or the working directory."""
     in_question = _PATH_IN_QUESTION.search(str(row.data.get("question")))
     written = row.data.get("image_path") or (in_question[1] if in_question else "")
@@ -169,7 +169,7 @@ def page_of(row: Row, root: Path | None) -> Path:
     return found
 
 
-def _answers(row: Row) -> list[str]:
+def _answers(row: DataRow) -> list[str]:
     value = next(
         (
             row.data[name]
@@ -190,7 +190,7 @@ def _answers(row: Row) -> list[str]:
     return answers
 
 
-def _listed(row: Row, text: str) -> Any:
+def _listed(row: DataRow, text: str) -> Any:
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)

@@ -17,8 +17,8 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks._data import (
     CommonSettings,
+    DataRow,
     QuestionBenchmark,
-    Row,
     load_rows,
     load_splits,
     package_text,
@@ -81,7 +81,7 @@ class _Evals:
 PLUGIN: BenchmarkPlugin = _Evals()
 
 
-def load_evals(path: Path) -> list[Row]:
+def load_evals(path: Path) -> list[DataRow]:
     """The cases of a skill: of `evals/evals.json` in its folder, or of the file itself."""
     folder = path.parent if path.name == "SKILL.md" else path
     if not folder.is_dir():
@@ -101,11 +101,11 @@ class _Reader:
     def __init__(self, *, show_files: bool) -> None:
         self._show_files = show_files
 
-    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
         """One task for each case."""
         return [self._task(row, place) for place, row in enumerate(rows, start=1)]
 
-    def _task(self, row: Row, place: int) -> Task:
+    def _task(self, row: DataRow, place: int) -> Task:
         prompt = next((row.data[name] for name in _PROMPTS if name in row.data), None)
         if not isinstance(prompt, str) or not prompt.strip():
             raise row.error("'prompt' is missing or empty. Write what the user asks.")
@@ -134,7 +134,7 @@ class _Reader:
         )
 
 
-def _list(row: Row, field: str) -> list[Any]:
+def _list(row: DataRow, field: str) -> list[Any]:
     value = row.data.get(field)
     if value is None:
         return []
@@ -143,7 +143,7 @@ def _list(row: Row, field: str) -> list[Any]:
     return value
 
 
-def _sentence(row: Row, assertion: Any) -> str:
+def _sentence(row: DataRow, assertion: Any) -> str:
     if isinstance(assertion, str) and assertion.strip():
         return assertion.strip()
     if isinstance(assertion, Mapping):
@@ -162,7 +162,7 @@ def _sentence(row: Row, assertion: Any) -> str:
     raise row.error(f"{assertion!r} is no assertion. Write a sentence, or an object with one under 'text'.")
 
 
-def _file(row: Row, name: Any) -> Path:
+def _file(row: DataRow, name: Any) -> Path:
     if not isinstance(name, str) or not name.strip():
         raise row.error(f"{name!r} in 'files' is no path. Correct it.")
     beside = row.path.parent
@@ -175,7 +175,7 @@ def _file(row: Row, name: Any) -> Path:
     return found
 
 
-def _shown(row: Row, path: Path) -> str:
+def _shown(row: DataRow, path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -22,8 +22,8 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks._data import (
     CommonSettings,
+    DataRow,
     QuestionBenchmark,
-    Row,
     load_rows,
     load_splits,
     package_text,
@@ -73,21 +73,21 @@ class _LiveMath:
     def __call__(self, settings: LiveMathSettings) -> Benchmark:
         return QuestionBenchmark(
             name="livemathematicianbench",
-            splits=load_splits(settings, Reader(settings).tasks, load=load_months),
+            splits=load_splits(settings, OptionReader(settings).tasks, load=load_months),
             scorer=get_scorer("multiple_choice"),
             system=package_text("livemath_system.md"),
             seed_skill=package_text("livemath_skill.md"),
         )
 
-    def raw_rows(self, source: Path) -> list[Row]:
+    def raw_rows(self, source: Path) -> list[DataRow]:
         """The rows of the monthly files."""
         return load_months(source)
 
-    def row_id(self, row: Row) -> str | None:
+    def row_id(self, row: DataRow) -> str | None:
         """Month and number."""
         return row_id(row)
 
-    def moved(self, row: Row, folder: Path) -> Mapping[str, Any]:
+    def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
         """The row with its id: the month may stand only in the name of its file."""
         return {"id": row_id(row), **row.data}
 
@@ -95,13 +95,13 @@ class _LiveMath:
 PLUGIN: BenchmarkPlugin = _LiveMath()
 
 
-def load_months(path: Path) -> list[Row]:
+def load_months(path: Path) -> list[DataRow]:
     """The rows of a file, or of every monthly file below a folder, in the order of the months."""
     months = sorted(path.rglob("qa_*_final.json")) if path.is_dir() else []
     return [row for month in months for row in load_rows(month)] if months else load_rows(path)
 
 
-def row_id(row: Row) -> str | None:
+def row_id(row: DataRow) -> str | None:
     """The id of a row, or None: as it stands, else month and number; where a raw row names no month, its file
     does.
     """
@@ -114,17 +114,17 @@ def row_id(row: Row) -> str | None:
     return None if month is None or number is None else f"{month}:{number}"
 
 
-class Reader:
+class OptionReader:
     """Turns rows of either form into tasks."""
 
     def __init__(self, settings: LiveMathSettings) -> None:
         self._settings = settings
 
-    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
         """One task for each row."""
         return [self._task(row) for row in rows]
 
-    def _task(self, row: Row) -> Task:
+    def _task(self, row: DataRow) -> Task:
         name = row_id(row)
         if name is None:
             raise row.error("has no id. Give it one, or month and no, as the monthly files do.")
@@ -150,7 +150,7 @@ class Reader:
             data={"choices": choices, "paper_link": row.data.get("paper_link")},
         )
 
-    def _prompt(self, row: Row, question: str, choices: Mapping[str, str]) -> str:
+    def _prompt(self, row: DataRow, question: str, choices: Mapping[str, str]) -> str:
         parts = []
         for wanted, field, title in (
             (self._settings.use_theorem, "theorem", "Theorem"),
@@ -168,7 +168,7 @@ class Reader:
         return "\n\n".join([*parts, f"## Question\n\n{question}", f"## Choices\n\n{listed}"])
 
 
-def _choices(row: Row, asked: Mapping[str, Any]) -> tuple[list[str], int]:
+def _choices(row: DataRow, asked: Mapping[str, Any]) -> tuple[list[str], int]:
     """The texts of the choices, the right one among them, and its place."""
     labelled = _labelled(row, asked.get("choices"))
     told = next((asked[key] for key in ("correct_choice", "answer", "correct") if asked.get(key)), None)
@@ -192,7 +192,7 @@ def _choices(row: Row, asked: Mapping[str, Any]) -> tuple[list[str], int]:
     return texts, sorted(labelled).index(label)
 
 
-def _labelled(row: Row, given: Any) -> dict[str, str]:
+def _labelled(row: DataRow, given: Any) -> dict[str, str]:
     if isinstance(given, Mapping):
         pairs = [(str(label), _text(text)) for label, text in given.items()]
     elif isinstance(given, Sequence) and not isinstance(given, str):
@@ -211,7 +211,7 @@ def _labelled(row: Row, given: Any) -> dict[str, str]:
     return dict(pairs)
 
 
-def _right(row: Row, given: Any, labelled: Mapping[str, str], has_labels: bool) -> tuple[str, str | None]:
+def _right(row: DataRow, given: Any, labelled: Mapping[str, str], has_labels: bool) -> tuple[str, str | None]:
     """Label and, where it is told, text of the right choice."""
     is_told = isinstance(given, Mapping) and bool(given.get("label"))
     if is_told and _text(given) and not has_labels:

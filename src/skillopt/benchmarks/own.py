@@ -18,8 +18,8 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks._data import (
     CommonSettings,
+    DataRow,
     QuestionBenchmark,
-    Row,
     load_rows,
     load_splits,
     package_text,
@@ -199,7 +199,7 @@ class _Reader:
         self._template = None if settings.prompt is None else _template(settings.prompt, "env.prompt")
         self._copies: Counter[str] = Counter()
 
-    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
         """One task for each row of a file."""
         fields = list(dict.fromkeys(field for row in rows for field in row.data))
         names = self._placeholders(fields)
@@ -214,7 +214,7 @@ class _Reader:
                     f"Task {place} of the list is {type(item).__name__}; give a Task, or a mapping of fields."
                 )
         rows = [
-            Row(path=_MEMORY, line=place, data=item)
+            DataRow(path=_MEMORY, line=place, data=item)
             for place, item in enumerate(items, start=1)
             if isinstance(item, Mapping)
         ]
@@ -239,7 +239,7 @@ class _Reader:
             )
         return known
 
-    def _task(self, row: Row, names: Sequence[str]) -> Task:
+    def _task(self, row: DataRow, names: Sequence[str]) -> Task:
         settings = self._settings
         reference_field = settings.reference_field or next(
             (field for field in REFERENCE_FIELDS if field in row.data), None
@@ -258,7 +258,7 @@ class _Reader:
             data={name: value for name, value in row.data.items() if name != reference_field},
         )
 
-    def _prompt(self, row: Row, names: Sequence[str]) -> str:
+    def _prompt(self, row: DataRow, names: Sequence[str]) -> str:
         if self._template is not None:
             return fill(self._template, {name: _text(self._field(row, name, "env.prompt")) for name in names})
         field = next((field for field in PROMPT_FIELDS if field in row.data), None)
@@ -272,7 +272,7 @@ class _Reader:
             raise row.error(f"the field {field!r} is empty. Write what the target is asked.")
         return prompt
 
-    def _id(self, row: Row) -> str:
+    def _id(self, row: DataRow) -> str:
         field = self._settings.id_field
         value = (
             self._field(row, field, "env.id_field")
@@ -289,7 +289,7 @@ class _Reader:
             raise row.error(f"the id {value!r} is no text or number. Give the task an id.")
         return str(value)
 
-    def _field(self, row: Row, field: str | None, key: str) -> Any:
+    def _field(self, row: DataRow, field: str | None, key: str) -> Any:
         if field is None:
             return None
         if field not in row.data:

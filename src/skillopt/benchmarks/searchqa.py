@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 from skillopt.benchmarks._data import (
     CommonSettings,
+    DataRow,
     QuestionBenchmark,
-    Row,
     load_rows,
     load_splits,
     package_text,
@@ -52,16 +52,16 @@ class _SearchQA:
             seed_skill=package_text("searchqa_skill.md"),
         )
 
-    def raw_rows(self, source: Path) -> list[Row]:
+    def raw_rows(self, source: Path) -> list[DataRow]:
         """The rows of the published data."""
         return load_rows(source)
 
-    def row_id(self, row: Row) -> str | None:
+    def row_id(self, row: DataRow) -> str | None:
         """`key` in the published data, `id` in a split."""
         value = row.data.get("key", row.data.get("id"))
         return None if isinstance(value, bool) or not isinstance(value, (str, int)) else str(value)
 
-    def moved(self, row: Row, folder: Path) -> Mapping[str, Any]:
+    def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
         """The row as it is: it names no file."""
         return row.data
 
@@ -69,7 +69,7 @@ class _SearchQA:
 PLUGIN: BenchmarkPlugin = _SearchQA()
 
 
-def to_tasks(rows: Sequence[Row]) -> list[Task]:
+def to_tasks(rows: Sequence[DataRow]) -> list[Task]:
     """One task for each row."""
     return [_to_task(row) for row in rows]
 
@@ -85,7 +85,7 @@ def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:
     return context[: boundary if boundary > 0 else limit].rstrip()
 
 
-def _to_task(row: Row) -> Task:
+def _to_task(row: DataRow) -> Task:
     question = _string(row, "question")
     context = shorten(_string(row, "context", optional=True))
     prompt = (
@@ -94,14 +94,14 @@ def _to_task(row: Row) -> Task:
     return Task(id=_id(row), prompt=prompt, reference=_answers(row), data={"question": question})
 
 
-def _id(row: Row) -> str:
+def _id(row: DataRow) -> str:
     value = row.data.get("id", row.data.get("key"))
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise row.error("has no id. Give every row a string or number under 'id'.")
     return str(value)
 
 
-def _string(row: Row, field: str, *, optional: bool = False) -> str:
+def _string(row: DataRow, field: str, *, optional: bool = False) -> str:
     value = row.data.get(field)
     if value is None and optional:
         return ""
@@ -112,7 +112,7 @@ def _string(row: Row, field: str, *, optional: bool = False) -> str:
     return value.strip()
 
 
-def _answers(row: Row) -> list[str]:
+def _answers(row: DataRow) -> list[str]:
     value = row.data.get("answers")
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:

@@ -118,7 +118,7 @@ async def open_run(
             remark=lambda text: run.emit(Notice(text=text, level="warning")),
         )
         run.live.slowed = models.slowed
-        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, emit=run.emit, executor=executor)
+        targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
             job=job,
             folder=folder,

@@ -19,12 +19,14 @@ from skillopt.build.results import Missing, write_results
 from skillopt.build.targets import Targets, carried_files
 from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
-from skillopt.evaluation.runner import Evaluation, Evaluator, fact, rows_of
+from skillopt.evaluation.runner import Evaluator, rows_of
+from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import RowFact, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.folder import Skill
+from skillopt.step import Outbox, Step
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split
 
@@ -118,7 +120,7 @@ async def matrix(
     if job.judge is not None:  # rows of two judges do not add up
         kept["judge"] = identity["model"].get("judge", identity["model"]["optimizer"])
     async with open_run(job, folder, kept, sinks=sinks, retry=retry, one_stops_all=False) as opened:
-        work = _Work(job, skills, splits, repeats, targets)
+        work = _Work(job, skills, splits, repeats, targets, opened.run.emit)
         try:
             await together(*(work.measure(target, opened.targets) for target in targets))
         finally:
@@ -158,8 +160,10 @@ class _Work:
         splits: Sequence[Split],
         repeats: int,
         targets: Sequence[Target],
+        emit: Sink,
     ) -> None:
         self._job = job
+        self._emit = emit
         self._skills = {
             name: one if isinstance(one, Skill) else replace(job.seed, document=one)
             for name, one in skills.items()
@@ -194,8 +198,10 @@ class _Work:
         rows = rows_of(self._job.splits.of(split), self._repeats)
         several = [target.name] if len(self._targets) > 1 else []
         place = Place.named(*several, name, split)
-        return evaluator.start(
-            self._skills[name].document.rendered, rows, stage="eval", place=place, resumes=False
+        skill = self._skills[name].document
+        step = Step(place=place, emit=Outbox(self._emit), skill=skill)
+        return Evaluation(
+            evaluator, step, skill.rendered, rows, stage="eval", resumes=False, tells_rows=False
         )
 
     async def _close(self, cell: tuple[str, str, Split], evaluation: Evaluation) -> None:

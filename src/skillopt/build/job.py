@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
@@ -72,7 +72,7 @@ class Job:
         """What can change a result; a folder belongs to one identity."""
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
-        carried = carried_digest(self.seed) if self.target.harness in agents.names() else ""
+        carried = carried_digest(self.seed) if self.target.harness in driven() else ""
         return {
             **self.config.identity(),
             "skill": self.skill.digest,

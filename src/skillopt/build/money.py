@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from fractions import Fraction
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.config import Config, PriceConfig, RoleSpec
 from skillopt.errors import ConfigError
 from skillopt.ledger import Budget
 from skillopt.messages import Role
-from skillopt.models import price_of
+from skillopt.models import PROVIDERS, price_of
 from skillopt.models.prices import Price
 
 
@@ -29,6 +29,8 @@ def known_price(spec: RoleSpec) -> Price | None:
     """The price of a role's model: as declared, else as published; None is unknown, and is not zero."""
     if spec.price is not None:
         return _declared(spec.price)
+    if spec.model.provider not in PROVIDERS.names():  # a login that only an agent program can use
+        return None
     return price_of(spec.model.provider, spec.model.name, base_url=spec.model.base_url)
 
 
@@ -37,7 +39,7 @@ def price_for(config: Config, role: Role, spec: RoleSpec) -> Price | None:
     without one.
     """
     price = known_price(spec)
-    in_agent = role == "target" and spec.harness in agents.names()
+    in_agent = role == "target" and spec.harness in driven()
     if (
         price is None
         and config.budget.usd is not None

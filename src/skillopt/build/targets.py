@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.models import ModelStack
 from skillopt.build.money import price_for
 from skillopt.config import Config, RoleSpec
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts
-from skillopt.events import Sink
 from skillopt.executors import Executor
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._rollout_budget import Allowance, Purse
@@ -36,14 +35,12 @@ class Targets:
         *,
         ledger: Ledger,
         rollouts: Rollouts,
-        emit: Sink,
         executor: Executor | None = None,
     ) -> None:
         self._job = job
         self._models = models
         self._ledger = ledger
         self._rollouts = rollouts
-        self._emit = emit
         self._executor = executor
         self._judge = (
             None
@@ -88,7 +85,6 @@ class Targets:
             rollouts=self._rollouts,
             workers=UNBOUNDED if model.concurrency == UNBOUNDED else config.env.workers,
             max_tokens=spec.max_tokens,
-            emit=self._emit,
             scrub=job.scrubber.scrub,
             judge=self._judge,
             executor=self._executor,
@@ -105,4 +101,4 @@ def allowance_of(config: Config) -> Allowance:
 
 def carried_files(spec: RoleSpec, skill: Skill) -> str:
     """Hash of the files that a target gets beside a skill's text; empty where it gets none."""
-    return carried_digest(skill) if spec.harness in agents.names() else ""
+    return carried_digest(skill) if spec.harness in driven() else ""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
-from skillopt.agents import agents
+from pydantic import BaseModel
+
+from skillopt.agents import driven
 from skillopt.build.assembly import OpenRun
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
@@ -13,19 +18,20 @@ from skillopt.build.targets import allowance_of
 from skillopt.config.schema import OptimizerConfig
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.runner import Evaluator, rows_of
-from skillopt.events import Sink
-from skillopt.gate.constraints import Constraints
-from skillopt.gate.gate import Gate
+from skillopt.gate.gate import Gate, GateSettings
 from skillopt.ledger import Ledger
 from skillopt.models.port import Model
-from skillopt.optimizer.optimizer import Optimizer, SkillAware
+from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
 from skillopt.skill.store import SkillStore
 from skillopt.tasks.protected import protected_by
-from skillopt.train.exam import Exam
+from skillopt.train.epoch_end import EpochSettings
 from skillopt.train.log import Log
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import SCHEDULES
+from skillopt.train.sealed_test import SealedTest, TestSettings
 from skillopt.train.trainer import Trainer
+
+S = TypeVar("S")
 
 
 def trainer_of(opened: OpenRun) -> Trainer:
@@ -54,56 +60,39 @@ def trainer_from(
     """The trainer of a job on these parts, of a run folder or of a rehearsal in memory."""
     config = job.config
     gate = gate_of(job, evaluator)
+    is_gated = gate.is_on and config.optimizer.slow_update_gate_with_selection
+    test = TestSettings(
+        price=price_for(config, "target", job.target),
+        max_tokens=job.target.max_tokens,
+        skills=2 if is_gated else 3,
+        allowance=allowance_of(config) if job.target.harness in driven() else None,
+    )
+    guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
     return Trainer(
-        evaluator=evaluator,
-        optimizer=optimizer_of(job, optimizer, emit=log.emit, rewriter=rewriter),
         gate=gate,
+        optimizer=optimizer_of(job, optimizer, rewriter),
         plan=plan_of(job),
-        exam=Exam(
-            evaluator,
-            rows_of(job.splits.test),
-            ledger,
-            price=price_for(config, "target", job.target),
-            max_tokens=job.target.max_tokens,
-            gate=gate,
-            skills=2 if gate.is_on and config.optimizer.slow_update_gate_with_selection else 3,
-            allowance=allowance_of(config) if job.target.harness in agents.names() else None,
-        ),
+        test=SealedTest(evaluator, rows_of(job.splits.test), ledger, gate, test),
         log=log,
         skills=skills,
-        use_slow_update=config.optimizer.use_slow_update,
-        use_meta_skill=config.optimizer.use_meta_skill,
-        gates_slow_update=config.optimizer.slow_update_gate_with_selection,
-        pair_policy=config.optimizer.longitudinal_pair_policy,
-        salvages=config.optimizer.salvage,
+        epoch_settings=_settings(EpochSettings, config.optimizer),
+        salvage=config.optimizer.salvage,
+        guard=guard if config.gate.leak_guard else None,
         look_back=job.look_back,
-        guard=LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
-        if config.gate.leak_guard
-        else None,
     )
 
 
 def gate_of(job: Job, evaluator: Evaluator) -> Gate:
     """The gate over the job's val rows."""
-    config = job.config
-    return Gate(
-        evaluator,
-        rows_of(job.splits.val, job.repeats),
-        metric=config.evaluation.gate_metric
-        or {True: "soft", False: "hard", None: None}[job.benchmark.graded],
-        weight=config.evaluation.gate_mixed_weight,
-        is_on=config.evaluation.use_gate,
-        policy=config.gate.policy,
-        alpha=config.gate.alpha,
-        max_chars=config.gate.max_chars,
-        confirm_draws=config.gate.confirm_draws,
+    metric = {True: "soft", False: "hard", None: None}[job.benchmark.graded]
+    settings = _settings(
+        GateSettings,
+        job.config.gate,
+        job.config.evaluation,
+        gate_metric=job.config.evaluation.gate_metric or metric,
         seed_chars=len(job.skill.rendered),
-        constraints=Constraints(
-            tokens=config.gate.max_tokens_increase,
-            latency=config.gate.max_latency_increase,
-            unknown=config.gate.unknown_effort,
-        ),
     )
+    return Gate(evaluator, rows_of(job.splits.val, job.repeats), settings)
 
 
 def plan_of(job: Job) -> Plan:
@@ -124,26 +113,31 @@ def plan_of(job: Job) -> Plan:
     )
 
 
-def optimizer_of(job: Job, model: Model, *, emit: Sink, rewriter: Model | None = None) -> Optimizer:
+def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:
     """The optimizer's stages on top of its model."""
     config = job.config
-    return Optimizer(
-        model,
+    settings = _settings(
+        OptimizerSettings,
+        config.gradient,
+        config.optimizer,
+        config.model,
         prompts=job.benchmark.prompts,
         max_tokens=job.optimizer.max_tokens,
         context_window=config.model.optimizer.context_window,
-        minibatch_size=config.gradient.minibatch_size,
-        merge_batch_size=config.gradient.merge_batch_size,
-        limit=config.optimizer.learning_rate,
-        failure_only=config.gradient.failure_only,
-        contrasts=config.gradient.rollouts_per_task > 1,
-        emit=emit,
-        mode=config.optimizer.skill_update_mode,
-        control=config.optimizer.lr_control_mode,
         skill_aware=_skill_aware(config.optimizer),
-        rewrite_max_tokens=config.model.rewrite_max_completion_tokens,
-        rewriter=rewriter,
     )
+    return Optimizer(model, settings, rewriter)
+
+
+def _settings(kind: Callable[..., S], *sections: BaseModel, **given: Any) -> S:
+    """Settings of the engine from sections of the configuration: their fields have the names of its keys."""
+    names = {name for name in inspect.signature(kind).parameters if name not in given}
+    found = {
+        name: getattr(section, name)
+        for section in sections
+        for name in names & set(type(section).model_fields)
+    }
+    return kind(**found, **given)
 
 
 def _rewriter(opened: OpenRun) -> Model | None:

@@ -20,9 +20,9 @@ from skillopt.gate.gate import Measured
 from skillopt.runs.exports import Exports
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import violations
-from skillopt.train.exam import claim
+from skillopt.train.sealed_test import claim
 from skillopt.train.summary import summary
-from skillopt.train.trainer import Fitted, Trainer
+from skillopt.train.trainer import Trainer, TrainingEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,12 @@ async def train(opened: OpenRun) -> Result:
         try:
             fitted = await trainer.fit(opened.job.skill)
         finally:
-            await trainer.exam.withdraw()
+            await trainer.test.withdraw()
             await opened.drain()
     return _result(opened, trainer, fitted)
 
 
-def _result(opened: OpenRun, trainer: Trainer, fitted: Fitted) -> Result:
+def _result(opened: OpenRun, trainer: Trainer, fitted: TrainingEnd) -> Result:
     job, state, skills = opened.job, fitted.state, opened.run.skills
     seed_skill, best_skill = skills.get(state.seed), skills.get(state.best)
     status = "budget" if fitted.ended_early else "finished"

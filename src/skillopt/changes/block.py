@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Literal
 
 from skillopt.errors import SkillError, UsageError
@@ -21,17 +20,6 @@ START = "<!-- SKILLOPT-SLEEP:LEARNED START -->"
 END = "<!-- SKILLOPT-SLEEP:LEARNED END -->"
 Style = Literal["markdown", "hash"]
 """How a file writes a comment: as Markdown does, or from `#` to the end of the line, as TOML does."""
-_NAMES = frozenset(
-    {
-        "claude.md",
-        "claude.local.md",
-        "agents.md",
-        "agents.override.md",
-        "gemini.md",
-        "copilot-instructions.md",
-        ".cursorrules",
-    }
-)
 _ANY = re.compile(r"<!--\s*SKILLOPT-SLEEP:LEARNED\s+(?:START|END)\s*-->", re.IGNORECASE)
 _FENCE = re.compile(r"(?:\A\ufeff)?[ \t]*(`{3,}|~{3,})([^\n]*)")
 _MARKS = {
@@ -39,13 +27,6 @@ _MARKS = {
     "hash": ("# skillopt plugin: begin", "# skillopt plugin: end"),
 }
 _LINE_END = r"[ \t]*(?:\r?\n|\Z)"
-
-
-def is_memory_file(path: PurePath) -> bool:
-    """Whether an agent reads this file into every conversation, by its name and place."""
-    in_rules = path.parent.name == "rules" and path.parent.parent.name in (".cursor", ".devin")
-    instructions = path.parent.name == "instructions" and path.name.endswith(".instructions.md")
-    return path.name.casefold() in _NAMES or instructions or (in_rules and path.suffix in (".md", ".mdc"))
 
 
 def learned(text: str) -> str | None:

@@ -6,16 +6,16 @@ the cost.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Literal
+from pathlib import Path, PurePath
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from skillopt.changes.apply import digest
-from skillopt.changes.block import is_memory_file, learned, with_learned
+from skillopt.changes.block import learned, with_learned
 from skillopt.changes.merged import MergedText, merge
 from skillopt.changes.safe_file import confined
 from skillopt.errors import SkillError, UsageError
@@ -25,6 +25,8 @@ from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.spec import new_violations, violations
 
 Kind = Literal["skill", "memory"]
+IsMemoryFile: TypeAlias = Callable[[PurePath], bool]
+"""Whether an agent reads a file into every conversation: who stands above says, this room knows no agent."""
 
 
 class _Record(BaseModel):
@@ -209,13 +211,14 @@ class TargetDraft:
     judgement: Judgement
 
 
-def live_text(path: Path, roots: Sequence[Path]) -> str | None:
+def live_text(path: Path, roots: Sequence[Path], kind: Kind) -> str | None:
     """The text of a target as it is now, for a night to start from; None where there is no file.
 
     Raises `UsageError` for a place that adoption would refuse, so that no night is paid for it, and
     `SkillError` for what is not UTF-8.
     """
-    _refuse_name(path, "memory" if is_memory_file(path) else "skill")
+    if kind == "skill":
+        _refuse_unless(path.suffix == ".md", path, kind)
     found = confined(path, roots).read()
     try:
         return None if found is None else found.data.decode("utf-8")
@@ -226,7 +229,9 @@ def live_text(path: Path, roots: Sequence[Path]) -> str | None:
         ) from error
 
 
-def proposed(drafts: Sequence[TargetDraft], roots: Sequence[Path]) -> tuple[ProposedFile, ...]:
+def proposed(
+    drafts: Sequence[TargetDraft], roots: Sequence[Path], is_memory_file: IsMemoryFile
+) -> tuple[ProposedFile, ...]:
     """The targets of a proposal. Raises `UsageError` for one that could not be adopted."""
     if not drafts:
         raise UsageError("A proposal without a target proposes nothing.")
@@ -241,13 +246,14 @@ def proposed(drafts: Sequence[TargetDraft], roots: Sequence[Path]) -> tuple[Prop
                 " take for the same."
             )
         places.add(file.folded)
-        _refuse_name(draft.path, draft.kind)
+        fits = is_memory_file(draft.path) if draft.kind == "memory" else draft.path.suffix == ".md"
+        _refuse_unless(fits, draft.path, draft.kind)
         targets.append(_proposed(draft, file.path, 1 + sum(len(target.edits) for target in targets)))
     return tuple(targets)
 
 
-def _refuse_name(path: Path, kind: Kind) -> None:
-    if not (is_memory_file(path) if kind == "memory" else path.suffix == ".md"):
+def _refuse_unless(fits: bool, path: Path, kind: Kind) -> None:
+    if not fits:
         raise UsageError(
             f"{path} is not the name of a {kind} file, so nothing is proposed for it. A skill is a .md file."
         )

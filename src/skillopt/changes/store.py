@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from skillopt.changes.apply import digest
 from skillopt.changes.decisions import Decisions, ProposalRecord
 from skillopt.changes.page import page
-from skillopt.changes.proposal import Cost, Proposal, TargetDraft, proposed
+from skillopt.changes.proposal import Cost, IsMemoryFile, Proposal, TargetDraft, proposed
 from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 
@@ -33,6 +33,7 @@ class Store:
     """The person's proposals; `state` is the person's state folder."""
 
     state: Path
+    is_memory_file: IsMemoryFile
 
     @property
     def home(self) -> Path:
@@ -116,7 +117,7 @@ class Store:
             created=moment,
             project=project,
             night=night,
-            targets=proposed(drafts, roots),
+            targets=proposed(drafts, roots, self.is_memory_file),
             cost=cost or Cost(),
             notes=tuple(notes),
             simulated=simulated,

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from skillopt.errors import UsageError
+from skillopt.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from skillopt.changes.install import Installer, InstallPlan
     from skillopt.changes.receipts import Scope
-    from skillopt.plugins import Command, InstallPlace, Kit, Tool
+    from skillopt.plugins.kit import Command, Kit, ServerTool
+    from skillopt.plugins.port import AgentPlugin, InstallPlace
 
 _WORDS = {
     "create": ("create", "created"),
@@ -68,9 +69,27 @@ def hook_input() -> bytes:
     return b"".join(parts)
 
 
+def agent_names() -> list[str]:
+    """The agents that SkillOpt can be installed into, as they are typed."""
+    from skillopt.agents import agents
+
+    return [one.name.replace("_", "-") for one in agents() if one.plugin is not None]
+
+
+def plugin(name: str) -> AgentPlugin:
+    """What an install into an agent is. Raises `UnknownName` with the near miss."""
+    from skillopt.agents import agent
+
+    if name.replace("_", "-") not in agent_names():
+        raise UnknownName("agent", name, agent_names())
+    part = agent(name).plugin
+    assert part is not None
+    return part()
+
+
 def place(scope: Scope, project: Path | None) -> InstallPlace:
     """Where an install takes place."""
-    from skillopt.plugins import InstallPlace
+    from skillopt.plugins.port import InstallPlace
 
     if project is not None:
         if not project.is_dir():
@@ -84,7 +103,8 @@ def place(scope: Scope, project: Path | None) -> InstallPlace:
 def kit(*, portable: bool = False) -> Kit:
     """Version, commands and tools of this program, and how it is called."""
     from skillopt import __version__
-    from skillopt.plugins import Kit, by_name, this_program
+    from skillopt.plugins.kit import Kit
+    from skillopt.plugins.program import by_name, this_program
 
     windows = os.name == "nt"
     if portable:
@@ -102,9 +122,7 @@ def kit(*, portable: bool = False) -> Kit:
 
 def remarks(agent: str, place: InstallPlace, kit: Kit, *, portable: bool) -> list[str]:
     """What the person should know after an install."""
-    from skillopt.plugins import agent as find
-
-    said = [find(agent).then]
+    said = [plugin(agent).then]
     if find_spec("mcp") is None:
         said.append("The MCP server needs one more package: pip install 'skillopt[mcp]'.")
     if place.project is not None and not portable:
@@ -132,8 +150,8 @@ def told(
 
 def listed(installer: Installer) -> dict[str, Any]:
     """All agents, and what is installed where."""
+    from skillopt.agents import agent
     from skillopt.changes.install import back
-    from skillopt.plugins import agent, agent_names
 
     receipts = installer.receipts.all()
     return {
@@ -141,9 +159,9 @@ def listed(installer: Installer) -> dict[str, Any]:
             {
                 "name": name,
                 "title": agent(name).title,
-                "gets": agent(name).gets,
-                "scopes": list(agent(name).scopes),
-                "seen_with": agent(name).seen or None,
+                "gets": plugin(name).gets,
+                "scopes": list(plugin(name).scopes),
+                "seen_with": plugin(name).seen or None,
                 "installed": [
                     {
                         "scope": receipt.scope,
@@ -215,7 +233,7 @@ def _read_commands() -> Iterator[Command]:
 
 
 def _command(name: str, command: Any) -> Command:
-    from skillopt.plugins import Command, Option
+    from skillopt.plugins.kit import Command, Option
 
     options = []
     for one in command.params:
@@ -229,9 +247,11 @@ def _command(name: str, command: Any) -> Command:
 
 
 @cache
-def _tools() -> tuple[Tool, ...]:
+def _tools() -> tuple[ServerTool, ...]:
     from skillopt.cli import app
     from skillopt.mcp import Toolbox
-    from skillopt.plugins import Tool
+    from skillopt.plugins.kit import ServerTool
 
-    return tuple(Tool(name=name, description=description) for name, description, _ in Toolbox(app).specs())
+    return tuple(
+        ServerTool(name=name, description=description) for name, description, _ in Toolbox(app).specs()
+    )

@@ -25,32 +25,24 @@ if TYPE_CHECKING:
     from skillopt.night import NightContext
     from skillopt.process import Finished
 
-FLAGS: Mapping[str, tuple[str, Any]] = {
-    "project": ("invoked_project", str),
-    "scope": ("projects", str),
-    "source": ("transcript_source", str),
-    "backend": ("backend", str),
-    "model": ("model", str),
-    "target": ("target_model", str),
-    "optimizer": ("optimizer_model", str),
-    "judge": ("judge_model", str),
-    "lookback-hours": ("lookback_hours", float),
-    "max-sessions": ("max_sessions_per_night", int),
-    "max-tasks": ("max_tasks_per_night", int),
-    "max-tokens": ("max_tokens_per_night", int),
-    "max-dollars": ("max_dollars_per_night", float),
-    "max-minutes": ("max_minutes_per_night", float),
-    "edit-budget": ("edit_budget", int),
-    "preferences": ("preferences", str),
-    "target-skill-path": ("target_skill_path", str),
-    "skill-root": ("skill_roots", list[str]),
-    "claude-home": ("claude_home", str),
-    "codex-home": ("codex_home", str),
-    "cursor-home": ("cursor_home", str),
-    "pi-home": ("pi_home", str),
-    "vscode-workspace-storage": ("vscode_workspace_storage", str),
-    "copilot-cli-session-store": ("copilot_cli_session_store", str),
-    "opencode-db": ("opencode_db", str),
+FLAGS: Mapping[str, str] = {
+    "project": "invoked_project",
+    "scope": "projects",
+    "source": "transcript_source",
+    **{name: f"{name}_model" for name in ("target", "optimizer", "judge")},
+    **{
+        f"max-{name}": f"max_{name}_per_night"
+        for name in ("sessions", "tasks", "tokens", "dollars", "minutes")
+    },
+    "skill-root": "skill_roots",
+    **{
+        field.replace("_", "-"): field
+        for field in (
+            *("backend", "model", "lookback_hours", "edit_budget", "preferences", "target_skill_path"),
+            *("claude_home", "codex_home", "cursor_home", "pi_home"),
+            *("vscode_workspace_storage", "copilot_cli_session_store", "opencode_db"),
+        )
+    },
 }
 """The options every command of the group takes, by the setting each of them stands for."""
 PUBLIC_ONLY: Mapping[str, Any] = {
@@ -81,26 +73,24 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
     """Add a command that takes `flags`: the common options that were given, by setting."""
     from skillopt.night.settings import NightSettings
 
-    def option(flag: str, field: str, kind: Any) -> inspect.Parameter:
-        about = NightSettings.model_fields[field].description
+    def option(flag: str, field: str) -> inspect.Parameter:
+        setting = NightSettings.model_fields[field]
+        kind: Any = setting.annotation if setting.annotation in (int, float) else str
         told = typer.Option(
-            f"--{flag}", help=about, show_default=False, rich_help_panel="Settings, over those of the file"
+            f"--{flag}",
+            help=setting.description,
+            show_default=False,
+            rich_help_panel="Settings, over those of the file",
         )
-        return inspect.Parameter(
-            field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told]
-        )
+        return _parameter(field, list[str] if field == "skill_roots" else kind, told)
 
     def hidden(flag: str, kind: Any) -> inspect.Parameter:
-        wanted = Annotated[kind | None, typer.Option(f"--{flag}", hidden=True)]
-        return inspect.Parameter(
-            flag.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=wanted
-        )
+        return _parameter(flag.replace("-", "_"), kind, typer.Option(f"--{flag}", hidden=True))
 
-    options = {field: option(flag, field, kind) for flag, (field, kind) in FLAGS.items()}
+    options = {field: option(flag, field) for flag, field in FLAGS.items()}
     others = {flag: hidden(flag, kind) for flag, kind in PUBLIC_ONLY.items()}
-    others |= (
-        {flag: hidden(flag, kind) for flag, (kind, _, _) in ADOPT_ONLY.items()} if name == "adopt" else {}
-    )
+    if name == "adopt":
+        others |= {flag: hidden(flag, kind) for flag, (kind, _, _) in ADOPT_ONLY.items()}
 
     def run(**values: Any) -> None:
         _answer([flag for flag in others if values.pop(flag.replace("-", "_"))])
@@ -122,6 +112,16 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
     run.__signature__ = inspect.Signature([*own, *options.values(), *others.values()])  # type: ignore[attr-defined]
     run.__doc__ = command.__doc__
     group.command(name, context_settings=_EITHER_SPELLING)(run)
+
+
+def optional(flag: str, help: str) -> Any:
+    """An option that need not be given and has no default to show."""
+    return typer.Option(flag, help=help, show_default=False)
+
+
+def _parameter(name: str, kind: Any, told: Any) -> inspect.Parameter:
+    wanted = Annotated[kind | None, told]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=wanted)
 
 
 def _answer(flags: Sequence[str]) -> None:
@@ -215,7 +215,7 @@ def print_to(log: Path) -> None:
 
 def as_arguments(flags: Mapping[str, Any]) -> list[str]:
     """The common options as they stand on a command line."""
-    named = {field: flag for flag, (field, _) in FLAGS.items()}
+    named = {field: flag for flag, field in FLAGS.items()}
     words: list[str] = []
     for field, value in flags.items():
         words += [f"--{named[field]}={one}" for one in (value if isinstance(value, list) else [value])]

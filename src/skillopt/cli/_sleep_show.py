@@ -5,7 +5,7 @@ could steer a terminal.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -34,9 +34,15 @@ _ON_DISK = {
 }
 
 
-def tell(told: dict[str, Any], lines: Callable[[Mapping[str, Any]], None], as_json: bool) -> None:
-    """The facts of a command as one JSON object, or as lines."""
-    (print_json if as_json else lines)(told)
+def tell(
+    told: dict[str, Any], lines: Callable[[Mapping[str, Any]], Iterable[str]], as_json: bool = False
+) -> None:
+    """Print the facts of a command as one JSON object, or as lines."""
+    if as_json:
+        print_json(told)
+    else:
+        for line in lines(told):
+            typer.echo(line)
 
 
 def harvest_json(found: Harvest, sessions: Sequence[Session], since: datetime | None) -> dict[str, Any]:
@@ -54,26 +60,26 @@ def harvest_json(found: Harvest, sessions: Sequence[Session], since: datetime | 
     }
 
 
-def harvest(told: Mapping[str, Any]) -> None:
+def harvest(told: Mapping[str, Any]) -> Iterator[str]:
     """Read, kept and dropped, by reason."""
-    typer.echo(
+    yield (
         f"{words.count(told['read'], 'session')} read since {told['since'] or 'the beginning'},"
         f" {told['kept']} kept"
     )
-    _counts("kept from", told["sources"])
-    _counts("dropped", told["dropped"])
-    _counts("records passed over", told["skipped_records"])
-    _counts("skills used", told["skills"])
-    typer.echo(f"{words.count(told['of_project'], 'session')} of this project")
-    _lines("note", told["notes"])
+    yield from _counts("kept from", told["sources"])
+    yield from _counts("dropped", told["dropped"])
+    yield from _counts("records passed over", told["skipped_records"])
+    yield from _counts("skills used", told["skills"])
+    yield (f"{words.count(told['of_project'], 'session')} of this project")
+    yield from _lines("note", told["notes"])
     if "output" in told and told["output"] is None:
-        typer.echo("No task was found, so no file was written.")
+        yield ("No task was found, so no file was written.")
     elif "output" in told:
-        typer.echo(
+        yield (
             f"{words.count(told['tasks'], 'task')} written to {told['output']}, redacted. Read them, set"
             ' "reviewed": true, and use them:'
         )
-        typer.echo(f"  skillopt sleep run --tasks-file {told['output']}")
+        yield (f"  skillopt sleep run --tasks-file {told['output']}")
 
 
 def preview_json(seen: Preview) -> dict[str, Any]:
@@ -99,38 +105,36 @@ def preview_json(seen: Preview) -> dict[str, Any]:
     }
 
 
-def preview(told: Mapping[str, Any]) -> None:
+def preview(told: Mapping[str, Any]) -> Iterator[str]:
     """Tasks, suggestions, cost and remedy."""
-    typer.echo(f"{words.count(told['sessions'], 'session')} of this project. {told['note']}")
+    yield (f"{words.count(told['sessions'], 'session')} of this project. {told['note']}")
     for task in told["tasks"]:
         checks = ", ".join(
             f"{check['op']}={check['arg']}" if check["arg"] is not None else check["op"]
             for check in task["checks"]
         )
         checks = checks or f"rubric: {task['rubric']}"
-        typer.echo(
-            f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]"
-        )
+        yield (f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]")
     for one in told["suggestions"]:
-        typer.echo(f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})")
+        yield (f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})")
         for said in one["corrections"][:3]:
-            typer.echo(f"    you said: {plain(said)}")
-    _counts("requests left out", told["left_out"])
+            yield (f"    you said: {plain(said)}")
+    yield from _counts("requests left out", told["left_out"])
     for target in told["targets"]:
         new = ", a new skill" if target["new"] else ""
-        typer.echo(
+        yield (
             f"would work on {target['name']} with {words.count(target['tasks'], 'task')}:"
             f" {target['path']}{new}"
         )
-    _lines("note", told["notes"])
+    yield from _lines("note", told["notes"])
     if told["cost"] is not None:
         cost = told["cost"]
-        typer.echo(
+        yield (
             f"likely cost: {_likely(cost['calls'])} calls, {_likely(cost['tokens'])} tokens,"
             f" {_dollars(cost['usd'])}"
         )
     if told["remedy"]:
-        typer.echo(told["remedy"])
+        yield (told["remedy"])
 
 
 def night_json(ended: NightResult, context: NightContext) -> dict[str, Any]:
@@ -176,10 +180,10 @@ def night_json(ended: NightResult, context: NightContext) -> dict[str, Any]:
     }
 
 
-def night(told: Mapping[str, Any]) -> None:
+def night(told: Mapping[str, Any]) -> Iterator[str]:
     """The verdict of each skill, and what to do next."""
     again = ", taken up again" if told["resumed"] else ""
-    typer.echo(
+    yield (
         f"Night {told['night']}{again}: {words.count(told['n_sessions'], 'session')},"
         f" {words.count(told['n_tasks'], 'task')}."
     )
@@ -189,25 +193,23 @@ def night(told: Mapping[str, Any]) -> None:
             if skill["verified"] or skill["gate_action"] == "not measured"
             else " (unverified: too few held-out tasks)"
         )
-        typer.echo(
+        yield (
             f"{skill['name']}: held-out {words.score(skill['baseline'])} to"
             f" {words.score(skill['candidate'])}, {skill['gate_action']}{mark}"
         )
-        typer.echo(f"  {skill['claim']}")
+        yield (f"  {skill['claim']}")
         if not skill["accepted"] and skill["why"] not in skill["claim"]:
-            typer.echo(f"  Why: {plain(skill['why'])}")
+            yield (f"  Why: {plain(skill['why'])}")
         for edit in skill["edits"]:
-            typer.echo(f"  + {plain(words.edit(edit))}")
-    _lines("note", told["notes"])
+            yield (f"  + {plain(words.edit(edit))}")
+    yield from _lines("note", told["notes"])
     tokens = words.UNKNOWN if told["tokens"] is None else f"{told['tokens']:,}"
-    typer.echo(f"Spent: {tokens} tokens, cost {words.money(told['dollars'])}.")
+    yield (f"Spent: {tokens} tokens, cost {words.money(told['dollars'])}.")
     if told["proposal"] is None:
-        typer.echo(f"Nothing is proposed: {told['outcome']}.")
+        yield (f"Nothing is proposed: {told['outcome']}.")
     else:
-        typer.echo(f"Proposal {told['proposal']}: {told['staging_dir']}")
-        typer.echo(
-            "Nothing has changed yet: `skillopt sleep diff` shows it, `skillopt sleep adopt` takes it."
-        )
+        yield (f"Proposal {told['proposal']}: {told['staging_dir']}")
+        yield ("Nothing has changed yet: `skillopt sleep diff` shows it, `skillopt sleep adopt` takes it.")
 
 
 def status_json(
@@ -247,63 +249,64 @@ def status_json(
     }
 
 
-def status(told: Mapping[str, Any]) -> None:
+def status(told: Mapping[str, Any]) -> Iterator[str]:
     """Where everything stands."""
-    typer.echo(f"{told['project']}: {words.count(told['night'], 'night')} so far")
+    yield (f"{told['project']}: {words.count(told['night'], 'night')} so far")
     for record in told["nights"]:
-        typer.echo(
+        yield (
             f"  night {record['number']}, {record['ended'][:16]}: {words.count(record['tasks'], 'task')},"
             f" {plain(record['outcome'])}"
         )
     if told["open_night"] is not None:
-        typer.echo(f"Night {told['open_night']} is open: `skillopt sleep run` goes on with it.")
+        yield (f"Night {told['open_night']} is open: `skillopt sleep run` goes on with it.")
     if not told["proposals"]:
-        typer.echo("No proposal is staged.")
+        yield ("No proposal is staged.")
     for one in told["proposals"][:_MOST]:
         edits = ", ".join(f"{number} {word}" for word, number in Counter(one["edits"].values()).items())
-        typer.echo(f"Proposal {one['id']}: {one['state']} ({edits}) {one['note']}".rstrip())
+        yield (f"Proposal {one['id']}: {one['state']} ({edits}) {one['note']}".rstrip())
         for target in one["targets"]:
-            typer.echo(
+            yield (
                 f"  {target['name']}: {target['path']} {_ON_DISK[target['disk']]}. {target['note']}".rstrip()
             )
     for id, why in told["refused"].items():
-        typer.echo(f"Refused {id}: {plain(why)}")
+        yield (f"Refused {id}: {plain(why)}")
     if told["schedule"] is not None:
-        typer.echo(f"Scheduled at {told['schedule']['time']}: {' '.join(told['schedule']['command'])}")
+        yield (f"Scheduled at {told['schedule']['time']}: {' '.join(told['schedule']['command'])}")
     elif told["schedule_trouble"]:
-        typer.echo(f"Schedules: {told['schedule_trouble']}")
+        yield (f"Schedules: {told['schedule_trouble']}")
     else:
-        typer.echo("Nothing is scheduled for this project.")
+        yield ("Nothing is scheduled for this project.")
     if told["log"] is not None:
-        typer.echo(f"Log, last written {told['log']['written'][:16]}:")
+        yield (f"Log, last written {told['log']['written'][:16]}:")
         for line in told["log"]["lines"][-_MOST:]:
-            typer.echo(f"  {line}")
+            yield (f"  {line}")
 
 
-def done(result: Done, as_json: bool) -> None:
+def done_json(result: Done) -> dict[str, Any]:
     """What a decision did."""
-    if as_json:
-        told = {
-            "ok": True,
-            "proposal": result.proposal,
-            "action": result.action,
-            "changes": list(result.edits),
-            "updated_paths": [str(path) for path in result.written],
-            "backups": None if result.backups is None else str(result.backups),
-            "left_out": list(result.left_out),
-            "recovered": list(result.recovered),
-        }
-        print_json(told)
-        return
-    _lines("recovered", result.recovered)
-    verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[result.action]
-    typer.echo(f"{verb}: {words.count(len(result.edits), 'change')} of proposal {result.proposal}.")
-    for path in result.written:
-        typer.echo(f"  wrote {path}")
-    for name in result.left_out:
-        typer.echo(f"  left {name} as it is: somebody else changed it at the last moment")
-    if result.backups is not None and result.action == "adopt":
-        typer.echo(f"  what was there before lies in {result.backups}; `skillopt sleep undo` puts it back")
+    return {
+        "ok": True,
+        "proposal": result.proposal,
+        "action": result.action,
+        "changes": list(result.edits),
+        "updated_paths": [str(path) for path in result.written],
+        "backups": None if result.backups is None else str(result.backups),
+        "left_out": list(result.left_out),
+        "recovered": list(result.recovered),
+    }
+
+
+def done(told: Mapping[str, Any]) -> Iterator[str]:
+    """What a decision did, in words."""
+    yield from _lines("recovered", told["recovered"])
+    verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[told["action"]]
+    yield f"{verb}: {words.count(len(told['changes']), 'change')} of proposal {told['proposal']}."
+    for path in told["updated_paths"]:
+        yield f"  wrote {path}"
+    for name in told["left_out"]:
+        yield f"  left {name} as it is: somebody else changed it at the last moment"
+    if told["backups"] is not None and told["action"] == "adopt":
+        yield f"  what was there before lies in {told['backups']}; `skillopt sleep undo` puts it back"
 
 
 def cleaned_json(done: Cleaned, *, dry: bool) -> dict[str, Any]:
@@ -318,14 +321,14 @@ def cleaned_json(done: Cleaned, *, dry: bool) -> dict[str, Any]:
     }
 
 
-def cleaned(told: Mapping[str, Any]) -> None:
+def cleaned(told: Mapping[str, Any]) -> Iterator[str]:
     """What was taken away, in words."""
-    _lines("note", told["notes"])
+    yield from _lines("note", told["notes"])
     what = (
         f"{words.count(len(told['proposals']), 'proposal')} and"
         f" {words.count(len(told['folders']), 'run folder')} of nights"
     )
-    typer.echo(f"{'Would take' if told['dry_run'] else 'Took'} away {what}, {told['bytes'] / 1e6:,.1f} MB.")
+    yield (f"{'Would take' if told['dry_run'] else 'Took'} away {what}, {told['bytes'] / 1e6:,.1f} MB.")
 
 
 def diff(text: str) -> None:
@@ -336,22 +339,17 @@ def diff(text: str) -> None:
     print_coloured(shown)
 
 
-def _counts(title: str, counts: Mapping[str, int]) -> None:
+def _counts(title: str, counts: Mapping[str, int]) -> Iterator[str]:
     if counts:
-        typer.echo(f"  {title}: {', '.join(f'{plain(name)} {number}' for name, number in counts.items())}")
+        yield f"  {title}: {', '.join(f'{plain(name)} {number}' for name, number in counts.items())}"
 
 
-def _lines(title: str, lines: Iterable[str]) -> None:
-    for line in lines:
-        typer.echo(f"{title}: {plain(line)}")
+def _lines(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield from (f"{title}: {plain(line)}" for line in lines)
 
 
 def _range(one: Range | None) -> dict[str, float] | None:
-    return (
-        None
-        if one is None
-        else {"low": round(one.low, 4), "likely": round(one.likely, 4), "high": round(one.high, 4)}
-    )
+    return None if one is None else {name: round(getattr(one, name), 4) for name in ("low", "likely", "high")}
 
 
 def _likely(one: Mapping[str, float]) -> str:
@@ -359,8 +357,6 @@ def _likely(one: Mapping[str, float]) -> str:
 
 
 def _dollars(one: Mapping[str, float] | None) -> str:
-    return (
-        "cost unknown"
-        if one is None
-        else f"${one['likely']:,.2f} (${one['low']:,.2f} to ${one['high']:,.2f})"
-    )
+    if one is None:
+        return "cost unknown"
+    return f"${one['likely']:,.2f} (${one['low']:,.2f} to ${one['high']:,.2f})"

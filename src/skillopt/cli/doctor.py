@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from skillopt.doctor import Examination, Finding
+    from skillopt.doctor import CheckResult, Examination
 
 PANEL, PLACE = "Look things up", 2
 _MARKS = {"fine": ("✓", "green"), "note": ("!", "yellow"), "fix": ("✗", "red"), "skipped": ("-", "dim")}
@@ -85,7 +85,7 @@ def _watched(run: Callable[..., Any], *, quiet: bool) -> Examination:
     live = Live(console=console, get_renderable=drawn, refresh_per_second=8, transient=True)
     watches = console.is_terminal and not quiet
 
-    def news(title: str, findings: Sequence[Finding] | None) -> None:
+    def news(title: str, findings: Sequence[CheckResult] | None) -> None:
         if findings is None:
             open_checks.append(title)
             return

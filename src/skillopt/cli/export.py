@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from skillopt.export import Exported
 
 PANEL, PLACE = "Look at runs", 4
-_TO = (
-    "claude-code (.claude/skills), codex or agents (.agents/skills), cursor (.cursor/skills), or zip"
-    " (NAME.zip)"
-)
 
 
 def add(app: typer.Typer, *, full: bool) -> None:
@@ -28,7 +24,13 @@ def add(app: typer.Typer, *, full: bool) -> None:
 def export(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     to: Annotated[
-        str, typer.Option("--to", metavar="AGENT", help=f"Who is to use it: {_TO}.", show_default=False)
+        str,
+        typer.Option(
+            "--to",
+            metavar="AGENT",
+            help="An agent such as claude-code, codex or cursor, agents for several, or zip.",
+            show_default=False,
+        ),
     ],
     name: Annotated[
         str | None,

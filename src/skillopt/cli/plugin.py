@@ -13,7 +13,7 @@ from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
     from skillopt.changes.install import Installer
-    from skillopt.plugins import InstallPlace
+    from skillopt.plugins.port import InstallPlace
 
 PANEL, PLACE = "Look things up", 7
 
@@ -78,11 +78,10 @@ def install(
     Installing again brings it up to date, and changes nothing where it is.
     """
     from skillopt.cli import _report
-    from skillopt.plugins import actions_of, install_of
 
     installer, place = _installer(), _place(agent, project, user)
     kit = _plugin.kit(portable=portable)
-    which, actions = install_of(agent, place), actions_of(agent, place, kit)
+    which, actions = place.install(agent), _plugin.plugin(agent).actions_in(agent, place, kit)
     done = installer.plan(which, actions) if dry_run else installer.install(which, actions, kit.version)
     told = _plugin.told(
         agent, place, done, dry_run=dry_run, remarks=_plugin.remarks(agent, place, kit, portable=portable)
@@ -100,10 +99,9 @@ def uninstall(
     without our part.
     """
     from skillopt.cli import _report
-    from skillopt.plugins import install_of
 
     installer, place = _installer(), _place(agent, project, user)
-    done = (installer.plan_back if dry_run else installer.uninstall)(install_of(agent, place))
+    done = (installer.plan_back if dry_run else installer.uninstall)(place.install(agent))
     told = _plugin.told(agent, place, done, dry_run=dry_run)
     if json:
         _report.print_json(told)
@@ -115,7 +113,7 @@ def session_end(agent: Annotated[str, typer.Argument(metavar="AGENT")]) -> None:
     """Note that a session ended; agents' hooks call it. It always ends with 0: a note is not worth an agent's
     error.
     """
-    from skillopt.plugins import note
+    from skillopt.plugins.session_end import note
 
     note(_plugin.state_folder(), agent, _plugin.hook_input(), _plugin.utc_now())
 
@@ -128,11 +126,10 @@ def _installer() -> Installer:
 
 
 def _place(agent: str, project: Path | None, user: bool) -> InstallPlace:
-    from skillopt.plugins import agent as find
-
     if user and project is not None:
         raise UsageError("--user means all your projects and --project one of them. Keep one.")
-    wanted = "user" if user else "project" if project is not None else find(agent).scopes[0]
+    scopes = _plugin.plugin(agent).scopes
+    wanted = "user" if user else "project" if project is not None else scopes[0]
     return _plugin.place(wanted, (project or Path.cwd()) if wanted == "project" else None)
 
 

@@ -16,7 +16,7 @@ from skillopt.cli._options import Json, Plain, Quiet
 from skillopt.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from skillopt.changes.adoption import Adoption
+    from skillopt.changes.adoption import Adoption, Done
     from skillopt.night import NightContext
     from skillopt.night.schedulers import Schedule, Scheduler
 
@@ -34,19 +34,17 @@ Id: TypeAlias = Annotated[
     ),
 ]
 Skills: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--skill", help="Only this skill; may be repeated.", show_default=False)
+    list[str] | None, _sleep.optional("--skill", "Only this skill; may be repeated.")
 ]
 TasksPath: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        "--tasks-file",
-        help="Use the tasks of this file instead of sessions; `harvest --output` writes one.",
-        show_default=False,
+    _sleep.optional(
+        "--tasks-file", "Use the tasks of this file instead of sessions; `harvest --output` writes one."
     ),
 ]
 Edits: TypeAlias = Annotated[
     list[int] | None,
-    typer.Option("--edit", help="Only the edit of this number; may be repeated.", show_default=False),
+    _sleep.optional("--edit", "Only the edit of this number; may be repeated."),
 ]
 
 
@@ -64,13 +62,11 @@ def harvest(
     flags: Flags,
     since: Annotated[
         str | None,
-        typer.Option("--since", help="From when on: 2026-11-14, 12h, 7d; UTC.", show_default=False),
+        _sleep.optional("--since", "From when on: 2026-11-14, 12h, 7d; UTC."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", help="Write the tasks found to this file, for you to read.", show_default=False
-        ),
+        _sleep.optional("--output", "Write the tasks found to this file, for you to read."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -125,9 +121,7 @@ def run(
     ] = False,
     log: Annotated[
         Path | None,
-        typer.Option(
-            "--log", help="Add what is printed to this file, where a scheduler cannot.", show_default=False
-        ),
+        _sleep.optional("--log", "Add what is printed to this file, where a scheduler cannot."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -148,7 +142,7 @@ def run(
     if roles is None:
         if not json:
             seen = asyncio.run(preview(context, None, environ=environ, now=_sleep.utc_now()))
-            show.preview({**show.preview_json(seen), "remedy": ""})  # told once, by the error
+            show.tell({**show.preview_json(seen), "remedy": ""}, show.preview)  # told once, by the error
         raise ConfigError(REMEDY)
     if context.tasks is not None and not (reviewed or context.tasks.reviewed):
         raise UsageError(
@@ -195,18 +189,14 @@ def adopt(
     """Write the changes of a proposal to the live files: all that are open, those of a skill, or single
     edits.
     """
-    from skillopt.cli import _sleep_show as show
-
-    show.done(_adoption(flags).adopt(proposal, targets=skill or (), edits=edit or ()), json)
+    _decided(_adoption(flags).adopt(proposal, targets=skill or (), edits=edit or ()), json)
 
 
 def discard(
     flags: Flags, proposal: Id = None, skill: Skills = None, edit: Edits = None, json: Json = False
 ) -> None:
     """Decide against the changes of a proposal; no live file is touched, and the next night is told."""
-    from skillopt.cli import _sleep_show as show
-
-    show.done(_adoption(flags).discard(proposal, targets=skill or (), edits=edit or ()), json)
+    _decided(_adoption(flags).discard(proposal, targets=skill or (), edits=edit or ()), json)
 
 
 def undo(
@@ -218,9 +208,7 @@ def undo(
     json: Json = False,
 ) -> None:
     """Take the last adoption back, byte for byte."""
-    from skillopt.cli import _sleep_show as show
-
-    show.done(_adoption(flags).undo(proposal, force=force), json)
+    _decided(_adoption(flags).undo(proposal, force=force), json)
 
 
 def schedule(
@@ -229,11 +217,7 @@ def schedule(
     minute: Annotated[int, typer.Option("--minute", help="Minute of the hour.")] = 17,
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            "--scheduler",
-            help="systemd, cron, launchd or task_scheduler; unset: the best here.",
-            show_default=False,
-        ),
+        _sleep.optional("--scheduler", "systemd, cron, launchd or task_scheduler; unset: the best here."),
     ] = None,
 ) -> None:
     """Run a night of this project every night, with exactly the options given here. Nothing is
@@ -334,6 +318,12 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "unschedule": unschedule,
     "clean": clean,
 }
+
+
+def _decided(done: Done, json: bool) -> None:
+    from skillopt.cli import _sleep_show as show
+
+    show.tell(show.done_json(done), show.done, json)
 
 
 def _adoption(flags: Flags) -> Adoption:

@@ -48,13 +48,13 @@ def check_keys(
                 )
         elif entry.key in DEAD:
             why, unasking = DEAD[entry.key]
-            if unasking is not None and not _asks_for_nothing(entry.value, unasking):
+            if unasking is not None and not asks_for_nothing(entry.value, unasking):
                 warnings.append(f"{entry}: this key has no effect ({why})")
         elif entry.key.startswith(DEAD_PREFIXES.get(benchmark or "", "\0")):
             continue
         elif entry.key in REFUSED:
             why, harmless = REFUSED[entry.key]
-            if not _asks_for_nothing(entry.value, harmless):
+            if not asks_for_nothing(entry.value, harmless):
                 elsewhere = (
                     f" (a key of {', '.join(owners)})"
                     if (owners := _owners(entry, benchmark, registry))
@@ -85,7 +85,9 @@ def check_provider_values(merged: Mapping[str, Entry]) -> dict[str, str]:
             if not leaf.path:
                 TypeAdapter(leaf.annotation).validate_python(entry.value, strict=True)
         except ValidationError as error:
-            found[key] = _line(key, entry, leaf, error.errors(include_url=False, include_input=False)[0])
+            found[key] = value_problem(
+                key, entry, leaf, error.errors(include_url=False, include_input=False)[0]
+            )
     return found
 
 
@@ -107,11 +109,12 @@ def about(
             end for end in range(len(parts), 0, -1) if leaf_of(".".join(parts[:end]), settings) is not None
         ]
         key = ".".join(parts[: ends[0]] if ends else parts)
-        lines.append(_line(key, merged.get(key), leaf_of(key, settings), detail))
+        lines.append(value_problem(key, merged.get(key), leaf_of(key, settings), detail))
     return list(dict.fromkeys(lines))
 
 
-def _line(key: str, entry: Entry | None, leaf: Leaf | None, detail: Any) -> str:
+def value_problem(key: str, entry: Entry | None, leaf: Leaf | None, detail: Any) -> str:
+    """One line about a value that pydantic refused: where it stands, what was expected, what was written."""
     kind, context = detail["type"], detail.get("ctx", {})
     if entry is None:
         message = "is missing" if kind == "missing" else str(detail["msg"]).removeprefix("Value error, ")
@@ -184,7 +187,8 @@ def _near_miss(entry: Entry, settings: type[BaseModel] | None, benchmark: str | 
     )
 
 
-def _asks_for_nothing(value: Any, harmless: tuple[Any, ...]) -> bool:
+def asks_for_nothing(value: Any, harmless: tuple[Any, ...]) -> bool:
+    """Whether the value of a key that has no effect is one that wants none."""
     if value is None or value == "":
         return True
     # A flag or option arrives as text, so the public default is compared as text as well.

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from skillopt.agents import agents
+from skillopt.agents import AGENTS
 from skillopt.config.budget import parse_budget
 from skillopt.config.fields import Leaf, leaves, sections
 from skillopt.config.files import BASE_KEY, ConfigFile
@@ -36,7 +36,7 @@ def tree() -> Mapping[str, Leaf]:
     """Every key of the tree: those of the schema, with the options of all providers below each role and the
     settings of all trackers below `tracking`.
     """
-    return _tree(PROVIDERS.stamp(), agents.stamp(), trackers.stamp())
+    return _tree(PROVIDERS.stamp(), AGENTS.stamp(), trackers.stamp())
 
 
 def tree_sections() -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Optional, cast
 
 from pydantic import BaseModel
 
-from skillopt.agents import agent, agents
+from skillopt.agents import AGENTS, agent, driven
 from skillopt.agents.port import Agent
 from skillopt.config.fields import Leaf, leaves
 from skillopt.config.role_schema import ROLES, RoleConfig, RoleName
@@ -118,12 +118,12 @@ class Declared:
 
 def declared() -> Declared:
     """What is declared now; read once for as long as no plug-in comes or goes."""
-    return _declared(PROVIDERS.stamp(), agents.stamp())
+    return _declared(PROVIDERS.stamp(), AGENTS.stamp())
 
 
 @lru_cache(maxsize=4)
 def _declared(*stamps: Hashable) -> Declared:
-    programs = {name: agent(name) for name in agents.names()}
+    programs = {name: agent(name) for name in driven()}
     services = {name: _service(name) for name in PROVIDERS.names()}
     services |= {each.login: each.account for each in programs.values() if each.login not in services}
     owners = {**services, **{name: each.program for name, each in programs.items()}}

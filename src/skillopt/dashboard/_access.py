@@ -50,7 +50,7 @@ def new_token() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class AccessRefusal:
     """Why a request goes no further."""
 
     status: int
@@ -69,12 +69,12 @@ class Gatekeeper:
     token: str | None
     cookie: str
 
-    def refusal(self, scope: Scope) -> Refusal | None:
+    def refusal(self, scope: Scope) -> AccessRefusal | None:
         """What is wrong with a request or a websocket handshake; None where it may pass."""
         headers = _headers(scope)
         host = headers.get("host", "")
         if self.loopback and _hostname(host) not in LOOPBACK_NAMES:
-            return Refusal(
+            return AccessRefusal(
                 status=421,
                 sentence="This dashboard answers only as localhost. Open it by the address it printed.",
             )
@@ -87,8 +87,8 @@ class Gatekeeper:
             for name, value in parse_qsl(scope.get("query_string", b"").decode("latin-1"))
         )
 
-    def _origin(self, scope: Scope, headers: Mapping[str, str], host: str) -> Refusal | None:
-        refused = Refusal(
+    def _origin(self, scope: Scope, headers: Mapping[str, str], host: str) -> AccessRefusal | None:
+        refused = AccessRefusal(
             status=403, sentence="This request came from another web page, so nothing was done."
         )
         origin = headers.get("origin")
@@ -103,10 +103,10 @@ class Gatekeeper:
         is_visit = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         return None if is_visit else refused
 
-    def _login(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
+    def _login(self, scope: Scope, headers: Mapping[str, str]) -> AccessRefusal | None:
         if self.token is None or _equal(_cookies(headers.get("cookie", "")).get(self.cookie, ""), self.token):
             return None
-        return Refusal(
+        return AccessRefusal(
             status=401,
             sentence="This dashboard asks for the token it printed when it was started.",
             asks_token=True,
@@ -204,7 +204,7 @@ def _policy(nonce: str) -> str:
     )
 
 
-def _page(refusal: Refusal) -> str:
+def _page(refusal: AccessRefusal) -> str:
     form = (
         '<form method="get"><label>Token <input name="token" type="password" autocomplete="off" required'
         " autofocus></label> <button>Open</button></form>"

@@ -50,7 +50,7 @@ ENDINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class LaunchRequest:
     """What a person wants to train: a config by its name or path, and keys over it."""
 
     config: str
@@ -87,9 +87,9 @@ class Launched(BaseModel):
     started: datetime
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> LaunchRequest:
         """What was wanted."""
-        return Wish(config=self.config, options=self.options)
+        return LaunchRequest(config=self.config, options=self.options)
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Launches:
     _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _folders: dict[str, Path] = field(default_factory=dict)
 
-    def look(self, wish: Wish) -> Resolved:
+    def look(self, wish: LaunchRequest) -> Resolved:
         """The configuration as the command line would read it. Raises the same errors, with the same near
         misses.
         """
@@ -116,7 +116,7 @@ class Launches:
                 raise ConfigError(_NOT_HERE.format(option.partition("=")[0]))
         return resolved
 
-    async def estimate(self, wish: Wish) -> dict[str, Any]:
+    async def estimate(self, wish: LaunchRequest) -> dict[str, Any]:
         """What it will probably take, by `skillopt estimate`. Raises `UsageError` in that command's own
         words.
         """
@@ -128,7 +128,7 @@ class Launches:
         told: dict[str, Any] = json.loads(done.stdout)
         return told
 
-    def start(self, wish: Wish, now: datetime | None = None) -> Launched:
+    def start(self, wish: LaunchRequest, now: datetime | None = None) -> Launched:
         """Start a run, in a folder of its own below the roots. Raises `UsageError` for what cannot be
         started.
         """
@@ -138,7 +138,7 @@ class Launches:
         if folder is None:
             name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(wish.config).with_suffix("").name) or "run"
             folder = self._unused(self.roots.folders[0] / f"{name}-{moment:%Y%m%d-%H%M%S}")
-            wish = Wish(config=wish.config, options=(*wish.options, f"env.out_root={folder}"))
+            wish = LaunchRequest(config=wish.config, options=(*wish.options, f"env.out_root={folder}"))
         folder = Path(os.path.realpath(folder))
         if not any(folder.is_relative_to(os.path.realpath(root)) for root in self.roots.folders):
             raise UsageError(

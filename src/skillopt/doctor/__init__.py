@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from skillopt.doctor._examine import Examination, Subject, examine
-from skillopt.doctor._finding import Finding, State
+from skillopt.doctor._result import CheckResult, State
 
-__all__ = ["Examination", "Finding", "State", "Subject", "examine"]
+__all__ = ["CheckResult", "Examination", "State", "Subject", "examine"]

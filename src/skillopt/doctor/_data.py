@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skillopt.benchmarks import benchmarks
 from skillopt.config import Config
-from skillopt.doctor._finding import Finding
+from skillopt.doctor._result import CheckResult
 from skillopt.errors import SkillOptError
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
@@ -22,7 +22,7 @@ AREA = "data"
 class Loaded:
     """What loading found, and what the tasks ask of the models."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
     has_images: bool = False
     wants_judge: bool = False
 
@@ -34,7 +34,9 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
         remedy = f"Name one with --env or in a config: {', '.join(benchmarks.names())}."
         return Loaded(
             findings=(
-                Finding(area=AREA, name="benchmark", state="note", text="none is configured", remedy=remedy),
+                CheckResult(
+                    area=AREA, name="benchmark", state="note", text="none is configured", remedy=remedy
+                ),
             )
         )
     try:
@@ -47,14 +49,16 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
     ) as error:  # an import: a benchmark of another package without its dependencies
         return Loaded(
             findings=(
-                Finding(area=AREA, name=name, state="fix", text="its tasks do not load", remedy=str(error)),
+                CheckResult(
+                    area=AREA, name=name, state="fix", text="its tasks do not load", remedy=str(error)
+                ),
             )
         )
     counts: dict[str, int] = {split: len(splits.of(split)) for split in SPLITS}
     told = ", ".join(f"{count:,} {split}" for split, count in counts.items())
     return Loaded(
         findings=(
-            Finding(area=AREA, name=name, state="fine", text=f"{told} tasks", facts=counts),
+            CheckResult(area=AREA, name=name, state="fine", text=f"{told} tasks", facts=counts),
             _skill(config, benchmark, scrubber),
         ),
         has_images=any(task.images for split in SPLITS for task in splits.of(split)),
@@ -62,14 +66,14 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
     )
 
 
-def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> Finding:
+def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> CheckResult:
     path = config.env.skill_init
     try:
         document = Document(benchmark.seed_skill) if path is None else load_skill(path).document
     except (SkillOptError, OSError) as error:
-        return Finding(area=AREA, name="skill", state="fix", text="it does not load", remedy=str(error))
+        return CheckResult(area=AREA, name="skill", state="fix", text="it does not load", remedy=str(error))
     if scrubber.scrub(document.text) != document.text:
-        return Finding(
+        return CheckResult(
             area=AREA,
             name="skill",
             state="fix",
@@ -77,6 +81,6 @@ def _skill(config: Config, benchmark: Benchmark, scrubber: Scrubber) -> Finding:
             remedy="Remove the credential from the skill's text.",
         )
     where = "the benchmark's own" if path is None else str(path)
-    return Finding(
+    return CheckResult(
         area=AREA, name="skill", state="fine", text=f"{where}, {len(document.rendered):,} characters"
     )

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.config import Config, Resolved, parse_model_string
 from skillopt.config.role_schema import ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _machine
 from skillopt.doctor._data import Loaded, load_data
-from skillopt.doctor._finding import Finding
-from skillopt.doctor._role import Needs, Spent, Trial
+from skillopt.doctor._result import CheckResult
+from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.doctor._sleep import Nights
 from skillopt.errors import SkillOptError
 from skillopt.redact import Scrubber, redact_patterns
@@ -42,7 +42,7 @@ class Subject:
 class Examination:
     """What all checks found, and what they spent."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
     calls: int
     tokens: int
     usd: float | None
@@ -54,7 +54,7 @@ class Examination:
         return all(finding.state != "fix" for finding in self.findings)
 
 
-News = Callable[[str, "Sequence[Finding] | None"], None]
+News = Callable[[str, "Sequence[CheckResult] | None"], None]
 """Told the title of each check when it begins (with None) and when it has ended (with what it found)."""
 
 
@@ -66,21 +66,21 @@ async def examine(
     """
     scrubber = Scrubber(subject.resolved.secrets if subject.resolved is not None else ())
     spent: list[Spent] = []
-    found: list[Finding] = []
+    found: list[CheckResult] = []
 
-    async def check(title: str, area: str, work: Callable[[], Awaitable[Sequence[Finding]]]) -> None:
+    async def check(title: str, area: str, work: Callable[[], Awaitable[Sequence[CheckResult]]]) -> None:
         news(title, None)
         try:
             findings = await work()
         except Exception as error:  # noqa: BLE001 - whatever breaks one check, the others must be told
             broken = f"the check itself failed: {type(error).__name__}: {error}"
             remedy = "Please report this, it is a fault of ours."
-            findings = [Finding(area=area, name=title, state="fix", text=broken, remedy=remedy)]
+            findings = [CheckResult(area=area, name=title, state="fix", text=broken, remedy=remedy)]
         clean = [_clean(finding, scrubber) for finding in findings]
         found.extend(clean)
         news(title, clean)
 
-    def machine(work: Callable[[], Sequence[Finding]]) -> Callable[[], Awaitable[Sequence[Finding]]]:
+    def machine(work: Callable[[], Sequence[CheckResult]]) -> Callable[[], Awaitable[Sequence[CheckResult]]]:
         return lambda: asyncio.to_thread(work)
 
     checks = [
@@ -97,20 +97,22 @@ async def examine(
         checks.append(check("nights", "nights", lambda: nights.examine(calls=calls)))
     if subject.resolved is None:
         found.append(
-            _clean(Finding(area="configuration", name="config", state="fix", text=subject.problem), scrubber)
+            _clean(
+                CheckResult(area="configuration", name="config", state="fix", text=subject.problem), scrubber
+            )
         )
         await asyncio.gather(*checks)
     else:
         found += [
-            Finding(area="configuration", name="warning", state="note", text=text)
+            CheckResult(area="configuration", name="warning", state="note", text=text)
             for text in subject.resolved.warnings
         ]
         config = subject.resolved.config
         data = asyncio.ensure_future(asyncio.to_thread(load_data, config, scrubber))
 
-        def tried(role: RoleName) -> Callable[[], Awaitable[Sequence[Finding]]]:
-            async def work() -> Sequence[Finding]:
-                trial = Trial(config, role, scrubber)
+        def tried(role: RoleName) -> Callable[[], Awaitable[Sequence[CheckResult]]]:
+            async def work() -> Sequence[CheckResult]:
+                trial = RoleCheck(config, role, scrubber)
                 try:
                     await trial.run(asyncio.ensure_future(_needs(config, role, data)), calls=calls)
                 finally:
@@ -119,7 +121,7 @@ async def examine(
 
             return work
 
-        async def loaded() -> Sequence[Finding]:
+        async def loaded() -> Sequence[CheckResult]:
             return (await asyncio.shield(data)).findings
 
         roles: tuple[RoleName, ...] = ROLES if config.model.judge is None else (*ROLES, "judge")
@@ -157,7 +159,7 @@ def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
             parts = parse_model_string(settings.name, role)
         except SkillOptError:  # told where the role is tried
             continue
-        used = parts.harness if parts.harness in agents.names() else names.get(parts.provider or "")
+        used = parts.harness if parts.harness in driven() else names.get(parts.provider or "")
         if used is not None:
             needed.add(used)
             if settings.agent.path:
@@ -165,7 +167,7 @@ def _agents(resolved: Resolved | None) -> tuple[dict[str, str], set[str]]:
     return paths, needed
 
 
-def _clean(finding: Finding, scrubber: Scrubber) -> Finding:
+def _clean(finding: CheckResult, scrubber: Scrubber) -> CheckResult:
     def clean(text: str) -> str:
         return redact_patterns(scrubber.scrub(text))
 

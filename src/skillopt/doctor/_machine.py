@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from skillopt import sandbox
-from skillopt.agents import agent
-from skillopt.agents._survey import Found, survey
-from skillopt.doctor._finding import Finding
+from skillopt.agents import driver
+from skillopt.agents._survey import FoundAgent, survey
+from skillopt.doctor._result import CheckResult
 from skillopt.errors import ConfigError
 
 AREA = "machine"
@@ -19,12 +19,12 @@ OLDEST = (3, 10)
 _EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
 
-def python() -> list[Finding]:
+def python() -> list[CheckResult]:
     """The interpreter, and the optional parts of this package that are installed."""
     version = platform.python_version()
     old = sys.version_info < OLDEST
     findings = [
-        Finding(
+        CheckResult(
             area=AREA,
             name="Python",
             state="fix" if old else "fine",
@@ -38,7 +38,7 @@ def python() -> list[Finding]:
     except importlib.metadata.PackageNotFoundError:
         return [
             *findings,
-            Finding(
+            CheckResult(
                 area=AREA,
                 name="extras",
                 state="skipped",
@@ -48,7 +48,7 @@ def python() -> list[Finding]:
     if not extras(required):
         return [
             *findings,
-            Finding(area=AREA, name="extras", state="skipped", text="this installation declares none"),
+            CheckResult(area=AREA, name="extras", state="skipped", text="this installation declares none"),
         ]
     missing = {
         name: [one for one in packages if not _is_installed(one)]
@@ -61,7 +61,10 @@ def python() -> list[Finding]:
     )
     remedy = "Where you need one: pip install 'skillopt[NAME]'." if gone else ""
     facts = {"installed": there, "missing": [name for name, packages in missing.items() if packages]}
-    return [*findings, Finding(area=AREA, name="extras", state="fine", text=text, remedy=remedy, facts=facts)]
+    return [
+        *findings,
+        CheckResult(area=AREA, name="extras", state="fine", text=text, remedy=remedy, facts=facts),
+    ]
 
 
 def extras(required: Iterable[str]) -> dict[str, list[str]]:
@@ -72,14 +75,14 @@ def extras(required: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def sandboxed() -> list[Finding]:
+def sandboxed() -> list[CheckResult]:
     """Whether programs that a model wrote can be shut in."""
     try:
         sandbox.require("bubblewrap", remedy="choose a mode of the benchmark that runs no programs")
     except ConfigError as error:
         told = "not available. Only benchmarks that run programs need it, and they refuse to run without"
         return [
-            Finding(
+            CheckResult(
                 area=AREA,
                 name="sandbox",
                 state="note",
@@ -89,11 +92,15 @@ def sandboxed() -> list[Finding]:
             )
         ]
     return [
-        Finding(area=AREA, name="sandbox", state="fine", text="bubblewrap works", facts={"available": True})
+        CheckResult(
+            area=AREA, name="sandbox", state="fine", text="bubblewrap works", facts={"available": True}
+        )
     ]
 
 
-def programs(environ: Mapping[str, str], paths: Mapping[str, str], needed: Iterable[str]) -> list[Finding]:
+def programs(
+    environ: Mapping[str, str], paths: Mapping[str, str], needed: Iterable[str]
+) -> list[CheckResult]:
     """Which agent programs are there, and whether their login can be kept apart from the user's; `needed` are
     those that a role uses.
     """
@@ -101,7 +108,7 @@ def programs(environ: Mapping[str, str], paths: Mapping[str, str], needed: Itera
     return [_program(found, found.name in wanted) for found in survey(environ, paths)]
 
 
-def _program(found: Found, needed: bool) -> Finding:
+def _program(found: FoundAgent, needed: bool) -> CheckResult:
     facts = {
         "path": found.path,
         "version": found.version,
@@ -110,7 +117,7 @@ def _program(found: Found, needed: bool) -> Finding:
         "needed": needed,
     }
     if found.path is None:
-        return Finding(
+        return CheckResult(
             area="agents",
             name=found.name,
             state="fix" if needed else "skipped",
@@ -119,7 +126,7 @@ def _program(found: Found, needed: bool) -> Finding:
             facts=facts,
         )
     if found.problem:
-        return Finding(
+        return CheckResult(
             area="agents",
             name=found.name,
             state="fix" if needed else "note",
@@ -127,7 +134,7 @@ def _program(found: Found, needed: bool) -> Finding:
             remedy=found.problem,
             facts=facts,
         )
-    credentials = agent(found.name).credentials
+    credentials = driver(found.name).credentials
     if found.isolated_by is not None:
         login = f"its login can be isolated, by {found.isolated_by}"
     elif credentials:
@@ -138,7 +145,7 @@ def _program(found: Found, needed: bool) -> Finding:
     else:
         login = "its own login cannot be isolated: name a provider with a key"
     wall = "" if found.walled else "; it sees the whole machine, as bubblewrap does not hold it"
-    return Finding(
+    return CheckResult(
         area="agents",
         name=found.name,
         state="fine",

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from urllib.parse import urlsplit
 
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.money import known_price
 from skillopt.config import Config, RoleSpec, resolve_role
 from skillopt.config.role_schema import RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _questions
-from skillopt.doctor._finding import Finding, State
+from skillopt.doctor._result import CheckResult, State
 from skillopt.errors import ModelError, SkillOptError
 from skillopt.harnesses import harnesses
 from skillopt.harnesses.port import Setup
@@ -68,7 +68,7 @@ class Needs:
     images: bool = False
 
 
-class Trial:
+class RoleCheck:
     """The trial of one role: findings as they come, and what they cost."""
 
     def __init__(self, config: Config, role: RoleName, scrubber: Scrubber) -> None:
@@ -76,7 +76,7 @@ class Trial:
         self._role = role
         self._scrubber = scrubber
         self._refused_forms = 0
-        self.findings: list[Finding] = []
+        self.findings: list[CheckResult] = []
         self.spent = Spent()
 
     async def run(self, needs: asyncio.Future[Needs], *, calls: bool) -> None:
@@ -304,7 +304,7 @@ class Trial:
         self, name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
     ) -> None:
         self.findings.append(
-            Finding(area=self._role, name=name, state=state, text=text, remedy=remedy, facts=facts or {})
+            CheckResult(area=self._role, name=name, state=state, text=text, remedy=remedy, facts=facts or {})
         )
 
 
@@ -336,6 +336,6 @@ def _not_called(spec: RoleSpec) -> str:
         return "answered by hand: questions are written as files"
     if declared().is_login_only(spec.model.provider):
         return f"only the program {spec.harness} itself can use this login"
-    if spec.harness in agents.names() and spec.model.provider not in PROVIDERS.names():
+    if spec.harness in driven() and spec.model.provider not in PROVIDERS.names():
         return f"the program {spec.harness} asks its model itself"
     return ""

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from skillopt.agents import present
 from skillopt.changes.status import status
 from skillopt.config import load
 from skillopt.config.files import read_dotenv
 from skillopt.config.role_schema import RoleName
-from skillopt.doctor._finding import Finding, State
-from skillopt.doctor._role import Needs, Spent, Trial
+from skillopt.doctor._result import CheckResult, State
+from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.errors import Fault, SkillOptError, UsageError
 from skillopt.night.gather import since_of, sources_of
 from skillopt.night.roles import Roles, roles_of
@@ -27,7 +28,7 @@ from skillopt.night.schedulers import PRINTED, Schedule, available, scheduler_fo
 from skillopt.night.settings import NightSettings, find_settings, read_settings
 from skillopt.night.state import NightHome
 from skillopt.redact import Scrubber
-from skillopt.transcripts import Homes, harvest, present
+from skillopt.transcripts import Homes, harvest
 
 AREA = "nights"
 _ASK_SECONDS = 10.0
@@ -43,7 +44,7 @@ class Nights:
     environ: Mapping[str, str]
     spent: list[Spent]
 
-    async def examine(self, *, calls: bool) -> list[Finding]:
+    async def examine(self, *, calls: bool) -> list[CheckResult]:
         """Look at everything; one trouble hides no other."""
         folder = self.home / ".skillopt-sleep"
         homes = Homes(home=self.home, env=dict(self.environ))
@@ -72,7 +73,7 @@ class Nights:
         )
         return [*findings, *(finding for part in parts for finding in part)]
 
-    async def _models(self, settings: NightSettings, folder: Path, *, calls: bool) -> list[Finding]:
+    async def _models(self, settings: NightSettings, folder: Path, *, calls: bool) -> list[CheckResult]:
         """The same tiny call that a run's models are asked, once for each different model."""
         try:
             roles = roles_of(settings)
@@ -94,14 +95,14 @@ class Nights:
             resolved = load(None, flags={}, options=options, environ=environ, cwd=folder, dotenv=False)
         except (SkillOptError, OSError) as error:
             return [_finding("models", "fix", "a night cannot use them", str(error))]
-        trials: dict[str, tuple[RoleName, Trial]] = {}
+        trials: dict[str, tuple[RoleName, RoleCheck]] = {}
         for role, name in _named(roles).items():
-            trials.setdefault(name, (role, Trial(resolved.config, role, Scrubber(resolved.secrets))))
+            trials.setdefault(name, (role, RoleCheck(resolved.config, role, Scrubber(resolved.secrets))))
 
         async def nothing_more() -> Needs:
             return Needs()
 
-        found: list[Finding] = []
+        found: list[CheckResult] = []
         for role, trial in trials.values():
             try:
                 await trial.run(asyncio.ensure_future(nothing_more()), calls=calls)
@@ -117,7 +118,7 @@ def _named(roles: Roles) -> dict[RoleName, str]:
     return named if roles.judge is None else {**named, "judge": roles.judge}
 
 
-def _settings(folder: Path) -> tuple[list[Finding], NightSettings | None]:
+def _settings(folder: Path) -> tuple[list[CheckResult], NightSettings | None]:
     try:
         path = find_settings(folder)
         read = read_settings(path)
@@ -141,7 +142,7 @@ def _settings(folder: Path) -> tuple[list[Finding], NightSettings | None]:
     ], (read.settings)
 
 
-def _folder(folder: Path) -> list[Finding]:
+def _folder(folder: Path) -> list[CheckResult]:
     if not folder.is_dir():
         return [_finding("folder", "skipped", f"{folder} is made by the first night")]
     mode = stat.S_IMODE(folder.stat().st_mode)
@@ -175,7 +176,7 @@ def _folder(folder: Path) -> list[Finding]:
     ]
 
 
-def _decisions(state: NightHome) -> list[Finding]:
+def _decisions(state: NightHome) -> list[CheckResult]:
     path = state.store.decisions.path
     try:
         if not state.store.decisions.load() and not path.exists():
@@ -186,7 +187,7 @@ def _decisions(state: NightHome) -> list[Finding]:
     return [_finding("decisions", "fine", f"{path} is readable by you alone")]
 
 
-def _sources(settings: NightSettings, homes: Homes) -> list[Finding]:
+def _sources(settings: NightSettings, homes: Homes) -> list[CheckResult]:
     try:
         picked = sources_of(settings, homes)
         found = harvest(picked, since_of(settings, datetime.now(timezone.utc), None))
@@ -209,9 +210,9 @@ def _sources(settings: NightSettings, homes: Homes) -> list[Finding]:
     return [_finding("transcripts", "fine", f"sessions of {window}: {told}", facts=counts), *notes]
 
 
-def _schedules(home: Path, environ: Mapping[str, str]) -> list[Finding]:
+def _schedules(home: Path, environ: Mapping[str, str]) -> list[CheckResult]:
     ask = system(environ, timeout=_ASK_SECONDS)
-    findings: list[Finding] = []
+    findings: list[CheckResult] = []
     entries: list[Schedule] = []
     for kind in set(available(ask, sys.platform)) - set(PRINTED):
         try:
@@ -246,8 +247,8 @@ def _schedules(home: Path, environ: Mapping[str, str]) -> list[Finding]:
     return findings or [_finding("schedule", "skipped", "no night is scheduled")]
 
 
-def _standing(state: NightHome) -> list[Finding]:
-    findings: list[Finding] = []
+def _standing(state: NightHome) -> list[CheckResult]:
+    findings: list[CheckResult] = []
     for project in state.projects():
         try:
             number = state.project(project).load().open
@@ -288,5 +289,5 @@ def _standing(state: NightHome) -> list[Finding]:
 
 def _finding(
     name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
-) -> Finding:
-    return Finding(area=AREA, name=name, state=state, text=text, remedy=remedy, facts=facts or {})
+) -> CheckResult:
+    return CheckResult(area=AREA, name=name, state=state, text=text, remedy=remedy, facts=facts or {})

@@ -20,7 +20,7 @@ from skillopt.messages import Message, Reply, Request, Usage
 from skillopt.models.world.optimizer import ALL_RULES, propose
 from skillopt.models.world.rules import CASE, WorldRules, chance, code_of, is_solved
 from skillopt.tasks.benchmark import Benchmark, Environment
-from skillopt.tasks.judge import Finding, Judged
+from skillopt.tasks.judge import Finding, ScoredByJudge
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import Split, Task
@@ -173,7 +173,7 @@ class CountingHarness:
     own_tools: bool
     tasks: RehearsedTasks
     counter: CallCounter
-    judged: Judged | None
+    judged: ScoredByJudge | None
     judge_tokens: int
     name: str = "rehearsal"
     version: str = "1"

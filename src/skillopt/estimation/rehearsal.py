@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Literal
 
 from skillopt.account import Amount, Entry, Settlement
-from skillopt.agents import agents
+from skillopt.agents import driven
 from skillopt.build.job import Job
 from skillopt.build.trainer import plan_of, trainer_from
 from skillopt.config import RoleSpec
@@ -73,7 +73,7 @@ class Rehearsal:
             job=part,
             replies=replies,
             turns=1 if plain else TURNS,
-            in_agent=job.target.harness in agents.names(),
+            in_agent=job.target.harness in driven(),
             scale=scale,
             steps=plan_of(job).total_steps,
         )
@@ -125,7 +125,6 @@ class Rehearsal:
             rollouts=_Rollouts(),
             workers=job.config.env.workers,
             max_tokens=job.target.max_tokens,
-            emit=counter.emit,
         )
         rules = _rules_of(job.optimizer)
         optimizer = CountingOptimizer(

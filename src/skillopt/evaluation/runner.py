@@ -7,18 +7,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 from skillopt.errors import Fault, Kind
-from skillopt.evaluation.breaker import Breaker
 from skillopt.evaluation.judge import ModelJudge
-from skillopt.events import Arrived, RowFact, Sink, StageClosed, StageOpened
 from skillopt.executors import Executor
 from skillopt.harnesses.port import Harness, Session, Unasked, rollout_prompt
-from skillopt.ledger import TEST_STAGE
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Slots
 from skillopt.place import Place
@@ -28,7 +25,7 @@ from skillopt.tasks.task import Task
 
 
 class Rollouts(Protocol):
-    """Where rollouts and their scores are kept; `store.database.Database` in a run."""
+    """Where rollouts and their scores are kept; the run's database."""
 
     def finished(self, rollout: str) -> tuple[int, Trajectory] | None: ...
 
@@ -70,7 +67,6 @@ class Evaluator:
         rollouts: Rollouts,
         workers: int,
         max_tokens: int,
-        emit: Sink,
         scrub: Callable[[str], str] = str,
         judge: ModelJudge | None = None,
         executor: Executor | None = None,
@@ -82,7 +78,6 @@ class Evaluator:
         self.slots = Slots(workers)
         self.under_way = 0
         """Rollouts that are run or scored now."""
-        self.emit = emit
         self.rollouts = rollouts
         self._harness = harness
         self._model = model
@@ -105,25 +100,6 @@ class Evaluator:
         parts = [skill, self._hashes(row.task)[0], row.task.prompt, self._settings, row.draw]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
 
-    def start(
-        self,
-        skill: str,
-        rows: Sequence[Row],
-        *,
-        stage: str,
-        place: Place,
-        background: bool = False,
-        resumes: bool = True,
-    ) -> Evaluation:
-        """Begin to measure; rows come in as they finish. Await `Evaluation.close()` for all of them.
-
-        `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows
-        are tried anew.
-        """
-        if not background:
-            self.emit(StageOpened(place=place, stage=stage, total=len(rows)))
-        return Evaluation(self, skill, rows, stage=stage, place=place, background=background, resumes=resumes)
-
     def stored(self, skill: str, row: Row) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
         key = self.key(skill, row)
@@ -138,43 +114,28 @@ class Evaluator:
         place: Place | None,
         background: bool = False,
         after: int | None = None,
-    ) -> Rollout:
-        """One rollout: stored, or run now. `after` asks for an attempt later than that number.
+    ) -> tuple[Rollout, bool]:
+        """One rollout, and whether it was stored before. `after` asks for an attempt later than that number.
 
         A row with which this very stage closed as invalid, before the run was stopped, is read and not asked
         again; a stage without a `place` has no past.
         """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
-        known = (self._lost(row, key, str(place.at(stage))) if place is not None else None) or self._scored(
-            row, key, done
-        )
-        if known is not None:
-            return self._arrived(stage, known, resumed=True)
+        lost = None if place is None else self._lost(row, key, str(place.at(stage)))
+        if (known := lost or self._scored(row, key, done)) is not None:
+            return known, True
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
+        about: dict[str, Any] = {"task_id": row.task.id, "draw": row.draw, "attempt": attempt}
         self.under_way += 1
         try:
             trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
             score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
-            detail = self._scrub(fault.detail)
-            return self._arrived(
-                stage,
-                Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=fault.kind, detail=detail),
-            )
+            return Invalid(**about, kind=fault.kind, detail=self._scrub(fault.detail)), False
         finally:
             self.under_way -= 1
-        return self._arrived(
-            stage,
-            Scored(
-                task_id=row.task.id,
-                draw=row.draw,
-                attempt=attempt,
-                key=key,
-                trajectory=trajectory,
-                score=score,
-            ),
-        )
+        return Scored(**about, key=key, trajectory=trajectory, score=score), False
 
     async def drain(self) -> None:
         """Wait until every rollout that was begun has ended and is stored: one inside an agent CLI is paid as
@@ -203,16 +164,6 @@ class Evaluator:
             return None
         attempt, kind, detail = found
         return Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=kind, detail=detail)
-
-    def _arrived(self, stage: str, outcome: Rollout, *, resumed: bool = False) -> Rollout:
-        """Tell watchers; of the sealed test they learn that a row is in, not how it went."""
-        if stage == TEST_STAGE:
-            self.emit(Arrived(stage=stage, hard=None, invalid=None, resumed=resumed))
-        elif isinstance(outcome, Invalid):
-            self.emit(Arrived(stage=stage, hard=None, invalid=outcome.kind, resumed=resumed))
-        else:
-            self.emit(Arrived(stage=stage, hard=outcome.score.hard, invalid=None, resumed=resumed))
-        return outcome
 
     async def _run(
         self, skill: str, row: Row, key: str, attempt: int, stage: str, background: bool
@@ -276,109 +227,3 @@ class Evaluator:
         if task.id not in self._hashed:
             self._hashed[task.id] = (task.content_hash, task.full_hash)
         return self._hashed[task.id]
-
-
-class Evaluation:
-    """Rows under way. A stage that an outage spoils does not close: it raises, and nothing of
-    it is a fact.
-    """
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        skill: str,
-        rows: Sequence[Row],
-        *,
-        stage: str,
-        place: Place,
-        background: bool,
-        resumes: bool,
-    ) -> None:
-        self.rows = tuple(rows)
-        self.stage = stage
-        self.place = place
-        self._evaluator = evaluator
-        self._skill = skill
-        self._resumes = resumes
-        self._breaker = Breaker(stage, len(rows))
-        self._futures = [asyncio.ensure_future(self._one(row, background)) for row in rows]
-        for future in self._futures:
-            future.add_done_callback(_heard)
-
-    def arriving(self, index: int) -> asyncio.Future[Rollout]:
-        """The rollout of one row, to be awaited."""
-        return self._futures[index]
-
-    async def close(
-        self, check: Callable[[Sequence[Rollout]], None] = lambda outcomes: None
-    ) -> tuple[Rollout, ...]:
-        """All rollouts in planned order; from here on they are facts of the run, unless `check` raises."""
-        try:
-            if self._futures:
-                await asyncio.wait(self._futures, return_when=asyncio.FIRST_EXCEPTION)
-            for future in self._futures:
-                if future.done():
-                    future.result()  # the first failure ends the stage, without waiting for the slow ones
-            outcomes = tuple([future.result() for future in self._futures])
-            self._breaker.close()
-            check(outcomes)
-        except BaseException:  # whatever ends the stage, also Ctrl-C: its other rows must not go on spending
-            self.cancel()
-            raise
-        self._evaluator.close_invalid(
-            self._skill, self.place.at(self.stage), zip(self.rows, outcomes, strict=True)
-        )
-        return outcomes
-
-    def cancel(self) -> None:
-        """Withdraw what was not sent; what was sent still arrives and is stored."""
-        for future in self._futures:
-            future.cancel()
-
-    async def settle(self) -> None:
-        """Wait until every row has ended, however it did."""
-        if self._futures:
-            await asyncio.wait(self._futures)
-
-    async def _one(self, row: Row, background: bool) -> Rollout:
-        place = self.place if self._resumes else None
-        outcome = await self._evaluator.measure(
-            self._skill, row, stage=self.stage, place=place, background=background
-        )
-        self._breaker.note(outcome)
-        return outcome
-
-
-def _heard(future: asyncio.Future[Rollout]) -> None:
-    if not future.cancelled():
-        future.exception()  # whoever closes the stage hears of it
-
-
-def fact(outcome: Rollout) -> RowFact:
-    """A rollout as the log tells it."""
-    if isinstance(outcome, Invalid):
-        return RowFact(
-            task=outcome.task_id,
-            draw=outcome.draw,
-            attempt=outcome.attempt,
-            invalid=outcome.kind,
-            detail=outcome.detail,
-        )
-    return RowFact(
-        task=outcome.task_id,
-        draw=outcome.draw,
-        attempt=outcome.attempt,
-        hard=outcome.score.hard,
-        soft=outcome.score.soft,
-        failure=outcome.trajectory.failure,
-        rollout=outcome.key,
-        tokens=None if outcome.trajectory.usage is None else outcome.trajectory.usage.total,
-        seconds=outcome.trajectory.seconds,
-    )
-
-
-def stage_closed(place: Place, stage: str, outcomes: Iterable[Rollout]) -> StageClosed:
-    """The event that a stage closed with exactly these rows."""
-    return StageClosed(
-        id=str(place.at(stage)), place=place, stage=stage, rows=[fact(outcome) for outcome in outcomes]
-    )

@@ -69,6 +69,8 @@ class State(Fact):
     finished: bool = False
     memory: tuple[MemoryEntry, ...] = Field(default=(), exclude=True)
     """Not written with the state: each checkpoint holds the entries that are new with it (`remembered`)."""
+    checkpoint: str | None = Field(default=None, exclude=True)
+    """The id of the checkpoint that this state was written with."""
 
     def replace(self, **changes: Any) -> State:
         """The state with some fields set."""

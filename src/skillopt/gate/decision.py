@@ -45,7 +45,7 @@ def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class GateLimits:
     """What the policies are told by the user. `max_chars` and `confirm_draws` have a meaning of their own at
     0.
     """
@@ -78,7 +78,7 @@ class Case:
     bar: tuple[Fraction, ...]
     first: int
     """How many rows the first reading takes; the rest is asked for only if the policy wants it then."""
-    limits: Limits
+    limits: GateLimits
     chars: int = 0
     """Length of the candidate's rendered text."""
     incumbent_chars: int = 0
@@ -89,7 +89,7 @@ class Case:
         incumbent: Mapping[RowId, Fraction],
         *,
         further: int = 0,
-        limits: Limits | None = None,
+        limits: GateLimits | None = None,
         chars: int = 0,
         incumbent_chars: int = 0,
     ) -> Case:
@@ -109,13 +109,13 @@ class Case:
             rows=order,
             bar=bar,
             first=len(first),
-            limits=limits or Limits(),
+            limits=limits or GateLimits(),
             chars=chars,
             incumbent_chars=incumbent_chars,
         )
 
 
-class Reader(Protocol):
+class PolicyReader(Protocol):
     """A policy at work: told the candidate's rows in reading order, None for one that stays missing, until
     the ruling is fixed.
     """

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import islice
 from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluation.breaker import MOST_LOST, Breaker
-from skillopt.evaluation.runner import Evaluator, Row, stage_closed
-from skillopt.events import Judged, StageOpened
+from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.stage import Evaluation
+from skillopt.events import Judged
 from skillopt.events.state import Metric
-from skillopt.gate.constraints import Constraints, Effort, Ruled, effort_of
-from skillopt.gate.decision import Case, Limits, Reader, RowId, value
+from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of
+from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
-from skillopt.gate.strict import Strict
 from skillopt.place import Place
+from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
 
 Action = Literal["accept", "reject", "inconclusive", "unchanged"]
@@ -73,6 +71,49 @@ class Verdict:
     """True for a candidate that may not be taken even where no gate decides."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSettings:
+    """How the gate decides, by the names of the configuration (sections `evaluation` and `gate`)."""
+
+    gate_metric: Metric | None = None
+    """None is settled by the baseline's rows."""
+    gate_mixed_weight: float = 0.5
+    use_gate: bool = True
+    policy: str = "strict"
+    alpha: float = 0.05
+    max_chars: int = 0
+    confirm_draws: int = 0
+    max_tokens_increase: float | None = None
+    max_latency_increase: float | None = None
+    unknown_effort: Unknown = "reject"
+    seed_chars: int = 0
+    """Length of the seed's rendered text."""
+
+    @property
+    def ruling_policy(self) -> str:
+        """The policy whose ruling is told: while the gate is off, what `strict` would have done."""
+        return self.policy if self.use_gate else "strict"
+
+    @property
+    def limits(self) -> GateLimits:
+        """What the policies are told."""
+        return GateLimits(
+            alpha=self.alpha,
+            max_chars=self.max_chars,
+            confirm_draws=self.confirm_draws,
+            seed_chars=self.seed_chars,
+        )
+
+    @property
+    def constraints(self) -> Constraints:
+        """What a better candidate may take more than the incumbent; while the gate is off, anything."""
+        if not self.use_gate:
+            return Constraints()
+        return Constraints(
+            tokens=self.max_tokens_increase, latency=self.max_latency_increase, unknown=self.unknown_effort
+        )
+
+
 class Gate:
     """The one door through which the skill changes.
 
@@ -82,31 +123,13 @@ class Gate:
     While the gate is off no policy decides; verdicts say what `strict` would have done.
     """
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        rows: Sequence[Row],
-        *,
-        metric: Metric | None,
-        weight: float,
-        is_on: bool = True,
-        policy: str = "strict",
-        alpha: float = 0.05,
-        max_chars: int = 0,
-        confirm_draws: int = 0,
-        seed_chars: int = 0,
-        constraints: Constraints | None = None,
-    ) -> None:
+    def __init__(self, evaluator: Evaluator, rows: Sequence[Row], settings: GateSettings) -> None:
         self.evaluator = evaluator
-        self.constraints = constraints or Constraints()
-        self.is_on = is_on
-        self.policy = policy if is_on else "strict"
-        self.limits = Limits(
-            alpha=alpha, max_chars=max_chars, confirm_draws=confirm_draws, seed_chars=seed_chars
-        )
-        self._reader = POLICIES.get(policy) if is_on else Strict
+        self.settings = settings
+        self.policy = settings.ruling_policy
+        self._reader = POLICIES.get(self.policy)
         draws = 1 + max((row.draw for row in rows), default=0)
-        self._further = self.limits.further_draws(draws) if self.policy == "confirm" else 0
+        self._further = settings.limits.further_draws(draws) if self.policy == "confirm" else 0
         again = [
             replace(row, draw=draws + number)
             for row in rows
@@ -114,10 +137,18 @@ class Gate:
             for number in range(self._further)
         ]
         self.rows = {(row.task.id, row.draw): row for row in (*rows, *again)}
-        self.metric: Metric = metric or "hard"
-        self._is_settled = metric is not None
-        self.weight = weight
+        self.metric: Metric = settings.gate_metric or "hard"
         self.verified = self._is_verified()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it decides; else every candidate is taken and only measured."""
+        return self.settings.use_gate
+
+    @property
+    def weight(self) -> float:
+        """Of the soft score in a mixed one."""
+        return self.settings.gate_mixed_weight
 
     def leave_out(self, tasks: Sequence[str]) -> None:
         """Tasks that could not be measured at baseline take no part in any verdict of this run."""
@@ -150,28 +181,28 @@ class Gate:
             )
         return self.measured(skill, [outcome for outcome in outcomes if outcome is not None])
 
-    async def baseline(self, skill: str, place: Place) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
+    async def baseline(self, step: Step) -> tuple[Measured, tuple[Rollout, ...], list[str]]:
         """Measure the first skill in full. Tasks that cannot be measured leave the gate by name, at most a
         tenth of them.
 
         Where no metric was given, these rows settle it: partial credit without a pass mark is read as soft,
         everything else as hard.
         """
-        evaluation = self.evaluator.start(skill, list(self.rows.values()), stage=STAGE, place=place)
+        skill = step.skill.rendered
+        evaluation = Evaluation(self.evaluator, step, skill, list(self.rows.values()), stage=STAGE)
         outcomes = await evaluation.close(check=_check_losses)
         lost = _lost(outcomes)
         self.leave_out(lost)
-        if not self._is_settled and _gives_partial_credit(outcomes):
+        if self.settings.gate_metric is None and _gives_partial_credit(outcomes):
             self.metric = "soft"
-        self.evaluator.emit(stage_closed(place, STAGE, outcomes))
         return self.measured(skill, [row for row in outcomes if row.task_id not in set(lost)]), outcomes, lost
 
-    def refuse(self, why: str, incumbent: float | None, place: Place, by: str) -> Verdict:
+    def refuse(self, step: Step, why: str, incumbent: float | None, by: str) -> Verdict:
         """A candidate that is not worth measuring and may not be taken, gate or no gate."""
-        return self.without_measuring("reject", why, incumbent, place, refused_by=by)
+        return self.without_measuring(step, "reject", why, incumbent, refused_by=by)
 
     def without_measuring(
-        self, action: Action, why: str, incumbent: float | None, place: Place, *, refused_by: str = ""
+        self, step: Step, action: Action, why: str, incumbent: float | None, *, refused_by: str = ""
     ) -> Verdict:
         """A verdict that needs no rows: nothing changed, or there is no candidate to measure."""
         verdict = Verdict(
@@ -186,20 +217,20 @@ class Gate:
             decided_by=refused_by,
             refused=bool(refused_by),
         )
-        self.evaluator.emit(self.event(place, verdict))
+        step.emit(self.event(step.place, verdict))
         return verdict
 
     def objection_to_all(self, incumbent: Measured) -> str:
         """Why no candidate, however good and short, could be accepted against that incumbent; empty where one
         could.
         """
-        case = Case.of(incumbent.values, further=self._further, limits=self.limits)
+        case = Case.of(incumbent.values, further=self._further, limits=self.settings.limits)
         reader = self._reader(case)
         if reader.ruling is not None:
             return f"gate.policy {self.policy}: {reader.why}"
-        return self.constraints.objection_to_all(incumbent.effort)
+        return self.settings.constraints.objection_to_all(incumbent.effort)
 
-    async def judge(self, skill: str, incumbent: Measured, place: Place, *, in_full: bool = False) -> Verdict:
+    async def judge(self, step: Step, skill: str, incumbent: Measured, *, in_full: bool = False) -> Verdict:
         """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the
         verdict is fixed.
 
@@ -208,77 +239,61 @@ class Gate:
         case = Case.of(
             incumbent.values,
             further=self._further,
-            limits=self.limits,
+            limits=self.settings.limits,
             chars=len(skill),
             incumbent_chars=len(incumbent.skill),
         )
-        reader = self._reader(case)
-        outcomes: list[Rollout] = []
-        for reading in (case.rows[: case.first], case.rows[case.first :]):
-            is_wanted = reader.ruling is None or in_full or not self.is_on
-            if reading and is_wanted:
-                await self._read(
-                    skill, reading, place, reader, outcomes, to_the_end=in_full or not self.is_on
-                )
-        read = [self.rows[row] for row in case.rows[: len(outcomes)]]
-        self.evaluator.close_invalid(skill, place.at(STAGE), zip(read, outcomes, strict=True))
-        return self._close(skill, incumbent, place, tuple(outcomes), reader)
-
-    async def _read(
-        self,
-        skill: str,
-        reading: Sequence[RowId],
-        place: Place,
-        reader: Reader,
-        outcomes: list[Rollout],
-        *,
-        to_the_end: bool,
-    ) -> None:
-        """Measure the rows of one reading until the ruling is fixed; they are added to
-        `outcomes` in order.
-        """
-        breaker = Breaker(STAGE, len(reading))
-        self.evaluator.emit(StageOpened(place=place, stage=STAGE, total=len(reading)))
-        unsent = iter(reading)
-        ahead: deque[asyncio.Task[Rollout]] = deque()
+        reader: PolicyReader = self._reader(case)
+        to_the_end = in_full or not self.is_on
+        rows = [self.rows[row] for row in case.rows]
+        stage = Evaluation(
+            self.evaluator,
+            step,
+            skill,
+            rows[: case.first] if reader.ruling is None or to_the_end else (),
+            stage=STAGE,
+            ahead=self.evaluator.workers,
+            tries=2,  # a row is asked once more before it may leave the verdict open
+        )
         try:
-            while reader.ruling is None or to_the_end:
-                for row in islice(unsent, self.evaluator.workers - len(ahead)):
-                    ahead.append(asyncio.ensure_future(self._row(skill, self.rows[row], place, breaker)))
-                if not ahead:
-                    break
-                outcomes.append(await ahead.popleft())
-                reader.read(self._value(outcomes[-1]))
-            breaker.close(may_stay_open=True)
+            await self._read(stage, reader, to_the_end)
+            if case.first < len(rows) and (reader.ruling is None or to_the_end):
+                stage.extend(rows[case.first :])
+                await self._read(stage, reader, to_the_end)
+            outcomes = stage.conclude()
         finally:
-            for task in ahead:
-                task.cancel()  # withdraws what was not sent; what was sent is stored, in no record
-                task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            stage.cancel()
+        return self._rule(step, skill, incumbent, outcomes, reader)
 
-    async def _row(self, skill: str, row: Row, place: Place, breaker: Breaker) -> Rollout:
-        outcome = await self.evaluator.measure(skill, row, stage=STAGE, place=place)
-        if isinstance(outcome, Invalid):  # once more before it may leave the verdict open
-            outcome = await self.evaluator.measure(
-                skill, row, stage=STAGE, place=place, after=outcome.attempt
-            )
-        breaker.note(outcome)
-        return outcome
+    async def _read(self, stage: Evaluation, reader: PolicyReader, to_the_end: bool) -> None:
+        while reader.ruling is None or to_the_end:
+            outcome = await stage.next()
+            if outcome is None:
+                break
+            worth = None
+            if isinstance(outcome, Scored):
+                worth = value(outcome.score, self.metric, self.weight)
+            reader.read(worth)
 
-    def _close(
-        self, skill: str, incumbent: Measured, place: Place, outcomes: tuple[Rollout, ...], reader: Reader
+    def _rule(
+        self,
+        step: Step,
+        skill: str,
+        incumbent: Measured,
+        outcomes: tuple[Rollout, ...],
+        reader: PolicyReader,
     ) -> Verdict:
         lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
         complete = len(outcomes) == len(incumbent.values) and not lost
         candidate = self.measured(skill, outcomes) if complete else None
         ruled = Ruled(ruling=reader.ruling or "inconclusive", why=reader.why, by=reader.decided_by)
-        if candidate is not None and self.is_on:  # while the gate is off no constraint decides either
-            ruled = self.constraints.apply(ruled, incumbent.effort, candidate.effort)
+        if candidate is not None:
+            ruled = self.settings.constraints.apply(ruled, incumbent.effort, candidate.effort)
         bound, why = None, ruled.why
         if ruled.ruling == "reject" and ruled.by != "length":
             bound = float(reader.upper / reader.total) if candidate is None else candidate.score
         elif ruled.ruling == "inconclusive":
             why = f"{ruled.why}: {', '.join(lost)}"
-        self.evaluator.emit(stage_closed(place, STAGE, outcomes))
         verdict = Verdict(
             action=ruled.ruling,
             why=why,
@@ -291,7 +306,7 @@ class Gate:
             decided_by=ruled.by or "",
             skill=digest(skill),
         )
-        self.evaluator.emit(self.event(place, verdict))
+        step.emit(self.event(step.place, verdict))
         return verdict
 
     def event(self, place: Place, verdict: Verdict) -> Judged:
@@ -312,9 +327,6 @@ class Gate:
             decided_by=verdict.decided_by,
             skill=verdict.skill,
         )
-
-    def _value(self, outcome: Rollout) -> Fraction | None:
-        return value(outcome.score, self.metric, self.weight) if isinstance(outcome, Scored) else None
 
 
 def digest(skill: str) -> str:

@@ -1,6 +1,7 @@
 """Gate policies by name: ours, and those that packages add by an entry point of the group `skillopt.gate`.
 
-A policy is a callable that takes a `Case` and gives a `Reader`; subclassing `Strict` is the short way to one.
+A policy is a callable that takes a `Case` and gives a `PolicyReader`; subclassing `Strict` is the short way
+to one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from fractions import Fraction
 from itertools import islice
 
 from skillopt.gate.confirm import Confirm
-from skillopt.gate.decision import Case, Reader
+from skillopt.gate.decision import Case, PolicyReader
 from skillopt.gate.no_regression import NoRegression
 from skillopt.gate.paired import Paired
 from skillopt.gate.size_capped import SizeCapped
@@ -30,11 +31,13 @@ POLICIES = Registry(
 )
 
 
-def decide(name: str, case: Case, candidate: Iterable[Fraction | None]) -> tuple[Reader, list[Fraction]]:
+def decide(
+    name: str, case: Case, candidate: Iterable[Fraction | None]
+) -> tuple[PolicyReader, list[Fraction]]:
     """Read a candidate's rows in reading order until the ruling is fixed or they end; the reader, and U after
     each row it took.
     """
-    reader: Reader = POLICIES.get(name)(case)
+    reader: PolicyReader = POLICIES.get(name)(case)
     uppers: list[Fraction] = []
     for row in islice(candidate, len(case.rows)):
         if reader.ruling is not None:

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import get_args
 
 from skillopt.agents import agent
-from skillopt.agents._run import Driver
+from skillopt.agents import driver as driver_of
+from skillopt.agents._run import InstalledAgent
 from skillopt.agents._settings import choice
-from skillopt.agents.port import OWN, Access, Activation, Place, Report, Work
+from skillopt.agents.port import OWN, Access, Activation, AgentPlace, AgentReport, AgentWork
 from skillopt.errors import ConfigError, Fault
 from skillopt.harnesses._workspace import (
     are_untouched,
@@ -53,12 +54,12 @@ class AgentHarness:
     asks_model = False
 
     def __init__(self, name: str, setup: Setup) -> None:
-        driver = agent(name)
+        driver = driver_of(name)
         spec = setup.model
         knobs = [knob for knob in ("temperature", "top_p", "seed") if getattr(spec, knob) is not None]
         if knobs:
             raise ConfigError(f"{name}: an agent CLI takes no {' or '.join(knobs)}. Unset it.")
-        own = spec.provider == driver.login
+        own = spec.provider == agent(name).login
         access = Access(
             provider=(
                 OWN if own and spec.base_url is None else _wire(driver.providers) if own else spec.provider
@@ -75,8 +76,8 @@ class AgentHarness:
             if choice(setup.agent, "activation", get_args(Activation), "forced") == "natural"
             else "forced"
         )
-        self._driver = Driver(driver, access, setup.agent, timeout=spec.timeout)
-        if not self._driver.can_isolate_login and not setup.agent.get("home"):
+        self._agent = InstalledAgent(driver, access, setup.agent, timeout=spec.timeout)
+        if not self._agent.can_isolate_login and not setup.agent.get("home"):
             wanted = " or ".join(driver.credentials) or f"a provider, as in '{name}/anthropic:MODEL'"
             raise ConfigError(
                 f"{name}: a rollout runs in a home of its own, where the login of {driver.binary!r} is not."
@@ -87,7 +88,7 @@ class AgentHarness:
         said = {
             key: value for key, value in setup.agent.items() if key not in _NOT_SAID and value is not None
         }
-        parts = [_REVISION, self._driver.cli.version, self._activation, carried_digest(setup.skill), said]
+        parts = [_REVISION, self._agent.cli.version, self._activation, carried_digest(setup.skill), said]
         self.version = json.dumps(parts, sort_keys=True)
 
     async def run(
@@ -105,18 +106,18 @@ class AgentHarness:
                 "contract",
                 f"{self.name} has its own tools and cannot use the environment's. {_NO_ENVIRONMENT}",
             )
-        if task.images and not self._driver.agent.images:
+        if task.images and not self._agent.driver.images:
             raise Fault("contract", f"{self.name} takes no images. Choose another harness.")
-        with self._driver.place() as place:
+        with self._agent.place() as place:
             if documents:
                 place = replace(place, documents=put_documents(documents, place.workspace))
-            name = install_skill(skill, place.workspace / self._driver.agent.skills, self._setup.skill)
+            name = install_skill(skill, place.workspace / self._agent.driver.skills, self._setup.skill)
             images = put_files(task, place.workspace, documents)
             pointer = _NO_SKILL if name is None else _POINTER[self._activation].replace("{name}", name)
-            work = Work(
-                access=self._driver.access,
+            work = AgentWork(
+                access=self._agent.access,
                 place=place,
-                settings=self._driver.settings,
+                settings=self._agent.settings,
                 prompt=self._setup.scrub(
                     as_prompt(
                         fill(rollout_prompt(prompts, own_tools=True), {"skill": pointer}), task, documents
@@ -142,12 +143,12 @@ class AgentHarness:
                 )  # its own copy only, but an answer from evidence of its own making is none
             return done
 
-    async def _paid(self, work: Work, session: Session) -> Report:
-        launch = self._driver.agent.work(work)
+    async def _paid(self, work: AgentWork, session: Session) -> AgentReport:
+        launch = self._agent.driver.work(work)
 
-        async def run() -> Report:
+        async def run() -> AgentReport:
             began = time.monotonic()  # behind the purse: waiting for money is no time of the agent's
-            report = await self._driver.run(work.place, launch, skill=work.skill, walled=True)
+            report = await self._agent.run(work.place, launch, skill=work.skill, walled=True)
             return replace(report, seconds=round(time.monotonic() - began, 3))
 
         if self._setup.purse is None:
@@ -161,7 +162,7 @@ class AgentHarness:
         )
 
     def _trajectory(
-        self, report: Report, files: Mapping[str, str], place: Place, skill: str | None
+        self, report: AgentReport, files: Mapping[str, str], place: AgentPlace, skill: str | None
     ) -> Trajectory:
         def clean(text: str) -> str:
             return self._setup.scrub(_neutral(text, place))
@@ -174,7 +175,7 @@ class AgentHarness:
                     replace(call, arguments=clean(call.arguments)) for call in message.tool_calls
                 ),
             )
-            for message in _without_skill(report.messages, self._driver.agent.skills, skill)
+            for message in _without_skill(report.messages, self._agent.driver.skills, skill)
         )
         answer = clean(report.answer)
         failure = _FAILURES.get(report.finish) or ("empty" if not answer.strip() and not files else None)
@@ -213,7 +214,7 @@ def _without_skill(messages: tuple[Message, ...], skills: str, skill: str | None
     ]
 
 
-def _neutral(text: str, place: Place) -> str:
+def _neutral(text: str, place: AgentPlace) -> str:
     """A text without the random names of this rollout's folders: they say nothing, and would make equal
     rollouts differ.
     """

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from skillopt.account import Amount, Entry
-from skillopt.agents.port import Report
+from skillopt.agents.port import AgentReport
 from skillopt.errors import ConfigError, Fault
 from skillopt.ledger import Ledger
 from skillopt.messages import Usage
@@ -74,11 +74,11 @@ class Purse:
         self,
         stage: str,
         place: str,
-        work: Callable[[], Coroutine[Any, Any, Report]],
+        work: Callable[[], Coroutine[Any, Any, AgentReport]],
         *,
         background: bool,
         trusts_cost: bool,
-    ) -> Report:
+    ) -> AgentReport:
         """Run paid work. Once started it runs to its end, so that what is paid is kept, even if nobody waits
         for it any more.
 
@@ -90,8 +90,8 @@ class Purse:
         return await _to_the_end(self._run(work, entry, trusts_cost))
 
     async def _run(
-        self, work: Callable[[], Coroutine[Any, Any, Report]], entry: Entry, trusts_cost: bool
-    ) -> Report:
+        self, work: Callable[[], Coroutine[Any, Any, AgentReport]], entry: Entry, trusts_cost: bool
+    ) -> AgentReport:
         try:
             report = await work()
         except Fault as fault:
@@ -113,7 +113,7 @@ class Purse:
             )
         return report
 
-    def _charge(self, report: Report, entry: Entry, trusts_cost: bool) -> Amount | None:
+    def _charge(self, report: AgentReport, entry: Entry, trusts_cost: bool) -> Amount | None:
         """What the report says it cost; None where it says nothing, so that the reservation stays charged."""
         usage = report.usage
         if usage is not None and not usage.credible(said_something=bool(report.answer)):
@@ -129,11 +129,11 @@ class Purse:
         return Amount(calls=report.calls, tokens=tokens, usd=usd)
 
 
-async def _to_the_end(work: Coroutine[Any, Any, Report]) -> Report:
+async def _to_the_end(work: Coroutine[Any, Any, AgentReport]) -> AgentReport:
     """Run to the end even if the waiting task is cancelled meanwhile; only if the work failed does the
     cancellation surface.
     """
-    started: asyncio.Task[Report] = asyncio.ensure_future(work)
+    started: asyncio.Task[AgentReport] = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not started.done():
         try:

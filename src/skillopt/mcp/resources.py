@@ -152,10 +152,10 @@ def _skills(project: Path) -> dict[str, Path]:
 
 
 def _skill_files(project: Path) -> Iterator[Path]:
-    from skillopt.night.targets import SKILL_FOLDERS
+    from skillopt.agents import skill_folders
     from skillopt.skill.folder import SKILL_FILE
 
-    for folder in (*SKILL_FOLDERS, "skills"):
+    for folder in (*skill_folders(), "skills"):
         yield from sorted((project / folder).glob(f"*/{SKILL_FILE}"))
 
 

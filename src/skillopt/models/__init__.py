@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from datetime import date as Date  # noqa: N812 - the parameter is a date
 from datetime import datetime, timezone
+from functools import partial
 
+from skillopt.agents import agents
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import Price, per_million
-from skillopt.registry import Registry
+from skillopt.registry import Offer, Registry
 
 __all__ = ["PROVIDERS", "Model", "ModelSpec", "Price", "Provider", "per_million", "price_of", "provider"]
 
-PROVIDERS = Registry("model provider", "skillopt.models.providers", group="skillopt.models")
+
+def _logins() -> dict[str, Offer]:
+    """The models behind agents' own logins."""
+    told = "with a key or token or with the login that the CLI keeps itself"
+    return {
+        one.login: Offer(load=partial(_login, one.name), says=f"Chat through {one.title}, {told}.")
+        for one in agents()
+        if one.is_provider
+    }
+
+
+def _login(name: str) -> Provider:
+    from skillopt.models.providers._agent_cli import agent_chat
+
+    return agent_chat(name)
+
+
+PROVIDERS = Registry("model provider", "skillopt.models.providers", group="skillopt.models", offers=_logins)
 
 
 def provider(name: str) -> Provider:

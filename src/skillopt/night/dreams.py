@@ -27,7 +27,7 @@ from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask, split_of
 from skillopt.redact import redact_transcript
 from skillopt.tasks.scorers._given import kept_rules
-from skillopt.tasks.scorers._rules import Rule, Work
+from skillopt.tasks.scorers._rules import CheckedWork, Rule
 from skillopt.transcripts.session import Session
 
 SHARE = 4
@@ -214,7 +214,7 @@ async def _misfit(parent: NightTask, request: str) -> str:
 async def _passes(task: NightTask, rules: Sequence[Rule], answer: str) -> bool:
     try:
         unique = list(dict.fromkeys(rules))
-        return all(await kept_rules(unique, Work(answer=answer), whose=f"task {task.id!r}"))
+        return all(await kept_rules(unique, CheckedWork(answer=answer), whose=f"task {task.id!r}"))
     except ScoringError:  # a pattern that never ends proves nothing
         return False
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from skillopt.agents import pick
 from skillopt.build import open_run
 from skillopt.changes.proposal import Cost
 from skillopt.evaluation.judge import ModelJudge
@@ -22,9 +23,9 @@ from skillopt.night.targets import targets_for
 from skillopt.night.tasks import NightTask, standing_of
 from skillopt.night.tasks_file import TasksFile
 from skillopt.redact import redact_transcript
-from skillopt.transcripts import Homes, harvest, pick
-from skillopt.transcripts._harvest import MOST_SESSIONS
-from skillopt.transcripts._source import Source
+from skillopt.transcripts import Homes, harvest
+from skillopt.transcripts.harvesting import MOST_SESSIONS
+from skillopt.transcripts.port import TranscriptSource
 from skillopt.transcripts.session import Harvest, Session, is_within
 
 SHARE = 4
@@ -67,7 +68,7 @@ def since_of(settings: NightSettings, now: datetime, next_since: datetime | None
     return since if next_since is None else min(since, next_since)
 
 
-def sources_of(settings: NightSettings, homes: Homes) -> list[Source]:
+def sources_of(settings: NightSettings, homes: Homes) -> list[TranscriptSource]:
     """The transcript sources that the settings name."""
     names = [name.strip() for name in settings.transcript_source.split(",") if name.strip()]
     return list(pick(names or ["auto"], homes))

@@ -21,7 +21,7 @@ from skillopt.tasks.scorers import extract_answer
 from skillopt.tasks.scorers._checks import Checks
 from skillopt.tasks.scorers._given import MOST_CHECKS, kept_rules, read_rules
 from skillopt.tasks.scorers._judge import JudgeScorer
-from skillopt.tasks.scorers._rules import Contains, NoRefusal, Rule, Work
+from skillopt.tasks.scorers._rules import CheckedWork, ContainsRule, NoRefusal, Rule
 from skillopt.tasks.task import Task
 
 MOST_CRITERIA = 8
@@ -53,7 +53,7 @@ async def measure_kind(kind: Sequence[PastRequest], told: Label | None, judge: J
     good = [text for one in kind for text in one.accepted][-_TRIED:]
     bad = [text for one in kind for text in one.rejected][-_TRIED:]
     said = [rule for one in kind for text in one.corrections for rule in demands(text)]
-    demanded = _new([rule for rule in said if not isinstance(rule, Contains)])[:MOST_CHECKS]
+    demanded = _new([rule for rule in said if not isinstance(rule, ContainsRule)])[:MOST_CHECKS]
     if bad and (checks := await telling_rules(demanded, _after_correction(kind), [*bad, *NO_ANSWERS])):
         return Measure(checks=checks)
     if told is None or not (good or bad):
@@ -75,7 +75,7 @@ async def measure_task(same: Sequence[PastRequest], of_kind: Measure) -> Measure
     """
     asked = [rule for one in same for rule in demands(one.turn.text)]
     corrected = [rule for one in same for text in one.corrections for rule in demands(text)]
-    lacked = [rule for rule in corrected if isinstance(rule, Contains)]
+    lacked = [rule for rule in corrected if isinstance(rule, ContainsRule)]
     good = [text for one in same for text in one.accepted][-_TRIED:]
     bad = [text for one in same for text in one.rejected][-_TRIED:]
     own = await telling_rules(_new([*asked, *lacked]), good, [*bad, *NO_ANSWERS]) if good or bad else ()
@@ -135,7 +135,7 @@ async def _met(judge: Judge, one: PastRequest, answer: str, points: Sequence[str
 
 
 async def _keeps(rule: Rule, answer: str, timeout: float) -> bool:
-    return (await kept_rules([rule], Work(answer=answer), whose="a request", timeout=timeout))[0]
+    return (await kept_rules([rule], CheckedWork(answer=answer), whose="a request", timeout=timeout))[0]
 
 
 def _after_correction(kind: Sequence[PastRequest]) -> list[str]:
@@ -219,7 +219,7 @@ def has_rubric(task: Task) -> bool:
 
 def is_no_answer(answer: str) -> bool:
     """Nothing at all, or a short text that opens as refusals do."""
-    return not NoRefusal(None).keeps(Work(answer=extract_answer(answer)))
+    return not NoRefusal(None).keeps(CheckedWork(answer=extract_answer(answer)))
 
 
 def _read(task: Task) -> tuple[list[dict[str, Any]], list[str]]:

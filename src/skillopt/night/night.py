@@ -123,7 +123,7 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
     night = NightPlan.load(context.kept.night(number))
     roots = context.places.roots
     is_same = night.terms == terms and all(
-        live_text(target.path, roots) == target.before for target in night.targets
+        live_text(target.path, roots, target.kind) == target.before for target in night.targets
     )
     return night if is_same else None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from skillopt.agents import is_memory_file
 from skillopt.changes.store import Store
 from skillopt.errors import UsageError
 from skillopt.files import lock_privately, write_bytes
@@ -103,7 +104,7 @@ class NightHome:
     @property
     def store(self) -> Store:
         """The user's proposals."""
-        return Store(state=self.folder)
+        return Store(state=self.folder, is_memory_file=is_memory_file)
 
     def project(self, project: Path) -> ProjectHome:
         """What is kept for one project."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillopt.changes.block import is_memory_file, learned, with_learned
+from skillopt.agents import is_memory_file, memory_files, skill_folders
+from skillopt.changes.block import learned, with_learned
 from skillopt.changes.proposal import live_text
 from skillopt.errors import SkillError, UsageError
 from skillopt.night.plan import NightTarget
@@ -21,10 +22,8 @@ from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.spec import violations
 
-MEMORY_FILES = ("CLAUDE.md", "AGENTS.md", ".github/copilot-instructions.md", "GEMINI.md", ".cursorrules")
 RULES = ".cursor/rules"
 """Where Cursor keeps rules, one `.mdc` file each; one that always applies is a memory file."""
-SKILL_FOLDERS = (".claude/skills", ".agents/skills", ".cursor/skills", ".devin/skills")
 _FRONTMATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _ALWAYS = re.compile(r"^alwaysApply:[ \t]*true[ \t]*\r?$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -47,7 +46,7 @@ class SkillPlaces:
 def skill_places(settings: NightSettings, project: Path, home: Path, state: Path) -> SkillPlaces:
     """The folders of skills that exist: of the project, of the person, and those that were named."""
     personal = (settings.claude_home or home / ".claude") / "skills"
-    own = [project / folder for folder in SKILL_FOLDERS]
+    own = [project / folder for folder in skill_folders()]
     further = [path.absolute() for path in (personal, *settings.skill_roots)]
     real = Path(os.path.realpath(state))
     holds_state = Path(os.path.realpath(project)) in (real, *real.parents)
@@ -58,7 +57,7 @@ def skill_places(settings: NightSettings, project: Path, home: Path, state: Path
         named = settings.target_skill_path.absolute()
         roots.append(named.parent.parent if named.name == SKILL_FILE else named.parent)
     memory = [
-        path for path in (*(project / name for name in MEMORY_FILES), *_rules(project)) if path.is_file()
+        path for path in (*(project / name for name in memory_files()), *_rules(project)) if path.is_file()
     ]
     return SkillPlaces(
         skills=tuple(dict.fromkeys(path for path in (*own, *further) if path.is_dir())),
@@ -186,7 +185,7 @@ def _target(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> Ni
     """Raises `UsageError` for a target that cannot be trained, or for which nothing could be staged
     afterwards.
     """
-    before = live_text(path, roots)
+    before = live_text(path, roots, "memory" if is_memory_file(path) else "skill")
     name = _name(path)
     if is_memory_file(path):
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from skillopt import api
+from skillopt.agents import is_memory_file
 from skillopt.build import Job, OpenRun, open_run
 from skillopt.changes.proposal import Cost, DraftStep, Judgement, TargetDraft, proposed
 from skillopt.errors import BudgetSpent, UsageError
@@ -99,7 +100,7 @@ class NightTraining:
         if not outcome.edits:
             return outcome
         try:
-            proposed([draft_of(target, outcome)], self.context.places.roots)
+            proposed([draft_of(target, outcome)], self.context.places.roots, is_memory_file)
         except UsageError as error:
             why = f"What was learned may not be proposed. {error}"
             judged = outcome.judgement.model_copy(update={"action": REFUSED, "why": why})

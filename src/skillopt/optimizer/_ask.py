@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -13,8 +13,8 @@ from skillopt.errors import Fault, ProviderDown
 from skillopt.messages import Message, Reply, Request
 from skillopt.models.port import Model
 from skillopt.optimizer._replies import Unusable, read
-from skillopt.optimizer.tally import Tally
 from skillopt.place import Place
+from skillopt.step import Step
 from skillopt.tasks.benchmark import OPTIMIZER_STAGES
 from skillopt.tasks.template import fill
 
@@ -23,7 +23,7 @@ CHARACTERS = 3
 """Of a token, on the safe side."""
 
 
-class Asker:
+class OptimizerModel:
     """The optimizer model with its prompts: a question has a stage, a place and a shape."""
 
     def __init__(
@@ -51,7 +51,6 @@ class Asker:
         self._window = context_window
         self._caps = dict(caps or {})
         self._models = dict(models or {})
-        self.tallies: dict[Place, Tally] = defaultdict(Tally)
 
     def room(self, fixed: str, stage: str) -> int:
         """Characters left for evidence beside the fixed part of a prompt; three characters a token, on the
@@ -72,7 +71,7 @@ class Asker:
         """
         return min(4_400, self._window * CHARACTERS // 12)
 
-    async def ask(self, stage: str, place: Place, item: str, user: str, shape: type[R]) -> R | Unusable:
+    async def ask(self, step: Step, stage: str, item: str, user: str, shape: type[R]) -> R | Unusable:
         """The reply in its shape, or why there is none after one re-ask. A dead provider stops the run: no
         step is burnt.
         """
@@ -82,8 +81,8 @@ class Asker:
         )
         trouble = Unusable("not asked")
         for attempt in (0, 1):
-            reply = await self._send(stage, place.at(stage, item, attempt=attempt), messages, shape)
-            self.tallies[place].add(stage, 1, reply.usage)
+            reply = await self._send(stage, step.place.at(stage, item, attempt=attempt), messages, shape)
+            step.tokens.add(stage, 1, reply.usage)
             try:
                 return read(reply, shape)
             except Unusable as error:
@@ -108,7 +107,7 @@ class Asker:
             role="optimizer",
             stage=stage,
             place=str(place),
-            schema=shape.model_json_schema(),
+            schema=_schema(shape),
         )
         try:
             return await self._models.get(stage, self._model).complete(request)
@@ -123,6 +122,11 @@ class Asker:
         # half.
         share = 4 if self._window <= 32_768 else 2
         return min(self._caps.get(stage, self._max_tokens), self._window // share)
+
+
+@cache
+def _schema(shape: type[BaseModel]) -> Mapping[str, Any]:
+    return shape.model_json_schema()
 
 
 def packaged(name: str) -> str:

@@ -5,17 +5,17 @@ merge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillopt.aio import together
-from skillopt.events import Aggregated, Sink
-from skillopt.optimizer._ask import Asker
+from skillopt.events import Aggregated
+from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import proposals_section, section, skill_section
 from skillopt.optimizer._replies import Unusable
 from skillopt.optimizer.forms import Form
 from skillopt.optimizer.reflect import Reflection
-from skillopt.place import Place
 from skillopt.skill.edits import Outcome, Proposal
+from skillopt.step import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,32 +32,31 @@ class Aggregator:
     both together.
     """
 
-    def __init__(self, asker: Asker, form: Form, *, merge_batch_size: int, emit: Sink) -> None:
-        self._asker = asker
+    def __init__(self, model: OptimizerModel, form: Form, *, merge_batch_size: int) -> None:
+        self._model = model
         self._form = form
         self._size = max(2, merge_batch_size)
-        self._emit = emit
 
-    async def aggregate(self, place: Place, skill: str, meta_skill: str, reflection: Reflection) -> Merged:
+    async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
         """One list of edits. A patch alone passes through without a call; invalid edits end here."""
-        fixed = skill_section(skill) + section("Advice from earlier epochs", meta_skill)
+        fixed = skill_section(step.skill.text) + section("Advice from earlier epochs", step.meta_skill)
         ended: list[Outcome] = []
         groups = []
         for kind in ("failure", "success"):
             patches = [self._usable(patch, ended) for patch in reflection.edits(kind)]
-            groups.append(self._reduce(place, kind, fixed, [patch for patch in patches if patch]))
+            groups.append(self._reduce(step, kind, fixed, [patch for patch in patches if patch]))
         failure, success = await together(*groups)
         final = await self._reduce(
-            place, "final", fixed, [merged.edits for merged in (failure, success) if merged.edits]
+            step, "final", fixed, [merged.edits for merged in (failure, success) if merged.edits]
         )
         ended += [*failure.ended, *success.ended, *final.ended]
         result = Merged(
             edits=final.edits, ended=tuple(ended), calls=failure.calls + success.calls + final.calls
         )
-        self._emit(
+        step.emit(
             Aggregated(
-                id=str(place.at("aggregate")),
-                place=place,
+                id=str(step.place.at("aggregate")),
+                place=step.place,
                 merges=result.calls,
                 edits=[edit.as_json() for edit in result.edits],
             )
@@ -65,7 +64,7 @@ class Aggregator:
         return result
 
     async def _reduce(
-        self, place: Place, kind: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
+        self, step: Step, kind: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
     ) -> Merged:
         ended: list[Outcome] = []
         calls = 0
@@ -74,7 +73,7 @@ class Aggregator:
         while len(level) > 1:
             chunks = self._chunks(fixed, level)
             merged = await together(
-                *(self._merge(place, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks))
+                *(self._merge(step, f"{kind}-{depth}-{at}", fixed, chunk) for at, chunk in enumerate(chunks))
             )
             ended += [outcome for one in merged for outcome in one.ended]
             calls += sum(one.calls for one in merged)
@@ -88,7 +87,7 @@ class Aggregator:
         """Neighbours to merge in one call: as many as wanted, and two at least, if the model's window has
         room for them.
         """
-        room = self._asker.room(fixed, "merge")
+        room = self._model.room(fixed, "merge")
         chunks: list[list[tuple[Proposal, ...]]] = [[]]
         used = 0
         for patch in patches:
@@ -101,7 +100,7 @@ class Aggregator:
         return chunks
 
     async def _merge(
-        self, place: Place, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
+        self, step: Step, index: str, fixed: str, patches: Sequence[tuple[Proposal, ...]]
     ) -> Merged:
         if len(patches) == 1:
             return Merged(edits=patches[0], ended=(), calls=0)
@@ -111,20 +110,18 @@ class Aggregator:
         told = proposals_section(
             f"{self._form.noun.capitalize()}s proposed by {len(patches)} analysts", unique
         )
-        if not self._form.limited and len(told) > self._asker.room(
+        if not self._form.limited and len(told) > self._model.room(
             fixed, "merge"
         ):  # two whole skills beside this one are too long
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
         user = fixed + told
-        reply = await self._asker.ask("merge", place, index, user, self._form.payload)
+        reply = await self._model.ask(step, "merge", index, user, self._form.payload)
         if isinstance(reply, Unusable):  # the inputs stay what they are; selection clips them
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=1)
-        ended += [
-            Outcome(edit=edit, state="merged", reason=f"into {place.at('merge', index)}") for edit in unique
-        ]
+        into = step.place.at("merge", index)
+        ended += [Outcome(edit=edit, state="merged", reason=f"into {into}") for edit in unique]
         outputs = [
-            self._form.read(item, str(place.at("merge", index, number=at)))
-            for at, item in enumerate(reply.items)
+            self._form.read(item, str(replace(into, number=at))) for at, item in enumerate(reply.items)
         ]
         return Merged(edits=self._usable(tuple(outputs), ended), ended=tuple(ended), calls=1)
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import section
 from skillopt.optimizer._replies import Consolidated, Unusable
-from skillopt.place import Place
 from skillopt.skill.document import Document, problem_with, to_lf
+from skillopt.step import Step
 
 HEADING = "## Execution Notes Appendix"
 LONGEST_NOTE = 500
@@ -70,22 +70,22 @@ def with_notes(kept: Sequence[str], new: Sequence[str], before: str = "") -> App
     return Appendix(notes=tuple(found), added=len(found) - len(kept), before=before)
 
 
-class Archivist:
+class AppendixWriter:
     """Keeps the appendix short: above a threshold one call condenses it, and only a strictly shorter list is
     taken.
     """
 
-    def __init__(self, asker: Asker, *, threshold: int) -> None:
-        self._asker = asker
+    def __init__(self, model: OptimizerModel, *, threshold: int) -> None:
+        self._model = model
         self._threshold = threshold
 
-    async def extend(self, place: Place, skill: Document, new: Sequence[str]) -> Appendix:
+    async def extend(self, step: Step, new: Sequence[str]) -> Appendix:
         """The appendix after a step's notes."""
-        found = with_notes(notes_of(skill), new, skill.region("appendix") or "")
+        found = with_notes(notes_of(step.skill), new, step.skill.region("appendix") or "")
         if not self._threshold or not found.added or len(found.notes) <= self._threshold:
             return found
         user = section(f"{len(found.notes)} notes", "\n".join(f"- {note}" for note in found.notes))
-        reply = await self._asker.ask("appendix_consolidate", place, "0", user, Consolidated)
+        reply = await self._model.ask(step, "appendix_consolidate", "0", user, Consolidated)
         if isinstance(reply, Unusable):
             return found
         shorter = with_notes((), reply.appendix_notes)

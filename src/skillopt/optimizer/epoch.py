@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skillopt.events.records import ArmRecord, PairRecord
-from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import section, trajectory
 from skillopt.optimizer._replies import MetaSkill, SlowUpdate, Unusable
-from skillopt.place import Place
-from skillopt.skill.document import problem_with, to_lf
+from skillopt.skill.document import Document, problem_with, to_lf
+from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout, Scored, means
 from skillopt.tasks.task import Task
 
@@ -33,7 +33,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class TaskPair:
     """One training task with the older and with the newer skill."""
 
     task: Task
@@ -48,24 +48,24 @@ class Pair:
         return "improved" if now else "persistent_fail"
 
 
-def pairs_of(tasks: Sequence[Task], before: Sequence[Rollout], after: Sequence[Rollout]) -> list[Pair]:
+def pairs_of(tasks: Sequence[Task], before: Sequence[Rollout], after: Sequence[Rollout]) -> list[TaskPair]:
     """The tasks that both skills were measured on."""
     rows = zip(tasks, before, after, strict=True)
     return [
-        Pair(task=task, before=old, after=new)
+        TaskPair(task=task, before=old, after=new)
         for task, old, new in rows
         if isinstance(old, Scored) and isinstance(new, Scored)
     ]
 
 
-def kept_pairs(pairs: Sequence[Pair], policy: PairPolicy) -> list[Pair]:
+def kept_pairs(pairs: Sequence[TaskPair], policy: PairPolicy) -> list[TaskPair]:
     """The pairs a policy keeps: all, those whose outcome changed, or those whose outcome stayed."""
     if policy == "mixed":
         return list(pairs)
     return [pair for pair in pairs if (pair.category in ("improved", "regressed")) == (policy == "changed")]
 
 
-def slim(pair: Pair) -> PairRecord:
+def slim(pair: TaskPair) -> PairRecord:
     """A pair as the run's files show it."""
 
     def arm(row: Scored) -> ArmRecord:
@@ -86,7 +86,7 @@ def slim(pair: Pair) -> PairRecord:
     )
 
 
-def means_of(pairs: Sequence[Pair]) -> dict[str, float | None]:
+def means_of(pairs: Sequence[TaskPair]) -> dict[str, float | None]:
     """How the compared tasks went with the older and with the newer skill."""
     return {
         "prev_hard": means([pair.before for pair in pairs]).hard,
@@ -103,28 +103,26 @@ class Advice:
     reasoning: str = ""
 
 
-class Historian:
+class EpochAdvisor:
     """Asks for the slow update and the meta skill."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, model: OptimizerModel) -> None:
+        self._model = model
 
-    async def slow_update(
-        self, place: Place, older: str, newer: str, guidance: str, pairs: Sequence[Pair], ago: str
-    ) -> Advice:
+    async def slow_update(self, step: Step, older: Document, pairs: Sequence[TaskPair], ago: str) -> Advice:
         """New text for the slow-update region."""
-        fixed = _skills(older, newer, ago) + section("Guidance so far", guidance or "(none yet)")
-        user = fixed + _comparison(pairs, self._asker.room(fixed, "slow_update"))
-        reply = await self._asker.ask("slow_update", place, "0", user, SlowUpdate)
+        guidance = step.skill.region("slow_update") or "(none yet)"
+        fixed = _skills(older, step.skill, ago) + section("Guidance so far", guidance)
+        user = fixed + _comparison(pairs, self._model.room(fixed, "slow_update"))
+        reply = await self._model.ask(step, "slow_update", "0", user, SlowUpdate)
         return _advice(reply, "" if isinstance(reply, Unusable) else reply.slow_update_content)
 
-    async def meta_skill(
-        self, place: Place, older: str, newer: str, advice: str, pairs: Sequence[Pair]
-    ) -> Advice:
+    async def meta_skill(self, step: Step, older: Document, pairs: Sequence[TaskPair]) -> Advice:
         """New advice for the analysts."""
-        fixed = _skills(older, newer, EPOCH_AGO) + section("Advice so far", advice or "(none yet)")
-        user = fixed + _comparison(pairs, self._asker.room(fixed, "meta_skill"))
-        reply = await self._asker.ask("meta_skill", place, "0", user, MetaSkill)
+        advice = step.meta_skill or "(none yet)"
+        fixed = _skills(older, step.skill, EPOCH_AGO) + section("Advice so far", advice)
+        user = fixed + _comparison(pairs, self._model.room(fixed, "meta_skill"))
+        reply = await self._model.ask(step, "meta_skill", "0", user, MetaSkill)
         return _advice(reply, "" if isinstance(reply, Unusable) else reply.meta_skill_content)
 
 
@@ -137,13 +135,13 @@ def _advice(reply: SlowUpdate | MetaSkill | Unusable, said: str) -> Advice:
     return Advice(text=text, why="" if text else "there was nothing worth saying", reasoning=reply.reasoning)
 
 
-def _skills(older: str, newer: str, ago: str) -> str:
-    return section(f"Skill {ago}", f"<skill>\n{older}\n</skill>") + section(
-        "Skill now", f"<skill>\n{newer}\n</skill>"
+def _skills(older: Document, newer: Document, ago: str) -> str:
+    return section(f"Skill {ago}", f"<skill>\n{older.rendered}\n</skill>") + section(
+        "Skill now", f"<skill>\n{newer.rendered}\n</skill>"
     )
 
 
-def _comparison(pairs: Sequence[Pair], room: int) -> str:
+def _comparison(pairs: Sequence[TaskPair], room: int) -> str:
     told = [pair for pair in pairs if pair.category != "stable_success"]
     share = max(400, room // max(1, 2 * len(told)))
     parts = [f"{len(pairs)} training tasks are shown, each run with both skills."]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -95,11 +96,7 @@ class Form:
 
     def shape(self, kind: Literal["failure", "success"], *, notes: bool) -> type[Analysis]:
         """What an analyst must answer."""
-        base: type[Analysis] = FailureAnalysis if kind == "failure" else SuccessAnalysis
-        wanted: dict[str, Any] = {"patch": (self.payload, ...)}
-        if notes:
-            wanted["appendix_notes"] = (Notes, ...)
-        return create_model(f"{base.__name__}_{self.mode}", __base__=base, **wanted)
+        return _shape(self.payload, kind, notes)
 
     def words(self) -> dict[str, str]:
         """What the placeholders of the generic prompts mean in this mode."""
@@ -112,6 +109,15 @@ class Form:
         analyst, _, merge = text.partition("\n<!-- merge -->\n")
         example = json.dumps({self.payload.KEY: [dict(self.example)]})[1:-1]
         return {"form": analyst.strip(), "merging": merge.strip(), "items": example, "nouns": f"{self.noun}s"}
+
+
+@cache  # making a pydantic class takes longer than everything else of an analyst's question
+def _shape(payload: type[Payload], kind: str, notes: bool) -> type[Analysis]:
+    base: type[Analysis] = FailureAnalysis if kind == "failure" else SuccessAnalysis
+    wanted: dict[str, Any] = {"patch": (payload, ...)}
+    if notes:
+        wanted["appendix_notes"] = (Notes, ...)
+    return create_model(f"{base.__name__}_{payload.KEY}", __base__=base, **wanted)
 
 
 def read_suggestion(obj: object, id: str) -> Suggestion:

@@ -5,25 +5,22 @@ longer view.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Literal
 
-from skillopt.evaluation.runner import Evaluation
-from skillopt.events import Sink
-from skillopt.events.state import MemoryEntry
+from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
-from skillopt.optimizer._ask import Asker, packaged
+from skillopt.optimizer._ask import OptimizerModel, packaged
 from skillopt.optimizer.aggregate import Aggregator, Merged
-from skillopt.optimizer.appendix import Archivist
-from skillopt.optimizer.epoch import EPOCH_AGO, Advice, Historian, Pair
+from skillopt.optimizer.appendix import AppendixWriter
+from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
 from skillopt.optimizer.forms import FORMS, Mode
-from skillopt.optimizer.pace import Pacer
+from skillopt.optimizer.limit import LimitChooser
 from skillopt.optimizer.reflect import Reflection, Reflector, Side
 from skillopt.optimizer.select import Selection, Selector
-from skillopt.optimizer.tally import Tally
 from skillopt.optimizer.update import Update, Updater
-from skillopt.place import Place
 from skillopt.skill.document import Document
+from skillopt.step import Step
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
 
@@ -53,156 +50,111 @@ class SkillAware:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
-    """What the optimizer needs to know of the run's state."""
+class OptimizerSettings:
+    """How a step changes the skill, by the names of the configuration (`gradient`, `optimizer`, `model`)."""
 
-    skill: Document
-    memory: tuple[MemoryEntry, ...]
-    meta_skill: str
-
-
-class Occasion(Protocol):
-    """The step that is being taken: its place in the run, the seed of its shuffles, and how many edits it may
-    apply.
-    """
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """The benchmark's own, by stage."""
+    max_tokens: int
+    context_window: int
+    minibatch_size: int
+    merge_batch_size: int
+    failure_only: bool
+    rollouts_per_task: int = 1
+    """Where a task is tried several times, analysts are told how to read that."""
+    learning_rate: int
+    """Most proposals one analyst may make."""
+    skill_update_mode: Mode = "patch"
+    lr_control_mode: Control = "fixed"
+    skill_aware: SkillAware | None = None
+    rewrite_max_completion_tokens: int = 64_000
 
     @property
-    def place(self) -> Place: ...
+    def writes_whole_skills(self) -> bool:
+        return self.skill_update_mode == "full_rewrite_minibatch"
 
     @property
-    def seed(self) -> int: ...
-
-    @property
-    def limit(self) -> int: ...
+    def control(self) -> Control:
+        """Who sets the limit of a step; a whole skill has none."""
+        return "none" if self.writes_whole_skills else self.lr_control_mode
 
 
 class Optimizer:
     """Stages 2 to 5 of a step, in one of the update modes."""
 
-    def __init__(
-        self,
-        model: Model,
-        *,
-        prompts: Mapping[str, str],
-        max_tokens: int,
-        context_window: int,
-        minibatch_size: int,
-        merge_batch_size: int,
-        limit: int,
-        failure_only: bool,
-        emit: Sink,
-        mode: Mode = "patch",
-        control: Control = "fixed",
-        skill_aware: SkillAware | None = None,
-        contrasts: bool = False,
-        rewrite_max_tokens: int = 64_000,
-        rewriter: Model | None = None,
-    ) -> None:
-        """`limit` is what one analyst may propose; `rewriter` writes whole skills where that takes another
-        effort than the rest.
-
-        `contrasts` tells the analysts how to read a task that was tried several times.
-        """
-        form = FORMS[mode]
-        aware = None if mode == "full_rewrite_minibatch" else skill_aware
-        writes_skills = (
-            ("rewrite",)
-            if mode != "full_rewrite_minibatch"
-            else ("rewrite", "analyst_failure", "analyst_success", "merge")
-        )
-        self._asker = Asker(
+    def __init__(self, model: Model, settings: OptimizerSettings, rewriter: Model | None = None) -> None:
+        """`rewriter` writes whole skills, where that takes another effort than the rest."""
+        form = FORMS[settings.skill_update_mode]
+        aware = None if settings.writes_whole_skills else settings.skill_aware
+        contrasts = settings.rollouts_per_task > 1
+        whole = ("analyst_failure", "analyst_success", "merge") if settings.writes_whole_skills else ()
+        writes_skills = ("rewrite", *whole)
+        own_prompts = {
+            stage: text
+            for stage, text in settings.prompts.items()
+            if settings.skill_update_mode == "patch" or stage not in PATCH_PROMPTS
+        }
+        asked = OptimizerModel(
             model,
-            prompts=prompts
-            if mode == "patch"
-            else {stage: text for stage, text in prompts.items() if stage not in PATCH_PROMPTS},
-            max_tokens=max_tokens,
-            context_window=context_window,
+            prompts=own_prompts,
+            max_tokens=settings.max_tokens,
+            context_window=settings.context_window,
             words=form.words(),
             suffixes=_suffixes(aware, contrasts),
-            caps=dict.fromkeys(writes_skills, rewrite_max_tokens),
+            caps=dict.fromkeys(writes_skills, settings.rewrite_max_completion_tokens),
             models={} if rewriter is None else dict.fromkeys(writes_skills, rewriter),
         )
-        self._control = "none" if mode == "full_rewrite_minibatch" else control
-        self._pacer = Pacer(self._asker)
+        self._settings = settings
+        self._limit_chooser = LimitChooser(asked)
         self._reflector = Reflector(
-            self._asker,
+            asked,
             form,
-            minibatch_size=minibatch_size,
-            limit=None if self._control == "none" else limit,
-            failure_only=failure_only,
-            emit=emit,
+            minibatch_size=settings.minibatch_size,
+            limit=None if settings.control == "none" else settings.learning_rate,
+            failure_only=settings.failure_only,
             notes_from=() if aware is None else aware.notes_from,
             contrasts=contrasts,
         )
-        self._aggregator = Aggregator(self._asker, form, merge_batch_size=merge_batch_size, emit=emit)
-        self._selector = Selector(self._asker, form, emit=emit)
-        self._updater = Updater(
-            self._asker,
-            form,
-            None if aware is None else Archivist(self._asker, threshold=aware.consolidate_above),
-        )
-        self._historian = Historian(self._asker)
+        self._aggregator = Aggregator(asked, form, merge_batch_size=settings.merge_batch_size)
+        self._selector = Selector(asked, form)
+        notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
+        self._updater = Updater(asked, form, notes)
+        self._advisor = EpochAdvisor(asked)
 
     @property
     def control(self) -> Control:
         """Who sets the limit of a step."""
-        return self._control
+        return self._settings.control
 
-    async def reflect(self, lesson: Lesson, occasion: Occasion, rollouts: Evaluation) -> Reflection:
+    async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in."""
-        return await self._reflector.reflect(
-            occasion.place, occasion.seed, lesson.skill.text, lesson.memory, lesson.meta_skill, rollouts
-        )
+        return await self._reflector.reflect(step, rollouts)
 
-    async def aggregate(self, lesson: Lesson, occasion: Occasion, reflection: Reflection) -> Merged:
+    async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
         """Stage 3: one list of proposals."""
-        return await self._aggregator.aggregate(
-            occasion.place, lesson.skill.text, lesson.meta_skill, reflection
-        )
+        return await self._aggregator.aggregate(step, reflection)
 
-    async def select(
-        self, lesson: Lesson, occasion: Occasion, reflection: Reflection, merged: Merged
-    ) -> Selection:
+    async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
         """Stage 4: no more of them than the limit: the schedule's, the optimizer's own, or none at all."""
-        limit, decision = occasion.limit if self._control == "fixed" else None, None
-        if self._control == "autonomous":
-            standing = means(reflection.rollouts)
-            decision = await self._pacer.decide(
-                occasion.place, lesson.skill.text, lesson.memory, lesson.meta_skill, standing, merged.edits
-            )
+        limit, decision = step.limit if self.control == "fixed" else None, None
+        if self.control == "autonomous":
+            decision = await self._limit_chooser.choose(step, means(reflection.rollouts), merged.edits)
             limit = decision.learning_rate
-        return await self._selector.select(
-            occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, merged, limit, decision
-        )
+        return await self._selector.select(step, merged, limit, decision)
 
-    async def update(
-        self, lesson: Lesson, occasion: Occasion, reflection: Reflection, selection: Selection
-    ) -> Update:
+    async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
         """Stage 5: the candidate."""
-        return await self._updater.update(
-            occasion.place, lesson.skill, lesson.memory, lesson.meta_skill, selection, reflection.notes()
-        )
+        return await self._updater.update(step, selection, reflection.notes())
 
     async def slow_update(
-        self, lesson: Lesson, older: Document, place: Place, pairs: Sequence[Pair], ago: str = EPOCH_AGO
+        self, step: Step, older: Document, pairs: Sequence[TaskPair], ago: str = EPOCH_AGO
     ) -> Advice:
         """What the target should be told from now on; `ago` says when the older skill was."""
-        guidance = lesson.skill.region("slow_update") or ""
-        return await self._historian.slow_update(
-            place, older.rendered, lesson.skill.rendered, guidance, pairs, ago
-        )
+        return await self._advisor.slow_update(step, older, pairs, ago)
 
-    async def meta_skill(
-        self, lesson: Lesson, older: Document, place: Place, pairs: Sequence[Pair]
-    ) -> Advice:
+    async def meta_skill(self, step: Step, older: Document, pairs: Sequence[TaskPair]) -> Advice:
         """What the analysts should be told from now on."""
-        return await self._historian.meta_skill(
-            place, older.rendered, lesson.skill.rendered, lesson.meta_skill, pairs
-        )
-
-    def tally(self, place: Place) -> Tally:
-        """What the optimizer's replies of a step or epoch used; read once, when its record is written."""
-        return self._asker.tallies.pop(place, Tally())
+        return await self._advisor.meta_skill(step, older, pairs)
 
 
 def _suffixes(aware: SkillAware | None, contrasts: bool) -> dict[str, str]:

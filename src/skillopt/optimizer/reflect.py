@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skillopt.aio import together
-from skillopt.evaluation.runner import Evaluation, stage_closed
-from skillopt.events import PatchFact, Reflected, Sink
-from skillopt.events.state import MemoryEntry
-from skillopt.optimizer._ask import Asker
+from skillopt.evaluation.stage import Evaluation
+from skillopt.events import PatchFact, Reflected
+from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import (
     contrasts_section,
     memory_section,
@@ -22,8 +21,8 @@ from skillopt.optimizer._render import (
 )
 from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusable
 from skillopt.optimizer.forms import Form
-from skillopt.place import Place
 from skillopt.skill.edits import Proposal
+from skillopt.step import Step
 from skillopt.tasks.rollout import Rollout, Scored
 from skillopt.tasks.task import Task
 
@@ -103,13 +102,12 @@ class Reflector:
 
     def __init__(
         self,
-        asker: Asker,
+        model: OptimizerModel,
         form: Form,
         *,
         minibatch_size: int,
         limit: int | None,
         failure_only: bool,
-        emit: Sink,
         notes_from: Sequence[Side] = (),
         contrasts: bool = False,
     ) -> None:
@@ -118,44 +116,33 @@ class Reflector:
 
         With `contrasts` a task was run several times, and its best try is shown against its worst.
         """
-        self._asker = asker
+        self._model = model
         self._form = form
         self._notes_from = frozenset(notes_from)
         self._contrasts = contrasts
         self._size = minibatch_size
         self._limit = limit if form.limited else 1
         self._failure_only = failure_only
-        self._emit = emit
 
-    async def reflect(
-        self,
-        place: Place,
-        seed: int,
-        skill: str,
-        memory: Sequence[MemoryEntry],
-        meta_skill: str,
-        rollouts: Evaluation,
-    ) -> Reflection:
-        """Reflect on a batch while it is still running; closes the rollout stage."""
+    async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
+        """Reflect on a batch while it is still running, and wait for all of it."""
         fixed = (
-            skill_section(skill)
-            + section("Advice from earlier epochs", meta_skill)
-            + memory_section(memory, self._asker.memory_room)
+            skill_section(step.skill.text)
+            + section("Advice from earlier epochs", step.meta_skill)
+            + memory_section(step.memory, self._model.memory_room)
         )
         kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
         walks = together(
-            *(self._walk(place, kind, seed + at, fixed, rollouts) for at, kind in enumerate(kinds))
+            *(self._walk(step, kind, step.seed + at, fixed, rollouts) for at, kind in enumerate(kinds))
         )
         outcomes, groups = await _both(rollouts.close(), walks)
         minibatches = tuple(one for group in groups for one in group)
-        self._emit(stage_closed(place, rollouts.stage, outcomes))
-        self._emit(
-            Reflected(id=str(place.at("reflect")), place=place, patches=[_fact(one) for one in minibatches])
-        )
+        patches = [_fact(one) for one in minibatches]
+        step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=patches))
         return Reflection(rollouts=outcomes, minibatches=minibatches)
 
     async def _walk(
-        self, place: Place, kind: Side, seed: int, fixed: str, rollouts: Evaluation
+        self, step: Step, kind: Side, seed: int, fixed: str, rollouts: Evaluation
     ) -> list[Minibatch]:
         """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch
         gets its analyst at once.
@@ -170,7 +157,7 @@ class Reflector:
 
         def study() -> None:
             analysts.append(
-                asyncio.ensure_future(self._analyse(place, kind, len(analysts), fixed, list(chunk)))
+                asyncio.ensure_future(self._analyse(step, kind, len(analysts), fixed, list(chunk)))
             )
             chunk.clear()
 
@@ -196,14 +183,14 @@ class Reflector:
             raise
 
     async def _analyse(
-        self, place: Place, kind: Side, index: int, fixed: str, chunk: list[Studied]
+        self, step: Step, kind: Side, index: int, fixed: str, chunk: list[Studied]
     ) -> Minibatch:
         stage = f"analyst_{kind}"
         several = self._contrasts
         limit = section(
             "Limit", f"{self._told()} You are shown {len(chunk)} {'tasks' if several else 'rollouts'}."
         )
-        room, title = self._asker.room(fixed + limit, stage), f"Rollouts ({kind})"
+        room, title = self._model.room(fixed + limit, stage), f"Rollouts ({kind})"
         if several:
             evidence = contrasts_section(title, [(one.task, one.tries, one.differs) for one in chunk], room)
         else:
@@ -211,7 +198,7 @@ class Reflector:
         tasks = tuple(one.task.id for one in chunk)
         contrasted = tuple(one.task.id for one in chunk if one.differs)
         shape = self._form.shape(kind, notes=kind in self._notes_from)
-        reply = await self._asker.ask(stage, place, str(index), fixed + limit + evidence, shape)
+        reply = await self._model.ask(step, stage, str(index), fixed + limit + evidence, shape)
         if isinstance(reply, Unusable):
             return Minibatch(kind=kind, index=index, tasks=tasks, dropped=str(reply), contrasted=contrasted)
         told: list[Any] = []
@@ -223,7 +210,7 @@ class Reflector:
         edits = tuple(
             self._form.read(
                 {**support, **edit} if isinstance(edit, dict) else edit,
-                str(place.at(stage, str(index), number=at)),
+                str(step.place.at(stage, str(index), number=at)),
             )
             for at, edit in enumerate(reply.patch.items[: self._limit])
         )

@@ -7,17 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillopt.events import Selected, Sink
+from skillopt.events import Selected
 from skillopt.events.records import LimitRecord, RankingRecord
-from skillopt.events.state import MemoryEntry
-from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
 from skillopt.optimizer._replies import Edits, Ranking, Unusable
 from skillopt.optimizer.aggregate import Merged
 from skillopt.optimizer.forms import Form
-from skillopt.place import Place
-from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
+from skillopt.step import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +37,13 @@ class Selector:
     is not found.
     """
 
-    def __init__(self, asker: Asker, form: Form, *, emit: Sink) -> None:
-        self._asker = asker
+    def __init__(self, model: OptimizerModel, form: Form) -> None:
+        self._model = model
         self._form = form
-        self._emit = emit
 
     async def select(
         self,
-        place: Place,
-        skill: Document,
-        memory: Sequence[MemoryEntry],
-        meta_skill: str,
+        step: Step,
         merged: Merged,
         limit: int | None,
         decision: LimitRecord | None = None,
@@ -63,7 +57,7 @@ class Selector:
         if limit is not None and len(chosen) > limit:
             chosen = merged.edits[:limit]
             if self._form.limited and limit > 0:
-                chosen, ranking = await self._rank(place, skill, memory, meta_skill, merged.edits, limit)
+                chosen, ranking = await self._rank(step, merged.edits, limit)
             kept = {edit.id for edit in chosen}
             ended += [
                 Outcome(edit=edit, state="over_limit", reason=f"limit {limit}")
@@ -71,14 +65,12 @@ class Selector:
                 if edit.id not in kept
             ]
         if self._form.mode == "patch":
-            chosen = await self._repair(
-                place, skill, [edit for edit in chosen if isinstance(edit, Edit)], ended
-            )
+            chosen = await self._repair(step, [edit for edit in chosen if isinstance(edit, Edit)], ended)
         shown = [edit.as_json() for edit in chosen]
-        self._emit(
+        step.emit(
             Selected(
-                id=str(place.at("select")),
-                place=place,
+                id=str(step.place.at("select")),
+                place=step.place,
                 limit=limit,
                 ranked=ranking is not None,
                 ranking=ranking,
@@ -91,22 +83,16 @@ class Selector:
         )
 
     async def _rank(
-        self,
-        place: Place,
-        skill: Document,
-        memory: Sequence[MemoryEntry],
-        meta_skill: str,
-        edits: tuple[Proposal, ...],
-        limit: int,
+        self, step: Step, edits: tuple[Proposal, ...], limit: int
     ) -> tuple[tuple[Proposal, ...], RankingRecord]:
         user = (
-            skill_section(skill.text)
-            + section("Advice from earlier epochs", meta_skill)
-            + memory_section(memory, self._asker.memory_room)
+            skill_section(step.skill.text)
+            + section("Advice from earlier epochs", step.meta_skill)
+            + memory_section(step.memory, self._model.memory_room)
             + proposals_section(f"{len(edits)} {self._form.noun}s, numbered from 0", edits)
             + section("Limit", f"Choose at most {limit}.")
         )
-        reply = await self._asker.ask("ranking", place, "0", user, Ranking)
+        reply = await self._model.ask(step, "ranking", "0", user, Ranking)
         if isinstance(reply, Unusable):
             return edits[:limit], RankingRecord(fallback=True, error=str(reply))
         wanted = list(dict.fromkeys(index for index in reply.selected_indices if 0 <= index < len(edits)))[
@@ -116,20 +102,18 @@ class Selector:
             fallback=False, reasoning=reply.reasoning, selected_indices=wanted
         )
 
-    async def _repair(
-        self, place: Place, skill: Document, chosen: Sequence[Edit], ended: list[Outcome]
-    ) -> tuple[Proposal, ...]:
-        lost = [outcome for outcome in apply(chosen, skill).outcomes if outcome.state == "unmatched"]
+    async def _repair(self, step: Step, chosen: Sequence[Edit], ended: list[Outcome]) -> tuple[Proposal, ...]:
+        lost = [outcome for outcome in apply(chosen, step.skill).outcomes if outcome.state == "unmatched"]
         if not lost:
             return tuple(chosen)
-        user = skill_section(skill.text) + proposals_section(
+        user = skill_section(step.skill.text) + proposals_section(
             "Edits whose target was not found", [outcome.edit for outcome in lost]
         )
-        reply = await self._asker.ask("repair", place, "0", user, Edits)
+        reply = await self._model.ask(step, "repair", "0", user, Edits)
         repaired: list[Proposal] = []
         if not isinstance(reply, Unusable):
             repaired = [
-                self._form.read(edit, str(place.at("repair", "0", number=at)))
+                self._form.read(edit, str(step.place.at("repair", "0", number=at)))
                 for at, edit in enumerate(reply.items[: len(lost)])
             ]
         ended += lost

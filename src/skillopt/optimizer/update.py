@@ -6,20 +6,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillopt.events.records import RewriteRecord
-from skillopt.events.state import MemoryEntry
-from skillopt.optimizer._ask import Asker
+from skillopt.optimizer._ask import OptimizerModel
 from skillopt.optimizer._render import memory_section, proposals_section, section, skill_section
 from skillopt.optimizer._replies import Rewrite, Unusable
-from skillopt.optimizer.appendix import Appendix, Archivist
+from skillopt.optimizer.appendix import Appendix, AppendixWriter
 from skillopt.optimizer.forms import Candidate, Form
 from skillopt.optimizer.select import Selection
-from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Edit, Outcome, Proposal, apply
 from skillopt.skill.rewrite import rewritten
+from skillopt.step import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,26 +61,16 @@ def halves(update: Update, skill: Document) -> list[Update]:
 class Updater:
     """Makes the candidate in the way of the update mode; protected parts are kept in every mode."""
 
-    def __init__(self, asker: Asker, form: Form, archivist: Archivist | None = None) -> None:
-        self._asker = asker
+    def __init__(self, model: OptimizerModel, form: Form, appendix: AppendixWriter | None = None) -> None:
+        self._model = model
         self._form = form
-        self._archivist = archivist
+        self._appendix = appendix
 
-    async def update(
-        self,
-        place: Place,
-        skill: Document,
-        memory: Sequence[MemoryEntry],
-        meta_skill: str,
-        selection: Selection,
-        notes: Sequence[str],
-    ) -> Update:
+    async def update(self, step: Step, selection: Selection, notes: Sequence[str]) -> Update:
         """The candidate of a step."""
-        appendix = (
-            await self._archivist.extend(place, skill, notes)
-            if self._archivist is not None and notes
-            else None
-        )
+        skill, appendix = step.skill, None
+        if self._appendix is not None and notes:
+            appendix = await self._appendix.extend(step, notes)
         if appendix is not None and not appendix.added:
             appendix = None
         if self._form.mode == "patch":
@@ -90,23 +79,17 @@ class Updater:
             return _noted(Update(document=skill, outcomes=()), appendix)
         if self._form.mode == "full_rewrite_minibatch":
             return _first(skill, selection.patch)
-        return _noted(await self._rewrite(place, skill, memory, meta_skill, selection.patch), appendix)
+        return _noted(await self._rewrite(step, selection.patch), appendix)
 
-    async def _rewrite(
-        self,
-        place: Place,
-        skill: Document,
-        memory: Sequence[MemoryEntry],
-        meta_skill: str,
-        patch: Sequence[Proposal],
-    ) -> Update:
+    async def _rewrite(self, step: Step, patch: Sequence[Proposal]) -> Update:
+        skill = step.skill
         user = (
             skill_section(skill.text)
-            + section("Advice from earlier epochs", meta_skill)
-            + memory_section(memory, self._asker.memory_room)
+            + section("Advice from earlier epochs", step.meta_skill)
+            + memory_section(step.memory, self._model.memory_room)
             + proposals_section("Suggestions to carry out", patch)
         )
-        reply = await self._asker.ask("rewrite", place, "0", user, Rewrite)
+        reply = await self._model.ask(step, "rewrite", "0", user, Rewrite)
         if isinstance(reply, Unusable):
             return _without(skill, patch, f"the rewrite cannot be used: {reply}")
         document, problem = rewritten(skill, reply.new_skill)
@@ -149,10 +132,5 @@ def _without(
 def _noted(update: Update, appendix: Appendix | None) -> Update:
     if appendix is None:
         return update
-    return Update(
-        document=update.document.with_region("appendix", appendix.text),
-        outcomes=update.outcomes,
-        appendix=appendix,
-        rewrite=update.rewrite,
-        failed=update.failed,
-    )
+    document = update.document.with_region("appendix", appendix.text)
+    return replace(update, document=document, appendix=appendix)

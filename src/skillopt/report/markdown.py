@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from skillopt.report.escape import markdown, printable
+from skillopt.runs.side_by_side import score_table
 from skillopt.runs.spending import HEADS, table
 from skillopt.runs.values import EditFact, Facts
-from skillopt.runs.words import NOT_MEASURED, change, interval, outcome, outcomes, score
+from skillopt.runs.words import outcome, outcomes, score
 
 MARKER = "<!-- SkillOpt report -->"
 
@@ -28,7 +29,8 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield ""
     yield from (f"- {markdown(remark)}" for remark in facts.remarks)
     yield from ("", "## Scores", "")
-    yield from _table(("", f"val ({facts.metric})", "sealed test"), _scores(facts))
+    heads, *rows = score_table(facts)
+    yield from _table(heads, rows)
     yield from (
         "",
         "## Steps",
@@ -37,34 +39,19 @@ def _lines(facts: Facts) -> Iterator[str]:
         "",
     )
     if facts.changes:
-        rows = [
+        steps = [
             (one.name, outcome(one.action), score(one.train), score(one.score), _applied(one.edits), one.why)
             for one in facts.changes
         ]
-        yield from _table(("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), rows)
+        yield from _table(
+            ("step", "verdict", "train rollouts", "val after it", "edits applied", "why"), steps
+        )
     yield from ("", "## Spending", "")
     yield from _table(HEADS, table(facts.spending, facts.spent))
     if facts.best_diff:
         text = printable(facts.best_diff).rstrip("\n")
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
         yield from ("", "## Seed against best", "", f"{fence}diff", text, fence)
-
-
-def _scores(facts: Facts) -> list[tuple[str, ...]]:
-    compared = facts.test.comparison
-    if compared is None:
-        return [("seed", score(facts.baseline), NOT_MEASURED), ("best", score(facts.best), NOT_MEASURED)]
-    last = [("last", "", score(facts.test.final))] if facts.test.final is not None else []
-    return [
-        ("seed", score(facts.baseline), score(compared.before)),
-        ("best", score(facts.best), score(compared.after)),
-        *last,
-        (
-            "change",
-            change(facts.baseline, facts.best),
-            f"{compared.delta:+.3f}, {interval(compared.interval)}, n = {compared.n}",
-        ),
-    ]
 
 
 def _applied(edits: Sequence[EditFact]) -> str:

@@ -15,7 +15,7 @@ from skillopt.events import EpochEnded, Judged, Notice, Reflected, RowFact, Stag
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.constraints import Constraints, Effort, Ruled
-from skillopt.gate.decision import Case, Limits, Reader, RowId
+from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
 from skillopt.place import Place
@@ -164,7 +164,7 @@ def _recomputed(
         if (worth := worth_of(row, metric, weight)) is not None
     }
     gate, gated = config["gate"], bool(config["evaluation"]["use_gate"])
-    limits = Limits(
+    limits = GateLimits(
         alpha=gate["alpha"],
         max_chars=gate["max_chars"],
         confirm_draws=gate["confirm_draws"],
@@ -341,7 +341,7 @@ def _without_rows(
     return VerdictEvidence(**about, recomputed="inconclusive" if lost else "open", reason=reason)
 
 
-def _reason(reader: Reader, rows: Sequence[JudgedRow]) -> str:
+def _reason(reader: PolicyReader, rows: Sequence[JudgedRow]) -> str:
     if reader.decided_by == "score" and reader.ruling == "reject":
         return f"U <= I after {len(rows)} of {reader.total} rows"
     if reader.decided_by == "score":

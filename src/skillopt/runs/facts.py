@@ -18,6 +18,7 @@ from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold
 from skillopt.runs.steps import Told, worth_of
 from skillopt.runs.values import Facts, Test
+from skillopt.runs.words import count
 from skillopt.skill.diff import unified
 
 HIDDEN = "[set]"
@@ -146,8 +147,12 @@ def _remarks(
         )
     if refused := facts.spent.states.get("refused", 0):
         yield f"Calls that a provider refused: {refused}."
-    if facts.spent.unsettled:
-        yield f"Calls without a usage report, charged as reserved: {facts.spent.unsettled}."
+    if unsettled := facts.spent.unsettled:
+        reserved = count(facts.spent.as_reserved, "token")
+        yield f"Calls without a usage report, charged as reserved: {unsettled} ({reserved})."
+    told = summary or {}
+    if overruns := told.get("spending", {}).get("more_than_reserved"):
+        yield f"Used more than was reserved: {'; '.join(overruns)}."
     if config is None:
         yield (
             "config.json is missing: the configuration is not shown, and a mixed score is read with its"
@@ -163,6 +168,10 @@ def _about_the_end(facts: Facts, summary: Mapping[str, Any] | None) -> Iterator[
     is_ended = is_current and summary is not None and summary.get("status") != "finished"
     if facts.status == "stopped" and is_ended:
         yield f"The budget ended training before its plan, after {len(facts.steps)} of {facts.planned} steps."
+        if summary is not None and summary.get("ended_early"):
+            yield str(summary["ended_early"])
+    elif facts.status == "finished" and summary is not None and summary.get("stopped_because"):
+        yield f"Training stopped before its plan ended: {summary['stopped_because']}."
     elif facts.status != "finished":
         yield f"The run is not finished: {len(facts.steps)} of {facts.planned} steps are closed."
 

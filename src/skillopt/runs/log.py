@@ -110,10 +110,13 @@ class Run:
             self._tell(sink, event)
 
     def _is_for_watchers(self, event: Event) -> bool:
-        """Whether a live event stands in the log: that a stage opened, and each sentence once."""
-        if isinstance(event, Notice):
-            return bool(self._seen) and event.text not in self._said
-        return isinstance(event, StageOpened) and bool(self._seen)
+        """Whether a live event stands in the log: that a stage opened, and each sentence once.
+
+        Nothing is written before the run has begun, nor into a finished run that is only opened again.
+        """
+        if not self._seen or (self._last is not None and self._last.state.finished):
+            return False
+        return isinstance(event, StageOpened) or (isinstance(event, Notice) and event.text not in self._said)
 
     def _write(self, line: str) -> None:
         try:

@@ -15,8 +15,9 @@ from skillopt.errors import UsageError
 from skillopt.runs.database import Database
 from skillopt.runs.log import DATABASE
 from skillopt.runs.values import Facts
-from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, money, outcome, score
+from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, interval, money, outcome, score
 
+_ROWS = ("seed", "best", "change")
 _OWN = frozenset({"env.out_root", "output.predictions"})
 """Settings that say where a run lies and what it exports."""
 
@@ -69,6 +70,27 @@ def short_names(folders: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [str(folder) for folder in folders]
+
+
+def score_table(facts: Facts) -> list[tuple[str, str, str]]:
+    """Heads and rows: seed against best, on val and on the sealed test."""
+    compared = facts.test.comparison
+    val = [score(facts.baseline), score(facts.best), change(facts.baseline, facts.best)]
+    if compared is None:
+        test = [NOT_MEASURED, NOT_MEASURED, ""]
+        return [("", f"val ({facts.metric})", "sealed test"), *zip(_ROWS, val, test, strict=True)]
+    gained = f"{compared.delta:+.3f}, {interval(compared.interval)}"
+    test = [score(compared.before), score(compared.after), gained]
+    seed, best, changed = zip(_ROWS, val, test, strict=True)
+    return [
+        ("", f"val ({facts.metric})", f"sealed test ({facts.test.metric}, n = {compared.n})"),
+        seed,
+        best,
+        *([("last", "", score(facts.test.final))] if facts.test.final is not None else []),
+        changed,
+        ("", "", f"p = {compared.p:.2g} ({compared.test})"),
+        ("tasks", "", f"{len(compared.fixed)} fixed, {len(compared.broken)} broken"),
+    ]
 
 
 def _figures(facts: Facts) -> dict[str, Any]:

@@ -3,6 +3,6 @@ plainly where it cannot.
 """
 
 from skillopt.sandbox._place import Mode, is_there, require
-from skillopt.sandbox._run import Limits, Ran, Sandbox
+from skillopt.sandbox._run import ProcessLimits, Ran, Sandbox
 
-__all__ = ["Limits", "Mode", "Ran", "Sandbox", "is_there", "require"]
+__all__ = ["Mode", "ProcessLimits", "Ran", "Sandbox", "is_there", "require"]

@@ -4,7 +4,8 @@ back what it left.
 A program of its own (`python -I -S -c <this text>`) which imports nothing of ours. In the sandbox it is
 process 1 of its namespace: what it watches can neither kill, stop nor trace it, and everything ends when it
 does. It is asked on stdin and answers on stdout, both as an eight-byte length, a JSON object of that length,
-and then the contents that the object lists.
+and then the contents that the object lists. Before the answer comes the mark that the job names, as soon as
+the program may run: whatever happens to the watcher after it can be that program's doing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
+_SECCOMP_MODE_FILTER = 2
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_JOIN_SESSION_KEYRING = 1
 _LOOK_EVERY = 0.05
 _SOON = 0.005
 """A program that has closed its output is about to end."""
@@ -46,6 +50,12 @@ def main() -> None:
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        if keyctl := _KEYCTL.get(os.uname().machine):  # a keyring of its own, instead of the caller's
+            libc.syscall(keyctl, _JOIN_SESSION_KEYRING, None)
+    for number in _signals():  # process 1 gets only those it handles, and Python handles SIGINT
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdout.buffer.write(job["started"].encode())
+    sys.stdout.buffer.flush()
     watch = _Watch(job)
     watch.run(given)
     contents = [_collect(box, name, most) for name, most in job["collect"]]
@@ -98,19 +108,21 @@ class _Watch:
         """The child: limits on, then the program."""
         try:
             os.setsid()
-            for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and its children would inherit that
-                signal.signal(ignored, signal.SIG_DFL)
-            for number, end in enumerate((stdin, stdout, stderr)):
-                os.dup2(end, number)
+            for number in _signals():  # ignored here, which its children would inherit
+                signal.signal(number, signal.SIG_DFL)
+            for place, end in enumerate((stdin, stdout, stderr)):
+                os.dup2(end, place)
             os.closerange(3, failed)
             os.set_inheritable(failed, False)
             os.closerange(failed + 1, _FILES_OPEN)
             for name, value in self.job["rlimits"].items():
-                number = getattr(resource, name)
-                hard = resource.getrlimit(number)[1]
+                limited = getattr(resource, name)
+                hard = resource.getrlimit(limited)[1]
                 least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-                resource.setrlimit(number, (least, least))
+                resource.setrlimit(limited, (least, least))
             os.chdir(self.job["cwd"])
+            if self.job["filter"]:
+                _install(bytes.fromhex(self.job["filter"]))
             marked = {name: os.environ[name] for name in (_MARK,) if name in os.environ}
             os.execvpe(self.job["argv"][0], self.job["argv"], {**self.job["env"], **marked})
         except BaseException as error:  # noqa: BLE001 - whatever it is must be told, and this process must not go on
@@ -185,6 +197,8 @@ class _Watch:
                 self.stopped = "processes"
             elif sum(family.values()) > self.job["memory"]:
                 self.stopped = "memory"
+            elif any(_files_in(folder) > self.job["most_files"] for folder in self.job["counted"]):
+                self.stopped = "files"
         return self.stopped is not None
 
     def _family(self) -> dict[int, int]:
@@ -217,6 +231,32 @@ class _Watch:
                 self.code = os.waitstatus_to_exitcode(status)
             if pid == 0:
                 time.sleep(0.005)
+
+
+def _signals() -> list[int]:
+    """Every signal whose handling can be chosen; SIGCHLD stays, or the kernel would reap children for us."""
+    return [*(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD})]
+
+
+def _install(program: bytes) -> None:
+    """Put a filter of system calls on this process and all it will start."""
+    held = ctypes.create_string_buffer(program, len(program))
+
+    class Filter(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    given = Filter(len(program) // 8, ctypes.cast(held, ctypes.c_void_p))
+    if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(given), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the filter of system calls was refused")
+
+
+def _files_in(folder: str) -> int:
+    """How many files a folder holds that is a file system of its own. Empty ones take no space, but memory
+    of the kernel's.
+    """
+    about = os.statvfs(folder)
+    return about.f_files - about.f_ffree
 
 
 def _feed(end: int, data: bytes) -> int | None:

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +22,14 @@ from typing import Literal, cast
 
 from skillopt.errors import Fault
 from skillopt.process import Finished, TimedOut, minimal_env, run_process
+from skillopt.sandbox import _seccomp
 from skillopt.sandbox._place import BOX, BOX_BESIDE_ALL, Mode, held_back, seen_anyway, shut_in
 
 _GRACE = 20.0
 """Seconds beyond a program's own limit after which the watcher itself is given up."""
 _HEAD = 1 << 16
+_STARTED = b"started\n"
+"""What the watcher writes before it starts the program."""
 _OPEN_FILES = 256
 _COUNTED_SINCE = (5, 14)
 """The Linux that counts processes for each namespace; older ones would count all that the user runs."""
@@ -38,11 +42,11 @@ _ENVIRONMENT: Mapping[str, str] = {
     "RAYON_NUM_THREADS": "1",
 }
 
-Stopped = Literal["time", "memory", "processes"]
+LimitReached = Literal["time", "memory", "processes", "files"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ProcessLimits:
     """What one program may use; sizes in bytes."""
 
     seconds: float = 60.0
@@ -52,6 +56,8 @@ class Limits:
     processes: int = 32
     disk: int = 256 << 20
     """Space for files in the box, and as much in tmp; a quarter of it for one file."""
+    files: int = 20_000
+    """How many may lie in the box, and as many in tmp; not counted where nothing is shut in."""
     output: int = 64 << 10
     """Kept of each stream; the rest is read and dropped."""
     collected: int = 32 << 20
@@ -67,7 +73,7 @@ class Ran:
     code: int
     stdout: bytes
     stderr: bytes
-    stopped: Stopped | None = None
+    stopped: LimitReached | None = None
     cut: bool = False
     """True when a stream was longer than the limit and lost its end."""
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -90,7 +96,7 @@ class Sandbox:
         self,
         mode: Mode,
         *,
-        limits: Limits | None = None,
+        limits: ProcessLimits | None = None,
         visible: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
         packages: Sequence[Path] = (),
@@ -105,7 +111,7 @@ class Sandbox:
         runs as the user and may read what the user may.
         """
         self.mode = mode
-        self.limits = limits or Limits()
+        self.limits = limits or ProcessLimits()
         apart = [folder for folder in packages if not seen_anyway(folder)]
         self._packages = os.pathsep.join(map(str, apart))
         self._visible = (*visible, *apart)
@@ -121,7 +127,7 @@ class Sandbox:
         collect: Sequence[str] = (),
         input: bytes = b"",
         env: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
+        limits: ProcessLimits | None = None,
         cwd: Path | None = None,
     ) -> Ran:
         """Run a program in a fresh box that holds `files`, and hand back the files named in `collect`.
@@ -156,7 +162,7 @@ class Sandbox:
         collect: Sequence[str],
         input: bytes,
         env: Mapping[str, str] | None,
-        limits: Limits,
+        limits: ProcessLimits,
     ) -> Ran:
         inside = self.mode == "bubblewrap"
         tmp = "/tmp" if box == BOX else box
@@ -173,6 +179,7 @@ class Sandbox:
                 "PYTHONPATH": self._packages,
                 **(env or {}),
             },
+            "started": _STARTED.decode(),
             "box": box,
             "cwd": str(cwd or box),
             "files": [(name, len(content)) for name, content in files.items()],
@@ -183,6 +190,9 @@ class Sandbox:
             "processes": limits.processes,
             "output": limits.output,
             "rlimits": _rlimits(limits, inside),
+            "most_files": limits.files,
+            "counted": list(dict.fromkeys([box, tmp, "/dev/shm"])) if inside else [],
+            "filter": _seccomp.program().hex() if sys.platform == "linux" else "",
         }
         head = json.dumps(job).encode()
         watcher = [sys.executable, "-I", "-S", "-c", _watcher()]
@@ -201,22 +211,36 @@ class Sandbox:
                 guarded=not inside,
             )
         except TimedOut as late:
+            if not inside and late.partial.stdout.startswith(_STARTED):
+                return _watcher_lost(-signal.SIGKILL, collect, stopped="time")
             raise Fault("sandbox", f"the sandbox did not end by itself: {late.detail}") from late
         except Fault as fault:
             raise Fault("sandbox", f"the sandbox could not be started: {fault.detail}") from fault
+        # In a namespace of its own nothing inside can end process 1, so its end is not the program's doing.
+        if not inside and done.code < 0 and done.stdout.startswith(_STARTED):
+            return _watcher_lost(done.code, collect)
         return _read(done, collect)
+
+
+def _watcher_lost(code: int, collect: Sequence[str], stopped: LimitReached | None = None) -> Ran:
+    """A program that ended or stopped the process that watched over it has failed; where nothing shuts it in,
+    it can.
+    """
+    said = b"The program ended the process that watched over it.\n"
+    return Ran(code=code, stdout=b"", stderr=said, stopped=stopped, lost=dict.fromkeys(collect, "missing"))
 
 
 def _read(done: Finished, collect: Sequence[str]) -> Ran:
     try:
-        size = int.from_bytes(done.stdout[:8], "big")
-        head = json.loads(done.stdout[8 : 8 + size])
+        told = done.stdout.removeprefix(_STARTED)
+        size = int.from_bytes(told[:8], "big")
+        head = json.loads(told[8 : 8 + size])
         at = 8 + size
         blobs = []
         for length in [*head["streams"], *(size for size in head["collected"] if isinstance(size, int))]:
-            blobs.append(done.stdout[at : at + length])
+            blobs.append(told[at : at + length])
             at += length
-        if at != len(done.stdout):
+        if at != len(told):
             raise ValueError("the report is not as long as it says")
     except (ValueError, KeyError, TypeError) as error:
         said = (
@@ -234,14 +258,14 @@ def _read(done: Finished, collect: Sequence[str]) -> Ran:
         code=int(head["code"]),
         stdout=blobs[0],
         stderr=blobs[1],
-        stopped=cast("Stopped | None", head["stopped"]),
+        stopped=cast("LimitReached | None", head["stopped"]),
         cut=bool(head["cut"]),
         files={name: next(contents) for name, size in named if isinstance(size, int)},
         lost={name: why for name, why in named if isinstance(why, str)},
     )
 
 
-def _rlimits(limits: Limits, inside: bool) -> dict[str, int]:
+def _rlimits(limits: ProcessLimits, inside: bool) -> dict[str, int]:
     wanted = {
         "RLIMIT_CPU": int(limits.seconds) + 1,
         "RLIMIT_AS": limits.memory,

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from skillopt.executors import Executor
 from skillopt.messages import Tool
-from skillopt.tasks.judge import Judged
+from skillopt.tasks.judge import ScoredByJudge
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 
@@ -135,7 +135,7 @@ class UsesExecutor(Protocol):
 
 
 @runtime_checkable
-class WantsJudge(Judged, Protocol):
+class WantsJudge(ScoredByJudge, Protocol):
     """A benchmark that may be scored by a judge; `score_with` is then called instead of `score`."""
 
     wants_judge: bool

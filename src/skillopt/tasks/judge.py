@@ -43,7 +43,7 @@ class Judge(Protocol):
 
 
 @runtime_checkable
-class Judged(Protocol):
+class ScoredByJudge(Protocol):
     """A scorer or benchmark that cannot score without a judge."""
 
     async def score_with(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:

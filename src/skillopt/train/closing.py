@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from skillopt.events import Updated
 from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
 from skillopt.gate.gate import STAGE, Gate, Verdict
-from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
 from skillopt.place import Place
-from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome, Proposal
+from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Scored, means
 from skillopt.train.plan import Batch
 from skillopt.train.state import adopt
-
-T = TypeVar("T")
-
-
-class Timing:
-    """How long each stage of a step took."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self.seconds: dict[str, float] = {}
-
-    async def of(self, stage: str, work: Awaitable[T]) -> T:
-        """Wait for a stage and write down how long it took."""
-        since = self._clock()
-        result = await work
-        self.seconds[stage] = self._clock() - since
-        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,21 +68,20 @@ def lost_selection(reflection: Reflection, limit: int) -> Selection:
 
 
 def close_step(
+    step: Step,
     state: State,
-    skill: Document,
     batch: Batch,
     reflection: Reflection,
     selection: Selection,
     tried: Sequence[JudgedCandidate],
     *,
     gate: Gate,
-    optimizer: Optimizer,
-    timing: Mapping[str, float],
+    control: str,
     hide: Callable[[str], str] = str,
 ) -> ClosedStep:
-    """Close a step on the candidate that was accepted, else on the bundle.
+    """Close a step on the candidate that was accepted, else on the first.
 
-    `skill` is the one the step began with; `hide` takes out of a text what later analysts may not read.
+    `control` says who set the limit; `hide` takes out of a text what later analysts may not read.
     """
     chosen = next((one for one in tried if one.is_accepted), tried[0])
     update, verdict = chosen.update, chosen.verdict
@@ -117,20 +98,19 @@ def close_step(
     after = after.replace(step=batch.step, reopen=None).remember(*remembered)
     measured = verdict.candidate
     judged = [row for one in tried for row in one.verdict.rows]
-    tally = optimizer.tally(batch.place)
     for stage, rows in (("rollout", reflection.rollouts), (STAGE, judged)):
         for row in rows:
             if isinstance(row, Scored):
-                tally.add(stage, row.trajectory.calls, row.trajectory.usage)
+                step.tokens.add(stage, row.trajectory.calls, row.trajectory.usage)
     record = StepRecord(
         step=batch.step,
         epoch=batch.epoch,
         step_in_epoch=batch.step_in_epoch,
         edit_budget=selection.limit,
-        lr_control_mode=optimizer.control,
+        lr_control_mode=control,
         lr_decision=selection.decision,
-        timing={f"{name}_s": round(seconds, 3) for name, seconds in timing.items()},
-        tokens=tally.as_record(),
+        timing={f"{name}_s": round(seconds, 3) for name, seconds in step.timing.items()},
+        tokens=step.tokens.as_record(),
         **_about_rollouts(reflection),
         n_edits_merged=selection.offered,
         n_edits_ranked=len(selection.patch),
@@ -153,8 +133,8 @@ def close_step(
         best_step=after.best_step,
         current_origin=after.origin,
         best_origin=after.best_origin,
-        skill_len=len((skill if after.skill == state.skill else update.document).rendered),
-        wall_time_s=round(sum(timing.values()), 3),
+        skill_len=len((step.skill if after.skill == state.skill else update.document).rendered),
+        wall_time_s=round(sum(step.timing.values()), 3),
     )
     return ClosedStep(state=after, record=record, remembered=remembered)
 

@@ -11,7 +11,7 @@ from skillopt.events.records import StepRecord
 from skillopt.events.state import State
 from skillopt.gate.gate import Gate, Measured
 from skillopt.tasks.rollout import Means
-from skillopt.train.exam import Report
+from skillopt.train.sealed_test import TestReport
 
 
 def epoch_stats(history: Sequence[StepRecord]) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def summary(
     config: Mapping[str, Any],
     gate: Gate,
     ungated: str,
-    report: Report,
+    report: TestReport,
     claim: str,
     status: str,
     simulated: bool,

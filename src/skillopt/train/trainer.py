@@ -8,38 +8,39 @@ from dataclasses import dataclass
 
 from skillopt.errors import BudgetSpent, UnusableReplies
 from skillopt.evaluation.leaks import LeakGuard, why
-from skillopt.evaluation.runner import Evaluator
+from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Checkpoint, CheckpointKind, Notice
 from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
 from skillopt.gate.gate import Gate, Measured, Verdict
-from skillopt.optimizer.epoch import PairPolicy
-from skillopt.optimizer.optimizer import Lesson, Optimizer
+from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update, halves
-from skillopt.place import BASELINE, FINISH, Place
+from skillopt.place import BASELINE, EARLY_TEST, FINISH, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
-from skillopt.train.closing import JudgedCandidate, Timing, close_step, lost_selection, updated
-from skillopt.train.epoch_end import EpochComparison, EpochEnd, LookBack
-from skillopt.train.exam import Exam, Report
+from skillopt.step import Outbox, Step
+from skillopt.train.closing import JudgedCandidate, close_step, lost_selection, updated
+from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
 from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
+from skillopt.train.sealed_test import SealedTest, TestReport
 
 LEAK_GUARD = "leak_guard"
+_REMEMBERED = 8
+"""Measured skills that are kept in memory; the rows of others are read from the store again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class TrainingEnd:
     """What training ended with. Where it ended before its plan did, `stopped` says why no further step would
-    have helped, and
-    `ended_early` that the budget was spent.
+    have helped, and `ended_early` that the budget was spent.
     """
 
     state: State
-    report: Report
+    report: TestReport
     stopped: str = ""
     ended_early: str = ""
 
@@ -50,44 +51,37 @@ class Trainer:
     def __init__(
         self,
         *,
-        evaluator: Evaluator,
-        optimizer: Optimizer,
         gate: Gate,
+        optimizer: Optimizer,
         plan: Plan,
-        exam: Exam,
+        test: SealedTest,
         log: Log,
         skills: SkillStore,
-        use_slow_update: bool = True,
-        use_meta_skill: bool = True,
-        gates_slow_update: bool = True,
-        pair_policy: PairPolicy = "mixed",
-        salvages: bool = True,
+        epoch_settings: EpochSettings,
+        salvage: bool = True,
         guard: LeakGuard | None = None,
         look_back: LookBack | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.evaluator = evaluator
-        self.optimizer = optimizer
         self.gate = gate
+        self.optimizer = optimizer
         self.plan = plan
-        self.exam = exam
+        self.test = test
         self.log = log
         self.skills = skills
-        self.epoch_end = EpochEnd(
-            EpochComparison(evaluator, emit=log.emit, policy=pair_policy, wanted=plan.slow_samples),
-            optimizer,
-            plan,
-            skills,
-            self.consider,
-            use_slow_update=use_slow_update,
-            use_meta_skill=use_meta_skill,
-            gates_slow_update=gates_slow_update and gate.is_on,
-            takes_unmeasured=not gate.is_on,
-            look_back=look_back,
-        )
-        self.salvages = salvages
+        self.epoch_settings = epoch_settings
+        self.salvages = salvage
         self.guard = guard
         self.look_back = look_back
+        self.epoch_end = EpochEnd(
+            epoch_settings,
+            gate=gate,
+            optimizer=optimizer,
+            plan=plan,
+            skills=skills,
+            judge=self.consider,
+            earlier=look_back,
+        )
         self._clock = clock
         self._measured: dict[str, Measured] = {}
 
@@ -96,16 +90,17 @@ class Trainer:
         """Which changes pass no gate in this run, as every report says it; empty when all do."""
         if not self.gate.is_on:
             return "The gate was off: every candidate was taken without proof."
-        if self.epoch_end.takes_ungated:
+        slow = self.epoch_settings
+        if slow.use_slow_update and not slow.slow_update_gate_with_selection:
             return "Slow updates were taken without a gate and measured afterwards."
         return ""
 
-    async def fit(self, skill: Document) -> Fitted:
+    async def fit(self, skill: Document) -> TrainingEnd:
         """Train a skill, or go on where the run stands."""
         try:
             state = self.load() or await self.baseline(skill)
             for epoch in self.plan.epochs_left(state):
-                self.exam.start_early(self.skills.get(state.seed))
+                self.test.start_early(self.at(EARLY_TEST, state, skill=state.seed))
                 for batch in self.plan.batches_left(epoch, state):
                     if why := self.enough(state):
                         return await self.finish(state, why)
@@ -119,28 +114,17 @@ class Trainer:
 
     async def baseline(self, skill: Document) -> State:
         """Measure the seed on the whole of val: the first incumbent, and what the sealed test will cost."""
-        measured, outcomes, lost = await self.gate.baseline(skill.rendered, BASELINE)
-        self._measured[skill.rendered] = measured
+        step = Step(place=BASELINE, emit=Outbox(self.log.emit), skill=skill)
+        measured, outcomes, lost = await self.gate.baseline(step)
+        self.keep_measured(skill, measured)
         if lost:
-            self.log.emit(
-                Notice(
-                    text=f"Left out of the gate, not measurable at baseline: {', '.join(lost)}",
-                    level="warning",
-                )
-            )
+            told = f"Left out of the gate, not measurable at baseline: {', '.join(lost)}"
+            step.emit(Notice(text=told, level="warning"))
         if self.gate.metric == "soft":
-            self.log.emit(
-                Notice(
-                    text=(
-                        "The gate reads the soft score: the scorer gives partial credit, or gate_metric"
-                        " says so."
-                    )
-                )
-            )
-        set_aside = self.exam.estimate(outcomes)
+            told = "The gate reads the soft score: the scorer gives partial credit, or gate_metric says so."
+            step.emit(Notice(text=told))
         digest = self.skills.keep(skill)
-        older = None if self.look_back is None else self.skills.keep(self.look_back.older)
-        first = State(
+        state = State(
             seed=digest,
             skill=digest,
             best=digest,
@@ -149,83 +133,50 @@ class Trainer:
             baseline_score=measured.score,
             metric=self.gate.metric,
             left_out=tuple(lost),
-            set_aside=set_aside,
-            epoch_skill=older,
+            set_aside=self.test.estimate(outcomes),
+            epoch_skill=None if self.look_back is None else self.skills.keep(self.look_back.older),
         )
-        state = self.checkpoint(BASELINE, "baseline", first)
-        self.exam.provide(set_aside, skill)
+        state = self.checkpoint(step, "baseline", state)
+        self.provide_for_test(state)
         return state
 
     async def step(self, state: State, batch: Batch) -> State:
         """One step: the six stages. Rollouts are awaited inside reflection, which starts on the first
         minibatch that is in.
         """
-        timing = Timing(self._clock)
-        skill = self.skills.get(state.skill)
-        lesson = Lesson(skill=skill, memory=state.memory, meta_skill=state.meta_skill)
-        rollouts = self.evaluator.start(
-            skill.rendered, batch.rows, stage="rollout", place=batch.place
-        )  # 1 rollout    forward pass
-        reflection = await timing.of(
-            "reflect", self.optimizer.reflect(lesson, batch, rollouts)
-        )  # 2 reflect    backward pass
+        step = self.at(batch.place, state, seed=batch.seed, limit=batch.limit)
+        optimizer, evaluator = self.optimizer, self.gate.evaluator
+        # 1 rollout: forward pass
+        rollouts = Evaluation(evaluator, step, step.skill.rendered, batch.rows, stage="rollout")
+        # 2 reflect: backward pass
+        reflection = await step.timed("reflect", optimizer.reflect(step, rollouts))
         if reflection.is_inconclusive:
-            return self.lose(state, batch, reflection, timing)
-        merged = await timing.of(
-            "aggregate", self.optimizer.aggregate(lesson, batch, reflection)
-        )  # 3 aggregate  reduce
-        selection = await timing.of(
-            "select", self.optimizer.select(lesson, batch, reflection, merged)
-        )  # 4 select     clip
-        update = await timing.of(
-            "update", self.optimizer.update(lesson, batch, reflection, selection)
-        )  # 5 update
-        bundle = await timing.of(
-            "evaluate", self.attempt(state, update, batch.place, selection.ended)
-        )  # 6 gate
+            return self.lose(step, state, batch, reflection)
+        # 3 aggregate: reduce
+        merged = await step.timed("aggregate", optimizer.aggregate(step, reflection))
+        # 4 select: clip
+        selection = await step.timed("select", optimizer.select(step, reflection, merged))
+        # 5 update
+        update = await step.timed("update", optimizer.update(step, reflection, selection))
+        # 6 gate
+        bundle = await step.timed("evaluate", self.attempt(step, state, update, ended=selection.ended))
         tried = [bundle]
         if bundle.verdict.action == "reject" and self.salvages and self.gate.is_on:
-            tried += await timing.of("salvage", self.salvage(state, bundle, batch.place))
-        return self.close(state, batch, reflection, selection, tried, timing)
-
-    def close(
-        self,
-        state: State,
-        batch: Batch,
-        reflection: Reflection,
-        selection: Selection,
-        tried: Sequence[JudgedCandidate],
-        timing: Timing,
-        reopen: str | None = None,
-    ) -> State:
-        """Write a step down: from here on it is decided."""
-        closed = close_step(
-            state,
-            self.skills.get(state.skill),
-            batch,
-            reflection,
-            selection,
-            tried,
-            gate=self.gate,
-            optimizer=self.optimizer,
-            timing=timing.seconds,
-            hide=str if self.guard is None else self.guard.hide,
-        )
-        after = closed.state.replace(reopen=reopen)
-        return self.checkpoint(batch.place, "step", after, closed.record, closed.remembered)
+            tried += await step.timed("salvage", self.salvage(step, state, bundle))
+        return self.close(step, state, batch, reflection, selection, tried)
 
     async def attempt(
-        self, state: State, update: Update, place: Place, ended: Sequence[Outcome] = ()
+        self, step: Step, state: State, update: Update, *, number: int = 0, ended: Sequence[Outcome] = ()
     ) -> JudgedCandidate:
-        """One candidate of a step: told, then judged. `ended` are proposals that came to an end before it."""
-        skill = self.skills.keep(update.document)
-        outcomes = () if place.candidate else (*ended, *update.outcomes)  # each proposal's end is told once
-        self.log.emit(updated(place, update, skill, outcomes))
-        return JudgedCandidate(
-            update=update, verdict=await self.consider(state, update.document, place=place)
-        )
+        """The candidate of that number: told, then judged. `ended` are proposals that came to an end before
+        it; where each proposal ended is told once, with the first candidate.
+        """
+        part = step.at(step.place.of_candidate(number))
+        outcomes = () if number else (*ended, *update.outcomes)
+        part.emit(updated(part.place, update, self.skills.keep(update.document), outcomes))
+        return JudgedCandidate(update=update, verdict=await self.consider(part, state, update.document))
 
-    async def salvage(self, state: State, bundle: JudgedCandidate, place: Place) -> list[JudgedCandidate]:
+    async def salvage(self, step: Step, state: State, bundle: JudgedCandidate) -> list[JudgedCandidate]:
         """A bundle that was clearly worse may be a good half and a bad one: each half is tried once, until
         one is accepted.
 
@@ -239,52 +190,44 @@ class Trainer:
         if update.appendix is None and 2 * len(verdict.rows) >= verdict.rows_total:
             return []
         tried: list[JudgedCandidate] = []
-        for number, half in enumerate(halves(update, self.skills.get(state.skill)), 1):
-            tried.append(await self.attempt(state, half, place.of_candidate(number)))
+        for number, half in enumerate(halves(update, step.skill), 1):
+            tried.append(await self.attempt(step, state, half, number=number))
             if tried[-1].is_accepted:
                 break
         return tried
 
     async def consider(
-        self, state: State, candidate: Document, *, place: Place, in_full: bool = False
+        self, step: Step, state: State, candidate: Document, *, in_full: bool = False
     ) -> Verdict:
         """The gate: every change to the skill passes here, measured against the skill it would replace.
 
         While the gate is off the best skill is the incumbent: the current one may never have been measured in
         full. `in_full` measures a candidate to the end that will be taken whatever the verdict.
         """
-        current = self.skills.get(state.skill)
-        if candidate.rendered == current.rendered:
-            return self.gate.without_measuring(
-                "unchanged", "the candidate reads the same as the current skill", state.score, place
-            )
+        if candidate.rendered == step.skill.rendered:
+            same = "the candidate reads the same as the current skill"
+            return self.gate.without_measuring(step, "unchanged", same, state.score)
         if self.guard is not None and (leaks := self.guard.find(candidate.rendered)):
-            shown = "; ".join(map(str, leaks[:3])) + (
-                f"; and {len(leaks) - 3} more" if len(leaks) > 3 else ""
-            )
-            self.log.emit(
-                Notice(
-                    id=str(place.at("leaks")),
-                    text=f"A candidate was refused, as it quotes a {shown}.",
-                    level="warning",
-                )
-            )
-            return self.gate.refuse(why(leaks), state.score, place, by=LEAK_GUARD)
-        incumbent = self.measured(current if self.gate.is_on else self.skills.get(state.best))
-        verdict = await self.gate.judge(candidate.rendered, incumbent, place, in_full=in_full)
+            shown = "; ".join(map(str, leaks[:3]))
+            shown += f"; and {len(leaks) - 3} more" if len(leaks) > 3 else ""
+            told = f"A candidate was refused, as it quotes a {shown}."
+            step.emit(Notice(id=str(step.place.at("leaks")), text=told, level="warning"))
+            return self.gate.refuse(step, why(leaks), state.score, by=LEAK_GUARD)
+        incumbent = self.measured(step.skill if self.gate.is_on else self.skills.get(state.best))
+        verdict = await self.gate.judge(step, candidate.rendered, incumbent, in_full=in_full)
         if verdict.candidate is not None:
-            self._measured[candidate.rendered] = verdict.candidate
+            self.keep_measured(candidate, verdict.candidate)
         return verdict
 
     async def end_epoch(self, state: State, epoch: int) -> State:
         """The longer view: how the same tasks went an epoch ago and now. Its guidance passes the gate, its
         advice does not need to.
         """
-        place = self.plan.end_place(epoch, state)
-        after, ended = await self.epoch_end.look_back(state, epoch, place)
-        self.log.emit(ended)
-        record = EpochRecord(epoch=epoch, tokens=self.optimizer.tally(place).as_record())
-        return self.checkpoint(place, "epoch", after.replace(epoch=epoch, epoch_skill=after.skill), record)
+        step = self.at(self.plan.end_place(epoch, state), state)
+        after, ended = await self.epoch_end.look_back(step, state, epoch)
+        step.emit(ended)
+        record = EpochRecord(epoch=epoch, tokens=step.tokens.as_record())
+        return self.checkpoint(step, "epoch", after.replace(epoch=epoch, epoch_skill=after.skill), record)
 
     def enough(self, state: State) -> str:
         """Why no further step can help, or nothing."""
@@ -310,59 +253,113 @@ class Trainer:
             f"({objection})"
         )
 
-    async def finish(self, state: State, stopped: str = "") -> Fitted:
+    async def finish(self, state: State, stopped: str = "") -> TrainingEnd:
         """Open the seal: seed against best on the test split."""
+        step = self.at(FINISH, state)
         if stopped:
-            self.log.emit(
-                Notice(text=f"Training ends after step {state.step} of {self.plan.total_steps}: {stopped}.")
-            )
+            told = f"Training ends after step {state.step} of {self.plan.total_steps}: {stopped}."
+            step.emit(Notice(text=told))
         report = await self.examine(state)
-        state = self.checkpoint(FINISH, "finish", state.replace(finished=True))
-        return Fitted(state=state, report=report, stopped=stopped)
+        state = self.checkpoint(step, "finish", state.replace(finished=True))
+        return TrainingEnd(state=state, report=report, stopped=stopped)
 
-    async def examine(self, state: State) -> Report:
+    async def examine(self, state: State) -> TestReport:
         """Test what there is; each look at the split is counted."""
-        place = Place.of_test(state.epoch, state.step, state.takes.values())
+        step = self.at(Place.of_test(state.epoch, state.step, state.takes.values()), state)
         skills = {"seed": self.skills.get(state.seed), "best": self.skills.get(state.best)}
-        final = self.skills.get(state.skill)
-        if not self.gate.is_on or final.rendered != skills["best"].rendered:
-            skills["final"] = final
-        return await self.exam.measure(skills, place, look=self.log.looks(str(place)) + 1)
+        if not self.gate.is_on or step.skill.rendered != skills["best"].rendered:
+            skills["final"] = step.skill
+        return await self.test.measure(step, skills, look=self.log.looks(str(step.place)) + 1)
 
     # Going on, and ending early.
+
+    def at(
+        self, place: Place, state: State, *, skill: str | None = None, seed: int = 0, limit: int = 0
+    ) -> Step:
+        """The work at a place of the run, which starts from the current skill unless told."""
+        return Step(
+            place=place,
+            emit=Outbox(self.log.emit),
+            skill=self.skills.get(skill or state.skill),
+            memory=state.memory,
+            meta_skill=state.meta_skill,
+            seed=seed,
+            limit=limit,
+            clock=self._clock,
+        )
 
     def load(self) -> State | None:
         """Where the run stands, if it was started before."""
         last = self.log.last_checkpoint()
         if last is None:
             return None
-        state = last.state.replace(memory=self.log.memory())
+        state = last.state.replace(memory=self.log.memory(), checkpoint=last.id)
         self.gate.leave_out(state.left_out)
         self.gate.metric = state.metric
-        self.exam.provide(state.set_aside, self.skills.get(state.seed))
+        self.provide_for_test(state)
         return state
+
+    def provide_for_test(self, state: State) -> None:
+        """Set the test's share of the budget aside; where it is refused, say so."""
+        self.test.provide(state.set_aside, self.skills.get(state.seed))
+        if self.test.is_too_dear:
+            told = f"Test will not be measured: {self.test.refused}."
+            self.log.emit(Notice(text=told, level="warning"))
 
     def measured(self, skill: Document) -> Measured:
         """An incumbent's rows, from memory or from the store."""
-        text = skill.rendered
-        if text not in self._measured:
-            self._measured[text] = self.gate.remembered(text)
-        return self._measured[text]
+        found = self._measured.get(skill.digest) or self.gate.remembered(skill.rendered)
+        return self.keep_measured(skill, found)
+
+    def keep_measured(self, skill: Document, measured: Measured) -> Measured:
+        """Remember the rows of a skill; those that were wanted longest ago are forgotten."""
+        self._measured.pop(skill.digest, None)
+        self._measured[skill.digest] = measured
+        if len(self._measured) > _REMEMBERED:
+            self._measured.pop(next(iter(self._measured)))
+        return measured
 
     def checkpoint(
         self,
-        place: Place,
+        step: Step,
         kind: CheckpointKind,
         state: State,
         record: StepRecord | EpochRecord | ReopenedRecord | None = None,
         remembered: Sequence[MemoryEntry] = (),
     ) -> State:
         """From here the run goes on after whatever happens."""
-        id = str(place.at(kind))
-        self.log.emit(Checkpoint(id=id, kind=kind, state=state, record=record, remembered=list(remembered)))
-        return state
+        id = str(step.place.at(kind))
+        step.emit(Checkpoint(id=id, kind=kind, state=state, record=record, remembered=list(remembered)))
+        return state.replace(checkpoint=id)
 
-    async def finish_early(self, spent: BudgetSpent) -> Fitted:
+    def close(
+        self,
+        step: Step,
+        state: State,
+        batch: Batch,
+        reflection: Reflection,
+        selection: Selection,
+        tried: Sequence[JudgedCandidate],
+        *,
+        reopen: str | None = None,
+    ) -> State:
+        """Write a step down: from here on it is decided."""
+        hide = str if self.guard is None else self.guard.hide
+        closed = close_step(
+            step,
+            state,
+            batch,
+            reflection,
+            selection,
+            tried,
+            gate=self.gate,
+            control=self.optimizer.control,
+            hide=hide,
+        )
+        after = closed.state.replace(reopen=reopen)
+        return self.checkpoint(step, "step", after, closed.record, closed.remembered)
+
+    async def finish_early(self, spent: BudgetSpent) -> TrainingEnd:
         """The budget ended the run: test what there is from the set-aside; the run stays open for a larger
         budget.
         """
@@ -372,20 +369,20 @@ class Trainer:
         try:
             report = await self.examine(state)
         except BudgetSpent:
-            report = Report(
+            report = TestReport(
                 measured=False, why="the budget does not pay for the rest of it; what was measured is kept"
             )
-        return Fitted(state=state, report=report, ended_early=str(spent))
+        return TrainingEnd(state=state, report=report, ended_early=str(spent))
 
-    def lose(self, state: State, batch: Batch, reflection: Reflection, timing: Timing) -> State:
+    def lose(self, step: Step, state: State, batch: Batch, reflection: Reflection) -> State:
         """Most analysts of a step were unreadable: it is inconclusive. Twice in a row stops the run, with
         both steps open again.
         """
         if state.reopen is not None:
             before = self.log.checkpoint(state.reopen).state
-            takes = {step: before.takes.get(step, 0) + 1 for step in (batch.step - 1, batch.step)}
+            takes = {number: before.takes.get(number, 0) + 1 for number in (batch.step - 1, batch.step)}
             again = before.replace(takes={**before.takes, **takes})
-            self.checkpoint(batch.place, "reopened", again, ReopenedRecord(from_step=batch.step - 1))
+            self.checkpoint(step, "reopened", again, ReopenedRecord(from_step=batch.step - 1))
             causes = "; ".join(reflection.troubles())
             raise UnusableReplies(
                 "Two steps in a row lost most of their reflections: the optimizer's replies cannot be read"
@@ -394,17 +391,8 @@ class Trainer:
                 " cache.path set to this run.db its rollouts are not paid again."
             )
         dropped = sum(one.dropped is not None for one in reflection.minibatches)
-        why = f"{dropped} of {len(reflection.minibatches)} reflections were unreadable"
-        verdict = self.gate.without_measuring("inconclusive", why, state.score, batch.place)
-        before_it = self.log.last_checkpoint()
-        assert before_it is not None, "a step stands behind the baseline's checkpoint"
-        nothing = Update(document=self.skills.get(state.skill), outcomes=())
-        return self.close(
-            state,
-            batch,
-            reflection,
-            lost_selection(reflection, batch.limit),
-            [JudgedCandidate(update=nothing, verdict=verdict)],
-            timing,
-            reopen=before_it.id,
-        )
+        told = f"{dropped} of {len(reflection.minibatches)} reflections were unreadable"
+        verdict = self.gate.without_measuring(step, "inconclusive", told, state.score)
+        nothing = JudgedCandidate(update=Update(document=step.skill, outcomes=()), verdict=verdict)
+        selection = lost_selection(reflection, batch.limit)
+        return self.close(step, state, batch, reflection, selection, [nothing], reopen=state.checkpoint)

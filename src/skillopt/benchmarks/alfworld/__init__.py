@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks._data import CommonSettings, load_splits
 from skillopt.benchmarks.alfworld._benchmark import ALFWorld
-from skillopt.benchmarks.alfworld._load import Loader
+from skillopt.benchmarks.alfworld._load import ALFWorldLoader
 from skillopt.errors import ConfigError
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 
@@ -51,7 +51,7 @@ class _Plugin:
             raise ConfigError("'alfworld' needs textworld: pip install 'skillopt[alfworld]'")
         root = settings.data_root or _folder_of_games()
         return ALFWorld(
-            splits=load_splits(settings, Loader(root, _text("task.md")).tasks),
+            splits=load_splits(settings, ALFWorldLoader(root, _text("task.md")).tasks),
             root=root,
             max_steps=settings.max_steps,
             system=_text("system.md"),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks._data import Row
+from skillopt.benchmarks._data import DataRow
 from skillopt.benchmarks.alfworld._names import by_number, short_names
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
@@ -23,18 +23,18 @@ _PLACE = re.compile(r"\(receptacleatlocation\s+(\S+)\s+\S+?\s*\)")
 _ID = re.compile(r"[^\s()]+_bar_[^\s()]+")
 
 
-class Loader:
+class ALFWorldLoader:
     """Turns rows into tasks; a row's `gamefile` lies below `root`."""
 
     def __init__(self, root: Path, template: str) -> None:
         self._root = root
         self._template = template
 
-    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
         """One task for each row."""
         return [self._task(row) for row in rows]
 
-    def _task(self, row: Row) -> Task:
+    def _task(self, row: DataRow) -> Task:
         one, gamefile, kind = (_text(row, field) for field in ("id", "gamefile", "task_type"))
         path = self._root / gamefile
         try:
@@ -73,7 +73,7 @@ def places(problem: str) -> list[str]:
     return sorted({names[one] for one in _PLACE.findall(facts) if one in names}, key=by_number)
 
 
-def _text(row: Row, field: str) -> str:
+def _text(row: DataRow, field: str) -> str:
     value: Any = row.data.get(field)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)

@@ -18,8 +18,8 @@ from pydantic import BaseModel, Field
 
 from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, load_splits
 from skillopt.benchmarks.officeqa._documents import Library
-from skillopt.benchmarks.officeqa._environment import Desk
-from skillopt.benchmarks.officeqa._load import Loader, folders
+from skillopt.benchmarks.officeqa._environment import DocumentTools
+from skillopt.benchmarks.officeqa._load import OfficeQALoader, folders
 from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
 from skillopt.errors import ConfigError
 from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, Environment
@@ -68,7 +68,7 @@ class OfficeQA(QuestionBenchmark):
         """The tools over the documents of this task alone, or these documents themselves for an agent that
         has tools.
         """
-        return None if self._max_turns is None else Desk(task.files, self._max_turns)
+        return None if self._max_turns is None else DocumentTools(task.files, self._max_turns)
 
 
 class _Plugin:
@@ -89,7 +89,7 @@ class _Plugin:
                 " OFFICEQA_DOCS_DIR."
             )
         tools = settings.use_local_tools
-        loader = Loader(
+        loader = OfficeQALoader(
             Library(roots), _text("task.md"), shows_pages=settings.oracle_pages, shows_documents=tools
         )
         return OfficeQA(

@@ -44,7 +44,7 @@ _AMERICAN = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
+class FigureAmount:
     """A number as it was written."""
 
     number: float
@@ -73,7 +73,7 @@ class Date:
 class Read:
     """An answer taken apart."""
 
-    amounts: tuple[Amount, ...]
+    amounts: tuple[FigureAmount, ...]
     before: tuple[str, ...]
     """Words in front of the first amount."""
     after: tuple[str, ...]
@@ -98,14 +98,14 @@ def read(text: str) -> Read:
     )
 
 
-def _amount(match: re.Match[str]) -> Amount:
+def _amount(match: re.Match[str]) -> FigureAmount:
     number = float(match["digits"].replace(",", "") + (match["power"] or ""))
     negative = (
         (match["sign"] or "+").lower() != "+"
         or bool(match["inner"])
         or bool(match["open"] and match["close"])
     )
-    return Amount(
+    return FigureAmount(
         number=-number if negative else number,
         scale=(match["scale"] or "").lower().removesuffix("s"),
         percent=match["percent"] is not None,

@@ -1,7 +1,7 @@
 """The tools of a question: list, read and search its own documents. A name is looked up among them; no path
 is ever followed.
 
-An agent that brings its own tools gets the documents themselves (`Desk.documents`) in place of these.
+An agent that brings its own tools gets the documents themselves (`DocumentTools.documents`) instead.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TOOLS = (
 )
 
 
-class Desk:
+class DocumentTools:
     """The documents of one question."""
 
     tools: Sequence[Tool] = TOOLS

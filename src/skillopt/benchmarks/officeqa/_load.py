@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks._data import Row
+from skillopt.benchmarks._data import DataRow
 from skillopt.benchmarks.officeqa._documents import Library
 from skillopt.benchmarks.officeqa._pages import page_text, shown, sources
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
 
 
-class Loader:
+class OfficeQALoader:
     """Turns rows into tasks."""
 
     def __init__(
@@ -29,11 +29,11 @@ class Loader:
         self._shows_pages = shows_pages and library.has_pages
         self._shows_documents = shows_documents
 
-    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
         """One task for each row."""
         return [self._task(row) for row in rows]
 
-    def _task(self, row: Row) -> Task:
+    def _task(self, row: DataRow) -> Task:
         question = _text(row, "question")
         names = _list(row, "source_files")
         if not names:
@@ -53,7 +53,7 @@ class Loader:
             data={"question": question},
         )
 
-    def _pages(self, row: Row, names: Sequence[str]) -> str:
+    def _pages(self, row: DataRow, names: Sequence[str]) -> str:
         found = []
         for source in sources(_list(row, "source_docs"), names):
             parsed = self._library.parsed(source.stem)
@@ -69,7 +69,7 @@ class Loader:
         return f"\n\n## Pages\n\n{shown(found)}" if found else ""
 
 
-def _text(row: Row, *fields: str, optional: bool = False) -> str:
+def _text(row: DataRow, *fields: str, optional: bool = False) -> str:
     value = next((row.data[field] for field in fields if row.data.get(field) not in (None, "")), None)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
@@ -80,7 +80,7 @@ def _text(row: Row, *fields: str, optional: bool = False) -> str:
     return value.strip()
 
 
-def _list(row: Row, field: str) -> list[str]:
+def _list(row: DataRow, field: str) -> list[str]:
     """A list, or the text of one: in brackets, or one name a line, or with commas or semicolons between."""
     value: Any = row.data.get(field)
     if isinstance(value, str) and value.lstrip().startswith("["):

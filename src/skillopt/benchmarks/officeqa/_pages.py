@@ -39,14 +39,14 @@ _ISSUE = re.compile(r"/([a-z]+)-(\d{4})(?:-\d+)?/?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class PageSource:
     """A page of a document, as a row names it."""
 
     stem: str
     page: int
 
 
-def sources(links: Sequence[str], files: Sequence[str]) -> list[Source]:
+def sources(links: Sequence[str], files: Sequence[str]) -> list[PageSource]:
     """The pages that links name: `.../january-1941-6529?page=15` is page 15 of treasury_bulletin_1941_01; a
     link may name none.
     """
@@ -66,7 +66,7 @@ def sources(links: Sequence[str], files: Sequence[str]) -> list[Source]:
         if stem not in stems and len(stems) == 1:
             stem = stems[0]
         if numbers and stem in stems:
-            found.append(Source(stem=stem, page=int(numbers[0])))
+            found.append(PageSource(stem=stem, page=int(numbers[0])))
     return list(dict.fromkeys(found))
 
 

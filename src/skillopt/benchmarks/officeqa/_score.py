@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from skillopt.benchmarks.officeqa._answers import SCALES, Amount, Read, read
+from skillopt.benchmarks.officeqa._answers import SCALES, FigureAmount, Read, read
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer, missed, references
 from skillopt.tasks.scorers._text import squad_f1
@@ -74,7 +74,7 @@ def _same_unit(given: Read, wanted: Read) -> bool:
     return not wanted.after or not given.after or given.after == wanted.after
 
 
-def _is_close(given: Amount, wanted: Amount, question: str, tolerance: float) -> bool:
+def _is_close(given: FigureAmount, wanted: FigureAmount, question: str, tolerance: float) -> bool:
     if wanted.is_plain:
         tolerance = 0.0
     ours, theirs = [given.value], [wanted.value]

@@ -19,8 +19,8 @@ from pydantic import BaseModel, Field
 from skillopt.benchmarks._data import CommonSettings, load_splits
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench
 from skillopt.benchmarks.spreadsheetbench._lazy import openpyxl
-from skillopt.benchmarks.spreadsheetbench._load import Loader
-from skillopt.sandbox import Limits, Mode, Sandbox, require
+from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader
+from skillopt.sandbox import Mode, ProcessLimits, Sandbox, require
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 
 _WEAKER = (
@@ -75,12 +75,12 @@ class _Plugin:
     def __call__(self, settings: SpreadsheetSettings) -> Benchmark:
         package = Path(openpyxl().__file__).parent.parent
         require(settings.sandbox, remedy=_WEAKER)
-        loader = Loader(settings.data_root, _text("task.md"))
+        loader = SpreadsheetLoader(settings.data_root, _text("task.md"))
         splits = load_splits(settings, loader.tasks)
         inputs = [case.input.parent for problem in loader.problems.values() for case in problem.cases]
         sandbox = Sandbox(
             settings.sandbox,
-            limits=Limits(seconds=settings.code_timeout, memory=settings.code_memory << 20),
+            limits=ProcessLimits(seconds=settings.code_timeout, memory=settings.code_memory << 20),
             hidden=tuple(dict.fromkeys(inputs)),
             packages=(package,),
         )

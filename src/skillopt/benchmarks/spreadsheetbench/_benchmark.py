@@ -16,9 +16,9 @@ from typing import Any
 from skillopt.aio import together
 from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, run_code, solution_of, trouble_of
 from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differences, shown
-from skillopt.benchmarks.spreadsheetbench._desk import Desk, Trial
 from skillopt.benchmarks.spreadsheetbench._lazy import engine_version
-from skillopt.benchmarks.spreadsheetbench._load import Case, Problem
+from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetCase
+from skillopt.benchmarks.spreadsheetbench._tools import SpreadsheetTools, Trial
 from skillopt.errors import ScoringError
 from skillopt.sandbox import Sandbox
 from skillopt.tasks.benchmark import Environment
@@ -69,7 +69,9 @@ class SpreadsheetBench:
         if self._mode == "single":
             return None
         workbook = self._problems[task.id].cases[0].input.read_bytes()
-        return (Trial if self._mode == "multi" else Desk)(self._sandbox, workbook, self._max_turns)
+        return (Trial if self._mode == "multi" else SpreadsheetTools)(
+            self._sandbox, workbook, self._max_turns
+        )
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Run the program on every case. Hard is all of them, soft the share; what the program did wrong is a
@@ -182,7 +184,7 @@ class _Read:
         self.cells: Cells = {address: _value(*coded) for address, coded in told.get("cells", {}).items()}
 
 
-def _check_golden(task_id: str, case: Case, read: _Read) -> None:
+def _check_golden(task_id: str, case: SpreadsheetCase, read: _Read) -> None:
     if read.error is not None or read.missing:
         trouble = (
             read.error

@@ -29,6 +29,7 @@ _STOPPED = {
     "time": "It was still running when its time was up.",
     "memory": "It used too much memory.",
     "processes": "It started too much.",
+    "files": "It wrote too many files.",
 }
 _LOST = {
     "missing": "wrote no file to OUTPUT_PATH",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt.benchmarks._data import Row, load_rows
+from skillopt.benchmarks._data import DataRow, load_rows
 from skillopt.benchmarks.spreadsheetbench._lazy import openpyxl
 from skillopt.benchmarks.spreadsheetbench._position import Area, parse_position
 from skillopt.tasks.task import Task
@@ -24,7 +24,7 @@ _ENDINGS = (("_input", "_answer"), ("_init", "_golden"), ("initial", "golden"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class SpreadsheetCase:
     """One workbook to work on, and the one that should come out, which only the scorer opens."""
 
     name: str
@@ -36,24 +36,24 @@ class Case:
 class Problem:
     """What scoring a task needs."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[SpreadsheetCase, ...]
     areas: tuple[Area, ...]
 
 
-class Loader:
+class SpreadsheetLoader:
     """Turns rows into tasks and remembers the workbooks of each."""
 
     def __init__(self, data_root: Path | None, template: str) -> None:
         self.problems: dict[str, Problem] = {}
         self._root = data_root
         self._template = template
-        self._whole: Mapping[str, Row] | None = None
+        self._whole: Mapping[str, DataRow] | None = None
 
-    def tasks(self, rows: Sequence[Row]) -> list[Task]:
+    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
         """One task for each row."""
         return [self._task(row) for row in rows]
 
-    def _task(self, row: Row) -> Task:
+    def _task(self, row: DataRow) -> Task:
         row = self._completed(row)
         instruction, position = _text(row, "instruction"), _text(row, "answer_position")
         sheet = row.data.get("answer_sheet")
@@ -85,7 +85,7 @@ class Loader:
             },
         )
 
-    def _completed(self, row: Row) -> Row:
+    def _completed(self, row: DataRow) -> DataRow:
         """The row itself, or the one of the same id in the data folder where only the id is given."""
         if "instruction" in row.data:
             return row
@@ -102,12 +102,12 @@ class Loader:
                 f"there is no task {_id(row)!r} in {self._folder(row) / CATALOGUE}. Correct the id, or"
                 " env.data_root."
             )
-        return Row(path=row.path, line=row.line, data={**found.data, **row.data})
+        return DataRow(path=row.path, line=row.line, data={**found.data, **row.data})
 
-    def _folder(self, row: Row) -> Path:
+    def _folder(self, row: DataRow) -> Path:
         return self._root if self._root is not None else row.path.parent
 
-    def _cases(self, row: Row) -> Iterator[Case]:
+    def _cases(self, row: DataRow) -> Iterator[SpreadsheetCase]:
         folder = self._folder(row) / _text(row, "spreadsheet_path")
         if not folder.is_dir():
             raise row.error(
@@ -125,7 +125,7 @@ class Loader:
                             f"{path} has no {golden.name} beside it to compare with. Complete the data."
                         )
                     number += 1
-                    yield Case(name=str(number), input=path, golden=golden)
+                    yield SpreadsheetCase(name=str(number), input=path, golden=golden)
         if number == 0:
             pairs = ", ".join(f"*{given}.xlsx with *{wanted}.xlsx" for given, wanted in _ENDINGS)
             raise row.error(f"{folder} holds no workbooks in pairs ({pairs}). Complete the data.")
@@ -166,14 +166,14 @@ def _as_told(position: str, sheet: Any) -> str:
     )
 
 
-def _id(row: Row) -> str:
+def _id(row: DataRow) -> str:
     value = row.data.get("id")
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise row.error("has no id. Give every row a string or number under 'id'.")
     return str(value)
 
 
-def _text(row: Row, field: str) -> str:
+def _text(row: DataRow, field: str) -> str:
     value = row.data.get(field)
     if not isinstance(value, str) or not value.strip():
         raise row.error(
@@ -182,7 +182,7 @@ def _text(row: Row, field: str) -> str:
     return value.strip()
 
 
-def _digest(case: Case) -> str:
+def _digest(case: SpreadsheetCase) -> str:
     """What makes two cases the same, whatever their folder."""
     parts = [hashlib.sha256(path.read_bytes()).digest() for path in (case.input, case.golden)]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]

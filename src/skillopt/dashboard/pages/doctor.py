@@ -10,7 +10,7 @@ from nicegui import ui
 from skillopt.config import load, packaged_names
 from skillopt.dashboard import _widgets as w
 from skillopt.dashboard._page import Page, Surroundings, Visit
-from skillopt.doctor import Examination, Finding, Subject, examine
+from skillopt.doctor import CheckResult, Examination, Subject, examine
 from skillopt.errors import UsageError
 
 _STATES: dict[str, tuple[str, w.Tone]] = {
@@ -74,7 +74,7 @@ class _Checks:
             return Subject(resolved=None, environ=self.around.environ, problem=str(error))
         return Subject(resolved=resolved, environ=self.around.environ)
 
-    def _told(self, title: str, findings: Sequence[Finding] | None) -> None:
+    def _told(self, title: str, findings: Sequence[CheckResult] | None) -> None:
         (self.open.append if findings is None else self.open.remove)(title)
         self.news.text = f"Checking {', '.join(self.open)}." if self.open else "All checks have ended."
 

@@ -12,7 +12,7 @@ from nicegui import ui
 
 from skillopt.config import Resolved, describe, packaged_names, render
 from skillopt.dashboard import _widgets as w
-from skillopt.dashboard._launch import Launched, Launches, Wish, chosen_options
+from skillopt.dashboard._launch import Launched, Launches, LaunchRequest, chosen_options
 from skillopt.dashboard._page import Page, Visit
 from skillopt.errors import SkillOptError
 from skillopt.runs.reader import is_run
@@ -86,12 +86,14 @@ class _Form:
             self.cost = ui.element("div").classes("so-wide").props('aria-live="polite"')
         self.check()
 
-    def wish(self) -> Wish:
+    def wish(self) -> LaunchRequest:
         """What is filled in."""
         options = chosen_options(
             [(key, field.value or "") for key, field in self.fields.items()], self.free.value or ""
         )
-        return Wish(config=(self.file.value or "").strip() or str(self.packaged.value), options=options)
+        return LaunchRequest(
+            config=(self.file.value or "").strip() or str(self.packaged.value), options=options
+        )
 
     def check(self) -> None:
         """Let the loader read what is filled in, and show what it says."""

@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents import agent
-from skillopt.agents._run import Driver
+from skillopt.agents import agent, driver
+from skillopt.agents._run import InstalledAgent
 from skillopt.agents.port import OWN, Access, Ask
 from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.messages import Image, Message, Reply, Request
@@ -52,17 +52,17 @@ class AgentChat:
             effort=spec.reasoning_effort,
         )
         self._spec = spec
-        self._driver = Driver(agent(name), access, spec.options, timeout=spec.timeout)
-        self.endpoint = spec.base_url or f"the {self._driver.agent.binary} CLI"
+        self._agent = InstalledAgent(driver(name), access, spec.options, timeout=spec.timeout)
+        self.endpoint = spec.base_url or f"the {self._agent.driver.binary} CLI"
         said = sorted(set(spec.options) - set(_NOT_SAID))
-        self.fingerprint: Mapping[str, Any] = {**fingerprint(spec, said), "cli": self._driver.cli.version}
+        self.fingerprint: Mapping[str, Any] = {**fingerprint(spec, said), "cli": self._agent.cli.version}
 
     async def complete(self, request: Request) -> Reply:
         """One attempt: one run of the CLI; see `Model`."""
         if request.tools:
             raise self._error(
                 Fault(
-                    "contract", f"{self._driver.agent.name}: a chat through an agent CLI has no tools of ours"
+                    "contract", f"{self._agent.driver.name}: a chat through an agent CLI has no tools of ours"
                 )
             )
         system = "\n\n".join(
@@ -71,11 +71,11 @@ class AgentChat:
         turns = [message for message in request.messages if message.role != "system"]
         images = [image for message in turns for image in message.images]
         try:
-            with self._driver.place() as place:
+            with self._agent.place() as place:
                 ask = Ask(
-                    access=self._driver.access,
+                    access=self._agent.access,
                     place=place,
-                    settings=self._driver.settings,
+                    settings=self._agent.settings,
                     system=system,
                     prompt=_conversation(turns),
                     max_tokens=request.max_tokens,
@@ -85,7 +85,7 @@ class AgentChat:
                     ),
                     schema=request.schema if self._spec.structured_output == "schema" else None,
                 )
-                report = await self._driver.run(place, self._driver.agent.ask(ask), skill=None)
+                report = await self._agent.run(place, self._agent.driver.ask(ask), skill=None)
         except Fault as fault:
             raise self._error(fault) from fault
         return Reply(

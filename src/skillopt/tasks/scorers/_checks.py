@@ -16,7 +16,8 @@ from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._given import kept_rules, rule_of
 from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT
 from skillopt.tasks.scorers._rules import (
-    Contains,
+    CheckedWork,
+    ContainsRule,
     MaxChars,
     MinChars,
     NotContains,
@@ -24,7 +25,6 @@ from skillopt.tasks.scorers._rules import (
     Rule,
     SectionContains,
     SectionPresent,
-    Work,
 )
 from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer
 from skillopt.tasks.task import Task
@@ -74,7 +74,7 @@ class Checks(NamedScorer):
         killed when its time is up.
         """
         called = tuple(call.name for message in trajectory.messages for call in message.tool_calls)
-        work = Work(answer=extract_answer(trajectory.answer), tools=called)
+        work = CheckedWork(answer=extract_answer(trajectory.answer), tools=called)
         rules = self.rules(task)
         kept = await kept_rules(rules, work, whose=f"task {task.id!r}", timeout=self.timeout)
         broken = [str(rule) for rule, is_kept in zip(rules, kept, strict=True) if not is_kept]
@@ -101,7 +101,7 @@ def _try_out(rule: Rule, check: Mapping[str, Any]) -> None:
         if name in check:
             if not isinstance(check[name], str):
                 raise ValueError(f"{name!r} of {rule} is no text")
-            if rule.keeps(Work(answer=check[name])) is not wanted:
+            if rule.keeps(CheckedWork(answer=check[name])) is not wanted:
                 raise ValueError(
                     f"{rule} {'fails' if wanted else 'passes'} its own example {check[name]!r}, which it"
                     " should not"
@@ -124,14 +124,14 @@ def _contradiction(rules: Sequence[Rule]) -> str:
     """Two rules that no answer keeps together, as far as that can be told from their arguments; empty where
     none was found.
     """
-    texts = [rule for rule in rules if isinstance(rule, (Contains, SectionPresent, SectionContains))]
+    texts = [rule for rule in rules if isinstance(rule, (ContainsRule, SectionPresent, SectionContains))]
     for limit in (rule for rule in rules if isinstance(rule, MaxChars)):
         for other in rules:
             least = (
                 other.arg
                 if isinstance(other, MinChars)
                 else len(other.wanted)
-                if other in texts and isinstance(other, Contains)
+                if other in texts and isinstance(other, ContainsRule)
                 else 0
             )
             if least > limit.arg:

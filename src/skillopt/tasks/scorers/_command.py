@@ -13,7 +13,7 @@ from typing import Any
 
 from skillopt.errors import ConfigError, Fault, ScoringError, suggest
 from skillopt.process import minimal_env, run_process
-from skillopt.sandbox import Limits, Sandbox, is_there, require
+from skillopt.sandbox import ProcessLimits, Sandbox, is_there, require
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import Scorer, as_text, clip, extract_answer, to_score
 from skillopt.tasks.task import Task
@@ -153,7 +153,7 @@ def _sandbox(wanted: Any, timeout: float) -> Sandbox | None:
         return None
     return Sandbox(
         "bubblewrap",
-        limits=Limits(seconds=timeout, output=_MOST_OUTPUT),
+        limits=ProcessLimits(seconds=timeout, output=_MOST_OUTPUT),
         own_program=True,
         at_once=_UNBOUNDED,
     )

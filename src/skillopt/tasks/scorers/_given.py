@@ -9,7 +9,7 @@ from typing import Any
 
 from skillopt.errors import suggest
 from skillopt.tasks.scorers._regex import DEFAULT_TIMEOUT, fits_schema, matches
-from skillopt.tasks.scorers._rules import NO_JSON, RULES, JsonSchema, Pattern, Rule, Work
+from skillopt.tasks.scorers._rules import NO_JSON, RULES, CheckedWork, JsonSchema, Pattern, Rule
 
 MOST_CHECKS = 12
 """Checks of one task that are taken where nobody vouches for them."""
@@ -60,7 +60,7 @@ def read_rules(raw: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
 
 
 async def kept_rules(
-    rules: Sequence[Rule], work: Work, *, whose: str, timeout: float = DEFAULT_TIMEOUT
+    rules: Sequence[Rule], work: CheckedWork, *, whose: str, timeout: float = DEFAULT_TIMEOUT
 ) -> list[bool]:
     """Whether the work keeps each rule; patterns in a child process that is killed when its time is up, which
     is a `ScoringError`.

@@ -38,7 +38,7 @@ _PROBES = ("", "x", "0", "\n", " ", "?!", "Ab 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class CheckedWork:
     """What the rules look at."""
 
     answer: str
@@ -60,11 +60,11 @@ class Rule(ABC):
     arg: Any
 
     @abstractmethod
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         """Whether the work keeps the rule."""
 
     @abstractmethod
-    def samples(self) -> tuple[Work | None, Work | None]:
+    def samples(self) -> tuple[CheckedWork | None, CheckedWork | None]:
         """Work that keeps the rule and work that breaks it; None where there is none, or none is known."""
 
     def as_json(self) -> dict[str, Any]:
@@ -89,16 +89,16 @@ class _Text(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class Contains(_Text):
+class ContainsRule(_Text):
     """The text is in the answer, whatever its case."""
 
     name = "contains"
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         return self.wanted in work.answer.casefold()
 
-    def samples(self) -> tuple[Work, Work]:
-        return Work(answer=self.arg), Work(answer="")
+    def samples(self) -> tuple[CheckedWork, CheckedWork]:
+        return CheckedWork(answer=self.arg), CheckedWork(answer="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,11 @@ class NotContains(_Text):
 
     name = "not_contains"
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         return self.wanted not in work.answer.casefold()
 
-    def samples(self) -> tuple[Work, Work]:
-        return Work(answer=""), Work(answer=self.arg)
+    def samples(self) -> tuple[CheckedWork, CheckedWork]:
+        return CheckedWork(answer=""), CheckedWork(answer=self.arg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class SectionPresent(_Text):
     name = "section_present"
     is_shape = True
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         return any(self._titles(line.strip().casefold()) for line in work.answer.splitlines())
 
     def _titles(self, line: str) -> bool:
@@ -140,8 +140,8 @@ class SectionPresent(_Text):
             f"{self.wanted}:"
         )
 
-    def samples(self) -> tuple[Work, Work]:
-        return Work(answer=f"## {str(self.arg).strip()}"), Work(answer="")
+    def samples(self) -> tuple[CheckedWork, CheckedWork]:
+        return CheckedWork(answer=f"## {str(self.arg).strip()}"), CheckedWork(answer="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +151,12 @@ class SectionContains(_Text):
     name = "section_contains"
     is_shape = True
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         headings = re.findall(r"^ {0,3}#{1,6}[ \t]+(.*)$", work.answer, re.MULTILINE)
         return any(self.wanted in heading.casefold() for heading in headings)
 
-    def samples(self) -> tuple[Work, Work]:
-        return Work(answer=f"## {str(self.arg).strip()}"), Work(answer=str(self.arg))
+    def samples(self) -> tuple[CheckedWork, CheckedWork]:
+        return CheckedWork(answer=f"## {str(self.arg).strip()}"), CheckedWork(answer=str(self.arg))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +171,16 @@ class Pattern(_Text):
         if trouble := trouble_with(self.arg):
             raise ValueError(f"takes a pattern, and this is none: {trouble}")
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         """For short texts of our own only: an answer may make the pattern run for ever."""
         return re.search(self.arg, work.answer) is not None
 
-    def samples(self) -> tuple[Work | None, Work | None]:
+    def samples(self) -> tuple[CheckedWork | None, CheckedWork | None]:
         kept = example(self.arg)
         broken = next((text for text in _PROBES if re.search(self.arg, text) is None), None)
-        return None if kept is None else Work(answer=kept), None if broken is None else Work(answer=broken)
+        return None if kept is None else CheckedWork(answer=kept), None if broken is None else CheckedWork(
+            answer=broken
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +199,11 @@ class MaxChars(_Length):
     name = "max_chars"
     is_shape = True
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         return len(work.answer) <= int(self.arg)
 
-    def samples(self) -> tuple[Work, Work]:
-        return Work(answer="x"), Work(answer="x" * (self.arg + 1))
+    def samples(self) -> tuple[CheckedWork, CheckedWork]:
+        return CheckedWork(answer="x"), CheckedWork(answer="x" * (self.arg + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +213,11 @@ class MinChars(_Length):
     name = "min_chars"
     is_shape = True
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         return len(work.answer) >= int(self.arg)
 
-    def samples(self) -> tuple[Work, Work]:
-        return Work(answer="x" * self.arg), Work(answer="")
+    def samples(self) -> tuple[CheckedWork, CheckedWork]:
+        return CheckedWork(answer="x" * self.arg), CheckedWork(answer="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +230,12 @@ class NoRefusal(Rule):
         if self.arg is not None and self.arg is not True:
             raise ValueError("takes no argument")
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         text = _MARKS.sub("", work.answer).strip()
         return bool(text) and not (len(text) < _SHORT_REFUSAL and _REFUSAL.match(text))
 
-    def samples(self) -> tuple[Work, Work]:
-        return Work(answer="Here it is."), Work(answer="I cannot help with that.")
+    def samples(self) -> tuple[CheckedWork, CheckedWork]:
+        return CheckedWork(answer="Here it is."), CheckedWork(answer="I cannot help with that.")
 
     def as_json(self) -> dict[str, Any]:
         return {"op": self.name, "arg": None}
@@ -253,11 +255,11 @@ class ToolCalled(_Text):
         if not _TOOL.fullmatch(self.arg):
             raise ValueError("takes the name of a tool such as search, never a path or a command")
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         return self.arg in work.tools
 
-    def samples(self) -> tuple[Work, Work]:
-        return Work(answer="", tools=(self.arg,)), Work(answer=f"tool_call: {self.arg}")
+    def samples(self) -> tuple[CheckedWork, CheckedWork]:
+        return CheckedWork(answer="", tools=(self.arg,)), CheckedWork(answer=f"tool_call: {self.arg}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +278,12 @@ class JsonSchema(Rule):
         except jsonschema.SchemaError as error:
             raise ValueError(f"takes a JSON schema, and this is none: {error.message}") from error
 
-    def keeps(self, work: Work) -> bool:
+    def keeps(self, work: CheckedWork) -> bool:
         """For short texts of our own only: an answer may make a pattern of the schema run for ever."""
         value = self.value(work)
         return value is not NO_JSON and bool(self._validator()(self.arg).is_valid(value))
 
-    def value(self, work: Work) -> Any:
+    def value(self, work: CheckedWork) -> Any:
         """The JSON value of the answer, or NO_JSON."""
         blocks = _FENCE.findall(work.answer)
         try:
@@ -289,9 +291,9 @@ class JsonSchema(Rule):
         except (ValueError, RecursionError):
             return NO_JSON
 
-    def samples(self) -> tuple[Work | None, Work]:
+    def samples(self) -> tuple[CheckedWork | None, CheckedWork]:
         """What keeps a schema is not guessed: a check may bring its own example."""
-        return None, Work(answer="no JSON")
+        return None, CheckedWork(answer="no JSON")
 
     def _validator(self) -> Any:
         jsonschema = _jsonschema()
@@ -305,7 +307,7 @@ RULES: Mapping[str, type[Rule]] = {
             SectionPresent,
             SectionContains,
             Pattern,
-            Contains,
+            ContainsRule,
             NotContains,
             MaxChars,
             MinChars,

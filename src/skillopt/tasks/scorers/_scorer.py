@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from skillopt.errors import ScoringError, TaskError
-from skillopt.tasks.judge import Judge, Judged
+from skillopt.tasks.judge import Judge, ScoredByJudge
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Task
 
@@ -57,7 +57,7 @@ async def score_trajectory(
         return Score(
             hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}."
         )
-    if judge is not None and isinstance(scorer, Judged):
+    if judge is not None and isinstance(scorer, ScoredByJudge):
         return await scorer.score_with(judge, task, trajectory)
     return await scorer.score(task, trajectory)
 

@@ -1,0 +1,38 @@
+"""Claude Code: Anthropic's agent."""
+
+from __future__ import annotations
+
+from skillopt.agents.port import Agent, lazily
+from skillopt.services import Service, agent_keys
+
+PLUGIN = Agent(
+    name="claude_code",
+    title="Claude Code",
+    aliases=("claude",),
+    skills=".claude/skills",
+    memory=("CLAUDE.md",),
+    rules=("CLAUDE.local.md",),
+    driver=lazily("claude_code.driver", "DRIVER"),
+    runs="Claude Code: the skill in `.claude/skills`, invoked as the slash command it is",
+    login="claude_cli",
+    account=Service(
+        needs_name=False,
+        uses_own_login=True,
+        default_model="claude-sonnet-4-6",
+        keys={"api_key": "api_key"},
+        variables={"CLAUDE_CODE_OAUTH_TOKEN": "api_key"},
+        backends=("claude_chat", "claude"),
+    ),
+    program=Service(
+        prefix="claude_code_exec",
+        keys=agent_keys("path", "profile", "use_sdk", "effort", "max_thinking_tokens"),
+        variables={"CLAUDE_CLI_BIN": "agent.path"},
+        backends=("claude_code_exec",),
+        backs_optimizer=False,
+    ),
+    vendor="anthropic",
+    is_provider=True,
+    source="claude_code",
+    transcripts=lazily("claude_code.transcripts", "ClaudeCodeTranscripts"),
+    plugin=lazily("claude_code.plugin", "PLUGIN"),
+)

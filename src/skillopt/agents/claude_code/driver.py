@@ -1,0 +1,308 @@
+"""Claude Code (`claude`): Anthropic's agent, by key, by a token of `claude setup-token`, or in chat by the
+login it keeps itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from skillopt.agents._events import (
+    call_message,
+    count,
+    events,
+    fault,
+    kind_of_status,
+    no_result,
+    read_skill_files,
+    refuse_login_text,
+    tool_message,
+    transcripts,
+    unique,
+    usage_of,
+)
+from skillopt.agents._settings import refuse_sdk, text_setting
+from skillopt.agents.claude_code import PLUGIN
+from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.errors import Fault, Kind
+from skillopt.messages import Finish, Message
+from skillopt.process import Finished
+
+_TOOLS = "Bash,Read,Edit,Write,Glob,Grep,Skill"
+_RETRIES = "3"
+"""Its own tries after a failed call; it would else spend minutes on a refused key."""
+_KINDS: Mapping[str, Kind] = {
+    "authentication_failed": "auth",
+    "oauth_org_not_allowed": "auth",
+    "billing_error": "auth",
+    "rate_limit": "rate_limit",
+    "overloaded": "unavailable",
+    "server_error": "unavailable",
+    "model_not_found": "contract",
+    "invalid_request": "contract",
+}
+_FINISH: Mapping[str, Finish] = {
+    **dict.fromkeys(("None", "end_turn", "stop_sequence", "tool_use"), "stop"),
+    "max_tokens": "length",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "length",
+}
+_NO_SANDBOX = "Sandbox is required but failed to initialize"
+_LOADED = "Base directory for this skill: "
+
+
+class ClaudeCodeDriver:
+    """Driver of `claude -p --output-format stream-json`."""
+
+    name = "claude_code"
+    binary = "claude"
+    package = "npm install -g @anthropic-ai/claude-code"
+    tested = "2.1.197"
+    skills = PLUGIN.skills
+    providers = frozenset({"anthropic"})
+    credentials = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY")
+    settings = frozenset(
+        {"path", "home", "profile", "use_sdk", "effort", "max_thinking_tokens", "activation"}
+    )
+    flags = (
+        *(
+            "--print",
+            "--output-format",
+            "--input-format",
+            "--verbose",
+            "--model",
+            "--tools",
+            "--strict-mcp-config",
+            "--setting-sources",
+        ),
+        "--allowedTools",
+    )
+    help = ("--help",)
+    images = True
+    reports_usage = True
+    forced_by = "`/name`"
+    proven_by = "its transcript, or reading the file"
+    network = "on"
+
+    def ask(self, ask: Ask) -> Launch:
+        """No tools, no skills, no settings: the model alone. With the user's own login in the user's home, in
+        its safe mode.
+        """
+        system = ask.place.root / "system.md"
+        own = ask.access.key is None
+        arguments = [
+            *self._common(ask.access, ask.settings),
+            *("--system-prompt-file", str(system)),
+            *("--tools", "", "--setting-sources", "", "--disable-slash-commands", "--no-session-persistence"),
+            *(["--safe-mode"] if own else []),
+            *(["--json-schema", json.dumps(ask.schema)] if ask.schema is not None else []),
+            *(["--input-format", "stream-json"] if ask.images else []),
+        ]
+        env = self._env(ask.access, ask.settings, ask.place) | {
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(ask.max_tokens)
+        }
+        return Launch(
+            arguments=tuple(arguments),
+            env=env,
+            stdin=_message(ask.prompt, ask.images) if ask.images else ask.prompt,
+            files={system: ask.system or "Answer the question."},
+            own_home=own,
+        )
+
+    def work(self, work: AgentWork) -> Launch:
+        """In the workspace with its file and shell tools; a forced skill is invoked as the slash command it
+        is.
+        """
+        arguments = [
+            *self._common(work.access, work.settings),
+            *(
+                "--permission-mode",
+                "acceptEdits",
+                "--tools",
+                _TOOLS,
+                "--allowedTools",
+                _TOOLS,
+                "--setting-sources",
+                "project",
+            ),
+        ]
+        prompt = _with_images(
+            work.prompt, [str(path.relative_to(work.place.workspace)) for path in work.images]
+        )
+        forced = work.skill is not None and work.activation == "forced"
+        return Launch(
+            arguments=tuple(arguments),
+            env=self._env(work.access, work.settings, work.place),
+            stdin=f"/{work.skill} {prompt}" if forced else prompt,
+        )
+
+    def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
+        """Read the stream; a result that says it is an error is one, whatever its text."""
+        told = events(done.stdout)
+        result = next((event for event in reversed(told) if event.get("type") == "result"), None)
+        if result is None:
+            raise no_result(self.name, done)
+        answer = str(result.get("result") or "")
+        subtype = str(result.get("subtype"))
+        if result.get("is_error") and subtype != "error_max_turns":
+            raise self._fault(result, told, answer)
+        finish = "turns" if subtype == "error_max_turns" else _FINISH.get(str(result.get("stop_reason")))
+        if finish is None:
+            raise Fault("unavailable", f"{self.name}: its answer broke off with {result['stop_reason']!r}")
+        refuse_login_text(self.name, answer)
+        if isinstance(result.get("structured_output"), (dict, list)):
+            answer = json.dumps(result["structured_output"], ensure_ascii=False)
+        messages = tuple(_messages(told))
+        for message in messages:
+            if message.role == "tool" and message.content.startswith(_NO_SANDBOX):
+                raise Fault("sandbox", f"{self.name}: {message.content}")
+        usd = result.get("total_cost_usd")
+        return AgentReport(
+            messages=messages,
+            answer=answer,
+            finish=finish,
+            calls=count(result.get("num_turns")) or 1,
+            usage=usage_of(
+                result.get("usage"),
+                names={
+                    "input": "input_tokens",
+                    "output": "output_tokens",
+                    "cached": "cache_read_input_tokens",
+                },
+                more_input=("cache_read_input_tokens", "cache_creation_input_tokens"),
+            ),
+            usd=Fraction(str(usd)) if isinstance(usd, (int, float)) and not isinstance(usd, bool) else None,
+            model=str(
+                next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""
+            ),
+            loaded=() if skill is None else self._loaded(place, messages, skill),
+        )
+
+    def _common(self, access: Access, settings: Mapping[str, Any]) -> list[str]:
+        refuse_sdk(self.name, settings)
+        effort = text_setting(settings, "effort") or access.effort
+        profile = text_setting(settings, "profile")
+        return [
+            *("--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"),
+            *(["--model", access.model] if access.model else []),
+            *(["--effort", effort] if effort else []),
+            *(["--settings", profile] if profile else []),
+        ]
+
+    def _env(self, access: Access, settings: Mapping[str, Any], place: AgentPlace) -> dict[str, str]:
+        env = {
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+            # A stray CLAUDE.md above the temporary folder, the skills it brings along and its memory are no
+            # part of the measurement.
+            "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+            "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+            "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+            "CLAUDE_CODE_MAX_RETRIES": _RETRIES,
+            "CLAUDE_CODE_TMPDIR": str(place.temp),
+        }
+        if place.config is not None or access.key is not None:
+            env["CLAUDE_CONFIG_DIR"] = str(_config(place))
+        if access.key is not None:
+            is_token = access.provider == OWN and access.key.startswith("sk-ant-oat")
+            env["CLAUDE_CODE_OAUTH_TOKEN" if is_token else "ANTHROPIC_API_KEY"] = access.key
+        if access.base_url is not None:
+            env["ANTHROPIC_BASE_URL"] = access.base_url.rstrip("/").removesuffix("/v1")
+        if (thinking := settings.get("max_thinking_tokens")) is not None:
+            env["MAX_THINKING_TOKENS"] = str(thinking)
+        return env
+
+    def _fault(self, result: Mapping[str, Any], told: list[dict[str, Any]], answer: str) -> Fault:
+        said = next(
+            (
+                event.get("error")
+                for event in reversed(told)
+                if event.get("type") == "assistant" and event.get("error")
+            ),
+            None,
+        )
+        kind = _KINDS.get(str(said)) or kind_of_status(result.get("api_error_status"))
+        return fault(
+            self.name, answer or f"it ended with {result.get('subtype')}", otherwise="unavailable", kind=kind
+        )
+
+    def _loaded(self, place: AgentPlace, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
+        """Its own transcript shows the skill's text where it was put before the model; reading the files is
+        proof as well.
+
+        A skill of this name in a home that is used in place goes before the one that is measured, and proves
+        nothing of it.
+        """
+        found = []
+        for record in transcripts(_config(place) / "projects", "*/*.jsonl", place.workspace):
+            content = record.get("message", {}).get("content") if record.get("type") == "user" else None
+            for block in content if isinstance(content, list) else []:
+                text = block.get("text") if isinstance(block, dict) else None
+                if (
+                    isinstance(text, str)
+                    and text.split("\n", 1)[0] == f"{_LOADED}{place.workspace / self.skills / skill}"
+                ):
+                    found.append("SKILL.md")
+        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
+
+
+def _config(place: AgentPlace) -> Path:
+    return place.config or place.home / ".claude"
+
+
+def _messages(told: list[dict[str, Any]]) -> list[Message]:
+    messages: list[Message] = []
+    for event in told:
+        content = (
+            event.get("message", {}).get("content") if event.get("type") in ("assistant", "user") else None
+        )
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        if event.get("type") == "assistant":
+            text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
+            calls = [
+                (str(block.get("id")), str(block.get("name")), block.get("input", {}))
+                for block in blocks
+                if block.get("type") == "tool_use"
+            ]
+            if text or calls:
+                messages.append(call_message(text, calls))
+        for block in blocks:
+            if block.get("type") == "tool_result":
+                messages.append(tool_message(str(block.get("tool_use_id")), _text(block.get("content"))))
+    return messages
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n".join(
+            str(block.get("text") or f"[{block.get('type')}]") for block in content if isinstance(block, dict)
+        )
+    return str(content or "")
+
+
+def _message(prompt: str, images: tuple[Path, ...]) -> str:
+    """A question with its images as one line of its input stream: without tools it can read no file."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": prompt}]
+    for path in images:
+        kind = f"image/{path.suffix.removeprefix('.').replace('jpg', 'jpeg')}"
+        data = base64.b64encode(path.read_bytes()).decode()
+        blocks.append({"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}})
+    return json.dumps({"type": "user", "message": {"role": "user", "content": blocks}}) + "\n"
+
+
+def _with_images(prompt: str, paths: list[str]) -> str:
+    """At work it takes images by reading files, so the prompt names them."""
+    return (
+        prompt
+        if not paths
+        else f"{prompt}\n\nImages that belong to this (read each of them first): {', '.join(paths)}"
+    )
+
+
+DRIVER = ClaudeCodeDriver()

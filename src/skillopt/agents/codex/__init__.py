@@ -1,0 +1,51 @@
+"""Codex: OpenAI's agent."""
+
+from __future__ import annotations
+
+from skillopt.agents.port import Agent, lazily
+from skillopt.services import Service, agent_keys
+
+PLUGIN = Agent(
+    name="codex",
+    title="Codex",
+    skills=".agents/skills",
+    memory=("AGENTS.md",),
+    rules=("AGENTS.override.md",),
+    driver=lazily("codex.driver", "DRIVER"),
+    runs=(
+        "Codex: the skill in `.agents/skills`, invoked with its dollar sign; commands run in Codex's own"
+        " sandbox without network"
+    ),
+    login="codex_cli",
+    account=Service(
+        needs_name=False,
+        uses_own_login=True,
+        default_model="gpt-5.5",
+        keys={"api_key": "api_key"},
+        variables={"CODEX_API_KEY": "api_key", "CODEX_ACCESS_TOKEN": "api_key"},
+    ),
+    program=Service(
+        prefix="codex_exec",
+        keys=agent_keys(
+            *("path", "sandbox", "profile", "reasoning_effort", "use_sdk", "network_access", "web_search"),
+            "approval_policy",
+        ),
+        variables={
+            "CODEX_CLI_BIN": "agent.path",
+            "CODEX_PATH": "agent.path",
+            "CODEX_SANDBOX_MODE": "agent.sandbox",
+            "CODEX_SANDBOX": "agent.sandbox",
+            "CODEX_PROFILE": "agent.profile",
+        },
+        aliases={
+            **dict.fromkeys(("codex_path", "codex_cli_bin", "codex_bin"), "codex_exec_path"),
+            **dict.fromkeys(("sandbox", "codex_sandbox"), "codex_exec_sandbox"),
+        },
+        backends=("codex_exec", "codex"),
+    ),
+    vendor="openai",
+    is_provider=True,
+    source="codex",
+    transcripts=lazily("codex.transcripts", "CodexTranscripts"),
+    plugin=lazily("codex.plugin", "PLUGIN"),
+)

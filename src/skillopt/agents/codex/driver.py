@@ -1,0 +1,320 @@
+"""Codex (`codex exec`): OpenAI's agent, by key, by an access token, or in chat by the login it
+keeps itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skillopt.agents._events import (
+    call_message,
+    events,
+    fault,
+    no_result,
+    read_skill_files,
+    refuse_login_text,
+    shown,
+    tool_message,
+    transcripts,
+    unique,
+    usage_of,
+)
+from skillopt.agents._settings import choice, refuse_sdk, switch, text_setting
+from skillopt.agents.codex import PLUGIN
+from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.errors import ConfigError, Fault
+from skillopt.messages import Message
+from skillopt.process import Finished
+
+KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
+_PROVIDER = "skillopt"
+_OFF = ("apps", "plugins", "remote_plugin", "multi_agent", "goals", "image_generation", "memories", "hooks")
+"""Features that bring in what is no part of the measurement: other people's tools, helpers, notes."""
+_NO_TOOLS = ("shell_tool", "unified_exec", "view_image")
+_SECRETS = ["*KEY*", "*TOKEN*", "*SECRET*"]
+
+
+class CodexDriver:
+    """Driver of `codex exec --json`."""
+
+    name = "codex"
+    binary = "codex"
+    package = "npm install -g @openai/codex"
+    tested = "0.166.0"
+    skills = PLUGIN.skills
+    providers = frozenset({"openai", "compatible"})
+    credentials = ("CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY")
+    settings = frozenset(
+        {
+            "path",
+            "home",
+            "profile",
+            "use_sdk",
+            "sandbox",
+            "reasoning_effort",
+            "effort",
+            "network_access",
+            "web_search",
+            "approval_policy",
+        }
+        | {"activation"}
+    )
+    flags = (
+        "--json",
+        "--skip-git-repo-check",
+        "--sandbox",
+        "--cd",
+        "--model",
+        "--config",
+        "--disable",
+        "--ignore-rules",
+        "--image",
+    )
+    help = ("exec", "--help")
+    images = True
+    reports_usage = True
+    forced_by = "`$name`"
+    proven_by = "its transcript, or reading the file"
+    network = "off for commands"
+
+    def ask(self, ask: Ask) -> Launch:
+        """No shell, nothing to read: the prompt and an answer. With the user's own login, but without the
+        user's settings.
+        """
+        schema = ask.place.root / "schema.json"
+        own = ask.access.key is None
+        arguments = [
+            *self._common(ask.access, ask.settings, ask.place, _OFF + _NO_TOOLS),
+            *_images(ask.images),
+            *("--sandbox", "read-only", "--ephemeral", "--ignore-user-config"),
+            *_set("skills.include_instructions", False),
+            *_set("project_doc_max_bytes", 0),
+            *_set("web_search", "disabled"),
+            *(["--output-schema", str(schema)] if ask.schema is not None else []),
+            "-",
+        ]
+        files = _home_files(ask.place) | ({} if ask.schema is None else {schema: json.dumps(ask.schema)})
+        prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
+        return Launch(
+            arguments=tuple(arguments),
+            env=self._env(ask.access, ask.place),
+            stdin=prompt,
+            files=files,
+            own_home=own,
+        )
+
+    def work(self, work: AgentWork) -> Launch:
+        """In the workspace inside its own sandbox, without network; a forced skill is named with its dollar
+        sign.
+        """
+        settings = work.settings
+        sandbox = choice(
+            settings, "sandbox", ("read-only", "workspace-write", "danger-full-access"), "workspace-write"
+        )
+        network = switch(settings, "network_access", False)
+        arguments = [
+            *self._common(work.access, settings, work.place, _OFF),
+            *_images(work.images),
+            *("--sandbox", sandbox),
+            *_set("sandbox_workspace_write.network_access", network),
+            *_set("sandbox_workspace_write.exclude_slash_tmp", True),
+            *_set("web_search", "live" if switch(settings, "web_search", False) else "disabled"),
+            *_set("skills.bundled.enabled", False),
+            "-",
+        ]
+        forced = work.skill is not None and work.activation == "forced"
+        return Launch(
+            arguments=tuple(arguments),
+            env=self._env(work.access, work.place),
+            stdin=f"${work.skill} {work.prompt}" if forced else work.prompt,
+            files=_home_files(work.place),
+        )
+
+    def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
+        """Read the events of the turn; a turn that failed has no answer, and a setting it ignored makes it
+        another measurement.
+        """
+        told = events(done.stdout)
+        items = [
+            event["item"]
+            for event in told
+            if event.get("type") == "item.completed" and isinstance(event.get("item"), dict)
+        ]
+        for item in items:
+            if item.get("type") == "error" and "unrecognized configuration" in str(item.get("message")):
+                raise fault(self.name, str(item["message"]), otherwise="contract", kind="contract")
+        failed = next((event for event in reversed(told) if event.get("type") == "turn.failed"), None)
+        if failed is not None:
+            raise self._fault(str(failed.get("error", {}).get("message") or "the turn failed"))
+        completed = next((event for event in reversed(told) if event.get("type") == "turn.completed"), None)
+        if completed is None:
+            last = next((event for event in reversed(told) if event.get("type") == "error"), None)
+            raise no_result(self.name, done) if last is None else self._fault(str(last.get("message")))
+        messages = tuple(_messages(items))
+        answer = next(
+            (
+                message.content
+                for message in reversed(messages)
+                if message.role == "assistant" and message.content
+            ),
+            "",
+        )
+        refuse_login_text(self.name, answer)
+        return AgentReport(
+            messages=messages,
+            answer=answer,
+            finish="stop",
+            calls=1 + sum(bool(message.tool_calls) for message in messages),
+            usage=usage_of(
+                completed.get("usage"),
+                names={
+                    "input": "input_tokens",
+                    "output": "output_tokens",
+                    "cached": "cached_input_tokens",
+                    "reasoning": "reasoning_output_tokens",
+                },
+            ),
+            loaded=() if skill is None else self._loaded(place, messages, skill),
+        )
+
+    def _common(
+        self, access: Access, settings: Mapping[str, Any], place: AgentPlace, off: tuple[str, ...]
+    ) -> list[str]:
+        refuse_sdk(self.name, settings)
+        effort = (
+            text_setting(settings, "reasoning_effort") or text_setting(settings, "effort") or access.effort
+        )
+        profile = text_setting(settings, "profile")
+        if profile and not text_setting(settings, "home"):
+            raise ConfigError(
+                f"codex: the profile {profile!r} is a file in a Codex home, and a rollout has a fresh one."
+                " Set home as well."
+            )
+        policy = choice(settings, "approval_policy", ("never", "untrusted", "on-request"), "never")
+        return [
+            *(
+                "exec",
+                "--json",
+                "--color",
+                "never",
+                "--skip-git-repo-check",
+                "--ignore-rules",
+                "--cd",
+                str(place.workspace),
+            ),
+            *(["--model", access.model] if access.model else []),
+            *_set("approval_policy", policy),
+            *_set("shell_environment_policy.exclude", _SECRETS),
+            *(part for feature in off for part in ("--disable", feature)),
+            *(_set("model_reasoning_effort", effort) if effort else []),
+            *(["--profile", profile] if profile else []),
+            *self._provider(access),
+        ]
+
+    def _provider(self, access: Access) -> list[str]:
+        if access.provider == OWN:
+            return []
+        url = access.base_url or "https://api.openai.com/v1"
+        # An inline table: TOML writes a quoted text as JSON does.
+        fields = {"name": _PROVIDER, "base_url": url, "wire_api": "responses"} | (
+            {"env_key": KEY_VARIABLE} if access.key else {}
+        )
+        table = ", ".join(f"{name}={json.dumps(value)}" for name, value in fields.items())
+        return [*_set("model_provider", _PROVIDER), "--config", f"model_providers.{_PROVIDER}={{{table}}}"]
+
+    def _env(self, access: Access, place: AgentPlace) -> dict[str, str]:
+        env = {}
+        if place.config is not None or access.key is not None or access.provider != OWN:
+            env["CODEX_HOME"] = str(_config(place))
+        if access.key is not None:
+            own = "CODEX_API_KEY" if access.key.startswith("sk-") else "CODEX_ACCESS_TOKEN"
+            env[own if access.provider == OWN else KEY_VARIABLE] = access.key
+        return env
+
+    def _fault(self, message: str) -> Fault:
+        try:  # a refusal is sometimes the endpoint's own JSON
+            told = json.loads(message)
+        except ValueError:
+            told = None
+        if isinstance(told, dict) and "error" in told:
+            error = told["error"] if isinstance(told["error"], dict) else {}
+            return fault(
+                self.name, shown(str(error.get("message") or message)), otherwise="contract", kind="contract"
+            )
+        return fault(self.name, message, otherwise="unavailable")
+
+    def _loaded(self, place: AgentPlace, messages: tuple[Message, ...], skill: str) -> tuple[str, ...]:
+        """Its own transcript holds the skill it put before the model; reading the files is proof as well."""
+        found = []
+        file = place.workspace / self.skills / skill / "SKILL.md"
+        ours = f"<skill>\n<name>{skill}</name>\n<path>{file}</path>"
+        for record in transcripts(_config(place) / "sessions", "**/*.jsonl", place.workspace):
+            payload = record.get("payload") if record.get("type") == "response_item" else None
+            for part in (
+                payload.get("content") or []
+                if isinstance(payload, dict) and payload.get("role") == "user"
+                else []
+            ):
+                if isinstance(part, dict) and str(part.get("text")).startswith(ours):
+                    found.append("SKILL.md")
+        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
+
+
+def _config(place: AgentPlace) -> Path:
+    return place.config or place.home / ".codex"
+
+
+def _home_files(place: AgentPlace) -> dict[Path, str]:
+    """A fresh home must exist, so it holds settings that say nothing; one that is used in place stays as it
+    is.
+    """
+    return {} if place.config is not None else {_config(place) / "config.toml": ""}
+
+
+def _messages(items: list[dict[str, Any]]) -> list[Message]:
+    messages: list[Message] = []
+    for item in items:
+        number, kind = str(item.get("id")), item.get("type")
+        if kind == "agent_message":
+            messages.append(call_message(str(item.get("text") or ""), []))
+        elif kind == "command_execution":
+            messages.append(call_message("", [(number, "shell", {"command": item.get("command")})]))
+            messages.append(
+                tool_message(
+                    number, f"{item.get('aggregated_output') or ''}\n[exit code {item.get('exit_code')}]"
+                )
+            )
+        elif kind in ("file_change", "mcp_tool_call", "web_search", "todo_list", "collab_tool_call"):
+            details = {
+                name: value
+                for name, value in item.items()
+                if name not in ("id", "type", "status", "result", "error")
+            }
+            messages.append(call_message("", [(number, str(kind), details)]))
+            messages.append(
+                tool_message(
+                    number,
+                    json.dumps(
+                        {name: item.get(name) for name in ("status", "result", "error") if name in item}
+                    ),
+                )
+            )
+    return messages
+
+
+def _set(key: str, value: object) -> list[str]:
+    """A configuration override; JSON is TOML for texts, numbers, truth values and lists of them."""
+    return ["--config", f"{key}={json.dumps(value)}"]
+
+
+def _images(paths: tuple[Path, ...]) -> list[str]:
+    """Not last: the flag takes all that follows it up to the next flag, also the dash that
+    stands for stdin.
+    """
+    return [part for path in paths for part in ("--image", str(path))]
+
+
+DRIVER = CodexDriver()

@@ -1,0 +1,266 @@
+"""GitHub Copilot CLI (`copilot`): pointed at any provider by its own variables, or with a GitHub token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skillopt.agents._events import (
+    call_message,
+    count,
+    events,
+    fault,
+    forced_by_words,
+    kind_of_status,
+    mapping,
+    no_result,
+    read_skill_files,
+    refuse_login_text,
+    tool_message,
+    unique,
+    usage_of,
+)
+from skillopt.agents._settings import switch, text_setting
+from skillopt.agents.copilot import PLUGIN
+from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.errors import ConfigError, Fault, Kind
+from skillopt.messages import Message, Usage
+from skillopt.process import Finished
+
+_COMMON = (
+    *(
+        "--output-format",
+        "json",
+        "--stream",
+        "off",
+        "--no-color",
+        "--log-level",
+        "none",
+        "--disable-builtin-mcps",
+    ),
+    *("--no-custom-instructions", "--no-ask-user", "--no-auto-update", "--no-remote"),
+)
+_NO_TOOL = "none"
+"""The name of no tool: an empty list would mean all of them."""
+_USAGE = "usage.json"
+_KINDS: Mapping[str, Kind] = {
+    "authentication": "auth",
+    "authorization": "auth",
+    "quota": "auth",
+    "rate_limit": "rate_limit",
+}
+
+
+class CopilotDriver:
+    """Driver of `copilot --output-format json`, the prompt on stdin."""
+
+    name = "copilot"
+    binary = "copilot"
+    package = "npm install -g @github/copilot"
+    tested = "1.0.102"
+    skills = PLUGIN.skills
+    providers = frozenset({"openai", "compatible", "anthropic"})
+    credentials = (
+        "COPILOT_GITHUB_TOKEN",
+    )  # GH_TOKEN and GITHUB_TOKEN may do far more than this: they are not passed on by chance
+    settings = frozenset({"path", "home", "effort", "allow_all_tools", "activation"})
+    flags = (
+        "--output-format",
+        "--stream",
+        "--model",
+        "--allow-all-tools",
+        "--available-tools",
+        "--usage-output-file",
+        "--no-ask-user",
+    )
+    help = ("--help",)
+    images = True
+    reports_usage = True
+    forced_by = "asked for in words"
+    proven_by = "its `skill` tool, or reading the file"
+    network = "on"
+
+    def ask(self, ask: Ask) -> Launch:
+        """No tools and no instructions of the user's; with the user's own login in the user's home."""
+        if ask.schema is not None:
+            raise ConfigError(
+                "copilot: the CLI takes no reply schema. Set structured_output to 'auto' or 'off'."
+            )
+        arguments = [
+            *self._common(ask.access, ask.settings, ask.place),
+            f"--available-tools={_NO_TOOL}",
+            *_attached(ask.images),
+        ]
+        prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
+        env = self._env(ask.access, ask.place)
+        if ask.access.provider != OWN:
+            env["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(ask.max_tokens)
+        return Launch(
+            arguments=tuple(arguments),
+            env=env,
+            stdin=prompt,
+            own_home=ask.access.provider == OWN and ask.access.key is None,
+        )
+
+    def work(self, work: AgentWork) -> Launch:
+        """In the workspace with its tools. There is no way to invoke a skill from outside, so a forced one is
+        asked for in words.
+        """
+        if not switch(work.settings, "allow_all_tools", True):
+            raise ConfigError(
+                "copilot: without allow_all_tools the CLI refuses every tool when nobody can be asked. Remove"
+                " the setting."
+            )
+        secret = "--secret-env-vars=COPILOT_PROVIDER_API_KEY,COPILOT_GITHUB_TOKEN"
+        arguments = [
+            *self._common(work.access, work.settings, work.place),
+            "--allow-all-tools",
+            secret,
+            *_attached(work.images),
+        ]
+        forced = work.skill is not None and work.activation == "forced"
+        prompt = f"{forced_by_words(str(work.skill))}\n\n{work.prompt}" if forced else work.prompt
+        return Launch(arguments=tuple(arguments), env=self._env(work.access, work.place), stdin=prompt)
+
+    def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
+        """Read the session's events and the usage file it wrote at the end."""
+        told = events(done.stdout)
+        error = next(
+            (event for event in reversed(told) if event.get("type") in ("session.error", "abort")), None
+        )
+        if error is not None:
+            raise self._fault(error.get("data"))
+        if done.code != 0 or not any(event.get("type") == "result" for event in told):
+            raise no_result(self.name, done)
+        messages = tuple(_messages(told))
+        answer = next(
+            (
+                message.content
+                for message in reversed(messages)
+                if message.role == "assistant" and message.content
+            ),
+            "",
+        )
+        refuse_login_text(self.name, answer)
+        return AgentReport(
+            messages=messages,
+            answer=answer,
+            finish="stop",
+            calls=sum(event.get("type") == "assistant.turn_start" for event in told) or 1,
+            usage=_usage(place.root / _USAGE),
+            loaded=() if skill is None else self._loaded(told, messages, place, skill),
+        )
+
+    def _common(self, access: Access, settings: Mapping[str, Any], place: AgentPlace) -> list[str]:
+        effort = text_setting(settings, "effort") or access.effort
+        return [
+            *_COMMON,
+            *(["--model", access.model] if access.model else []),
+            *("--usage-output-file", str(place.root / _USAGE)),
+            *(["--reasoning-effort", effort] if effort else []),
+        ]
+
+    def _env(self, access: Access, place: AgentPlace) -> dict[str, str]:
+        env = {"COPILOT_AUTO_UPDATE": "false"}
+        if place.config is not None or access.provider != OWN or access.key is not None:
+            env["COPILOT_HOME"] = str(place.config or place.home / ".copilot")
+        if access.provider == OWN:
+            return env | ({"COPILOT_GITHUB_TOKEN": access.key} if access.key else {})
+        kind = "anthropic" if access.provider == "anthropic" else "openai"
+        default = "https://api.anthropic.com" if kind == "anthropic" else "https://api.openai.com/v1"
+        env |= {
+            "COPILOT_PROVIDER_BASE_URL": access.base_url or default,
+            "COPILOT_PROVIDER_TYPE": kind,
+            "COPILOT_MODEL": access.model,
+            "COPILOT_OFFLINE": "true",
+        }
+        return env | ({"COPILOT_PROVIDER_API_KEY": access.key} if access.key else {})
+
+    def _fault(self, data: Any) -> Fault:
+        error = mapping(data)
+        kind = _KINDS.get(str(error.get("errorType"))) or kind_of_status(error.get("statusCode"))
+        return fault(
+            self.name, str(error.get("message") or "the session failed"), otherwise="unavailable", kind=kind
+        )
+
+    def _loaded(
+        self, told: list[dict[str, Any]], messages: tuple[Message, ...], place: AgentPlace, skill: str
+    ) -> tuple[str, ...]:
+        """Its `skill` tool says that the skill was loaded, and from the workspace; reading the files is proof
+        as well.
+        """
+        refused = {
+            message.tool_call_id
+            for message in messages
+            if message.role == "tool" and "loaded successfully" not in message.content
+        }
+        refused |= {
+            str(mapping(event.get("data")).get("toolCallId"))
+            for event in told
+            if _source(event) not in ("", "project")
+        }
+        found = []
+        for message in messages:
+            for call in message.tool_calls:
+                if (
+                    call.name == "skill"
+                    and call.id not in refused
+                    and json.loads(call.arguments).get("skill") == skill
+                ):
+                    found.append("SKILL.md")
+        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
+
+
+def _source(event: Mapping[str, Any]) -> str:
+    """Where a skill that was loaded lies: `project` is the workspace; empty for anything else
+    that happened.
+    """
+    telemetry = mapping(mapping(event.get("data")).get("toolTelemetry"))
+    return str(mapping(telemetry.get("properties")).get("skillSource") or "")
+
+
+def _messages(told: list[dict[str, Any]]) -> list[Message]:
+    messages: list[Message] = []
+    for event in told:
+        data = mapping(event.get("data"))
+        if event.get("type") == "assistant.message":
+            asked = [request for request in data.get("toolRequests") or [] if isinstance(request, dict)]
+            calls = [
+                (str(one.get("toolCallId")), str(one.get("name")), one.get("arguments") or {})
+                for one in asked
+            ]
+            if data.get("content") or calls:
+                messages.append(call_message(str(data.get("content") or ""), calls))
+        elif event.get("type") == "tool.execution_complete":
+            result = data.get("result") or data.get("error") or {}
+            text = mapping(result).get("content") or mapping(result).get("message") or ""
+            messages.append(tool_message(str(data.get("toolCallId")), str(text)))
+    return messages
+
+
+def _usage(file: Path) -> Usage | None:
+    try:
+        metrics = json.loads(file.read_text(encoding="utf-8"))["modelMetrics"].values()
+        used = [model["usage"] for model in metrics]
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        TypeError,
+    ):  # an older version writes none, or another form: unknown
+        return None
+    names = ("inputTokens", "outputTokens", "cacheReadTokens")
+    total = {name: sum(count(one.get(name)) or 0 for one in used) for name in names}
+    return (
+        usage_of(total, names={"input": names[0], "output": names[1], "cached": names[2]}) if used else None
+    )
+
+
+def _attached(images: tuple[Path, ...]) -> list[str]:
+    return [f"--attachment={path}" for path in images]
+
+
+DRIVER = CopilotDriver()

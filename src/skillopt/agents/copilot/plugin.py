@@ -1,0 +1,45 @@
+"""GitHub Copilot: the MCP server and the skill for Copilot CLI; in a project, the server for VS Code and a
+few instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
+from skillopt.plugins.kit import SHARED, SKILL, Kit
+from skillopt.plugins.port import AgentPlugin, InstallPlace
+
+
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry | TextLines]:
+    if place.project is None:
+        home = place.folder("COPILOT_HOME", ".copilot")
+        server = {"type": "local", **kit.server, "tools": ["*"]}
+        return [
+            JsonEntry(path=str(home / "mcp-config.json"), keys=("mcpServers", SKILL), value=server),
+            *kit.skill(home / "skills"),
+        ]
+    return [
+        JsonEntry(
+            path=str(place.project / ".vscode" / "mcp.json"),
+            keys=("servers", SKILL),
+            value={"type": "stdio", **kit.server},
+        ),
+        TextLines(
+            path=str(place.project / ".github" / "copilot-instructions.md"),
+            content=kit.text(SHARED / "snippet.md").strip("\n"),
+            style="markdown",
+        ),
+    ]
+
+
+PLUGIN = AgentPlugin(
+    gets="Copilot CLI: MCP server, skill; a project: MCP server for VS Code, instructions",
+    scopes=("user", "project"),
+    actions=_actions,
+    seen="Copilot CLI 1.0.102 (for the user)",
+    then=(
+        "Start Copilot anew; `copilot mcp list` and `copilot skill list` show skillopt. In VS Code, start the"
+        " server in .vscode/mcp.json."
+    ),
+)

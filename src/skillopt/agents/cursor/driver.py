@@ -1,0 +1,165 @@
+"""Cursor CLI (`cursor-agent`): written after its documented output; no binary of it could be tried, see
+docs/agents.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from skillopt.agents._events import (
+    call_message,
+    events,
+    fault,
+    forced_by_words,
+    no_result,
+    read_skill_files,
+    refuse_login_text,
+    tool_message,
+    unique,
+)
+from skillopt.agents._settings import choice
+from skillopt.agents.cursor import PLUGIN
+from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork, Ask, Launch
+from skillopt.errors import ConfigError
+from skillopt.messages import Message
+from skillopt.process import Finished
+
+_DENY_ALL = {
+    "version": 1,
+    "permissions": {"allow": [], "deny": ["Shell(*)", "Read(**)", "Write(**)", "Mcp(*:*)"]},
+}
+
+
+class CursorDriver:
+    """Driver of `cursor-agent -p --output-format stream-json`, the prompt on stdin."""
+
+    name = "cursor"
+    binary = "cursor-agent"
+    package = "see cursor.com/cli; the npm package of that name is another program"
+    tested = "documented events only"
+    skills = PLUGIN.skills
+    providers: frozenset[str] = frozenset()
+    credentials = ("CURSOR_API_KEY",)
+    settings = frozenset({"path", "sandbox", "activation"})
+    flags = ("--print", "--output-format", "--model", "--workspace", "--trust", "--sandbox", "--force")
+    help = ("--help",)
+    images = False
+    reports_usage = False
+    forced_by = "asked for in words"
+    proven_by = "reading the file"
+    network = "as its sandbox says"
+
+    def ask(self, ask: Ask) -> Launch:
+        """In its mode that only answers, in an empty workspace, with a configuration that
+        denies every tool.
+        """
+        if ask.images or ask.schema is not None:
+            raise ConfigError("cursor: the CLI takes neither images nor a reply schema.")
+        folder = ask.place.home / ".cursor"
+        arguments = [*self._common(ask.access, ask.place), "--mode", "ask", "--sandbox", "enabled"]
+        prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
+        env = self._env(ask.access) | {"CURSOR_CONFIG_DIR": str(folder)}
+        return Launch(
+            arguments=tuple(arguments),
+            env=env,
+            stdin=prompt,
+            files={folder / "cli-config.json": json.dumps(_DENY_ALL)},
+        )
+
+    def work(self, work: AgentWork) -> Launch:
+        """In the workspace inside its sandbox. A forced skill is asked for in words."""
+        if work.images:
+            raise ConfigError("cursor: the CLI takes no images. Choose another harness for this benchmark.")
+        if choice(work.settings, "sandbox", ("enabled", "disabled"), "enabled") == "disabled":
+            raise ConfigError(
+                "cursor: with its sandbox disabled the CLI could edit anything on this machine. Remove the"
+                " setting."
+            )
+        arguments = [*self._common(work.access, work.place), "--force", "--sandbox", "enabled"]
+        forced = work.skill is not None and work.activation == "forced"
+        prompt = f"{forced_by_words(str(work.skill))}\n\n{work.prompt}" if forced else work.prompt
+        env = self._env(work.access) | {"CURSOR_CONFIG_DIR": str(work.place.home / ".cursor")}
+        return Launch(arguments=tuple(arguments), env=env, stdin=prompt)
+
+    def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
+        """Read the stream; it reports no usage, so that stays unknown."""
+        told = events(done.stdout)
+        result = next((event for event in reversed(told) if event.get("type") == "result"), None)
+        if result is None or done.code != 0:
+            raise no_result(self.name, done)
+        answer = str(result.get("result") or "")
+        if result.get("is_error") or result.get("subtype") != "success":
+            raise fault(self.name, answer or "the session failed", otherwise="unavailable")
+        refuse_login_text(self.name, answer)
+        messages = tuple(_messages(told))
+        final = next(
+            (
+                message.content
+                for message in reversed(messages)
+                if message.role == "assistant" and message.content
+            ),
+            answer,
+        )
+        return AgentReport(
+            messages=messages,
+            answer=final,
+            finish="stop",
+            calls=1 + sum(bool(message.tool_calls) for message in messages),
+            usage=None,
+            model=str(
+                next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""
+            ),
+            loaded=() if skill is None else unique(read_skill_files(messages, place, self.skills, skill)),
+        )
+
+    def _common(self, access: Access, place: AgentPlace) -> list[str]:
+        model = ["--model", access.model] if access.model else []
+        return [
+            "--print",
+            "--output-format",
+            "stream-json",
+            "--trust",
+            "--workspace",
+            str(place.workspace),
+            *model,
+        ]
+
+    def _env(self, access: Access) -> dict[str, str]:
+        return {"CURSOR_API_KEY": access.key} if access.provider == OWN and access.key else {}
+
+
+def _messages(told: list[dict[str, Any]]) -> list[Message]:
+    messages: list[Message] = []
+    for event in told:
+        if event.get("type") == "assistant":
+            content = event.get("message", {}).get("content")
+            text = (
+                "".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
+                if isinstance(content, list)
+                else ""
+            )
+            if text:
+                messages.append(call_message(text, []))
+        elif event.get("type") == "tool_call" and event.get("subtype") == "completed":
+            name, call = _tool(event.get("tool_call"))
+            number = str(event.get("call_id"))
+            messages.append(
+                call_message("", [(number, name, call.get("args") or call.get("arguments") or {})])
+            )
+            messages.append(tool_message(number, json.dumps(call.get("result"), ensure_ascii=False)))
+    return messages
+
+
+def _tool(data: Any) -> tuple[str, Mapping[str, Any]]:
+    """Name and body: `{"readToolCall": {"args", "result"}}`, or `{"function": {"name", "arguments"}}`."""
+    for name, body in data.items() if isinstance(data, dict) else ():
+        if isinstance(body, dict):
+            return (
+                str(body.get("name") or name) if name == "function" else name.removesuffix("ToolCall")
+            ), body
+    return "unknown", {}
+
+
+DRIVER = CursorDriver()

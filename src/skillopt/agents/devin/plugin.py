@@ -1,0 +1,46 @@
+"""Devin: the MCP server, a note at the end of each session, and a rule that points to the skill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
+from skillopt.plugins.kit import SHARED, SKILL, Kit
+from skillopt.plugins.port import AgentPlugin, InstallPlace
+
+
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry | TextLines]:
+    keys = ("mcpServers", SKILL)
+    if place.project is None:
+        home = place.config / "devin"
+        return [
+            JsonEntry(path=str(home / "config.json"), keys=keys, value=kit.server),
+            TextLines(
+                path=str(home / "AGENTS.md"),
+                content=kit.text(SHARED / "snippet.md").strip("\n"),
+                style="markdown",
+            ),
+        ]
+    devin = place.project / ".devin"
+    command = {"type": "command", "command": kit.program.line("plugin", "session-end", "devin"), "timeout": 5}
+    return [
+        # The local file, which Devin keeps out of version control: the server's path is this machine's.
+        JsonEntry(path=str(devin / "config.local.json"), keys=keys, value=kit.server),
+        JsonEntry(
+            path=str(devin / "hooks.v1.json"),
+            keys=("SessionEnd",),
+            value={"matcher": "", "hooks": [command]},
+            item=True,
+        ),
+        kit.file(devin / "rules" / f"{SKILL}.md", SHARED / "snippet.md"),
+        *kit.skill(devin / "skills"),
+    ]
+
+
+PLUGIN = AgentPlugin(
+    gets="a project: MCP server, SessionEnd hook, rule, skill; for all projects: MCP server, rule",
+    scopes=("project", "user"),
+    actions=_actions,
+    seen="",
+    then="Start Devin anew; `devin mcp list` shows skillopt.",
+)

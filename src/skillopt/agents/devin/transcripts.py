@@ -1,0 +1,89 @@
+"""Devin: one file a session in the trajectory format ATIF, `cli/transcripts/*.json` of its data folder.
+
+The file is `{schema_version: "ATIF...", session_id, steps: [{source: user|agent|system, message, timestamp,
+tool_calls, observation}]}`. Left out: system steps, steps marked as copied context, and trajectories that
+another one started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from skillopt.transcripts.blocks import string, text_of
+from skillopt.transcripts.draft import Call, SessionDraft
+from skillopt.transcripts.records import document, when
+from skillopt.transcripts.source import FileSource, SourceReader, listed
+
+_FOLDERS = ("cwd", "workspace", "working_directory", "working_dir")
+
+
+class DevinTranscripts(FileSource):
+    """Transcripts of Devin's command line."""
+
+    name = "devin"
+
+    def found(self) -> list[Path]:
+        """The transcripts, in whichever data folder the platform uses."""
+        named = self.homes.places.get(self.name)
+        bases = [named] if named is not None else [self.homes.data() / "devin"]
+        if named is None and self.homes.platform == "win32":
+            bases.append(self.homes.config() / "devin")
+        return [path for base in bases for path in listed(base / "cli" / "transcripts", "*.json")]
+
+    def read(self, path: Path, reader: SourceReader) -> Iterator[SessionDraft]:
+        """The one session of a file."""
+        told = document(path, reader.tally)
+        if told is None:
+            return
+        steps = told.get("steps")
+        if not str(told.get("schema_version")).startswith("ATIF") or not isinstance(steps, list):
+            reader.tally.skip("file of an unknown version")
+            return
+        if told.get("parent_session_id") or told.get("parent_trajectory_id"):
+            reader.tally.drop("session of a sub-agent")
+            return
+        draft = reader.draft(string(told.get("session_id")) or path.stem, path, project=self._project(told))
+        for step in steps:
+            if not isinstance(step, dict):
+                reader.tally.skip("record that is no JSON object")
+            elif step.get("is_copied_context") is not True:
+                _step(draft, step)
+        yield draft
+
+    def _project(self, told: Mapping[str, Any]) -> str:
+        """The folder, where the file says it; else the one workspace the user named, if it is one."""
+        agent = told.get("agent")
+        for place in (told.get("extra"), agent.get("extra") if isinstance(agent, dict) else None):
+            if isinstance(place, dict):
+                for key in _FOLDERS:
+                    if isinstance(place.get(key), str) and place[key]:
+                        return str(place[key])
+        named = [
+            folder
+            for folder in self.homes.env.get("SKILLOPT_DEVIN_WORKSPACES", "").split(os.pathsep)
+            if folder.strip()
+        ]
+        return named[0] if len(named) == 1 else ""
+
+
+def _step(draft: SessionDraft, step: Mapping[str, Any]) -> None:
+    time = when(step.get("timestamp"))
+    text = text_of(step.get("message"))
+    if step.get("source") == "user":
+        draft.ask(text, time)
+    elif step.get("source") == "agent":
+        calls: list[Call] = []
+        for call in step["tool_calls"] if isinstance(step.get("tool_calls"), list) else []:
+            if isinstance(call, dict) and isinstance(call.get("function_name"), str):
+                calls.append(
+                    (str(call.get("tool_call_id") or ""), call["function_name"], call.get("arguments"))
+                )
+        draft.say(text, time, calls=calls)
+        observation = step.get("observation")
+        results = observation.get("results") if isinstance(observation, dict) else None
+        for result in results if isinstance(results, list) else []:
+            if isinstance(result, dict):
+                draft.result(str(result.get("source_call_id") or ""), text_of(result.get("content")), time)

@@ -1,0 +1,28 @@
+"""Any agent that reads AGENTS.md: a few lines in our block of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skillopt.changes.actions import TextLines
+from skillopt.plugins.kit import SHARED, Kit
+from skillopt.plugins.port import AgentPlugin, InstallPlace
+
+
+def _actions(place: InstallPlace, kit: Kit) -> Sequence[TextLines]:
+    return [
+        TextLines(
+            path=str(place.root / "AGENTS.md"),
+            content=kit.text(SHARED / "snippet.md").strip("\n"),
+            style="markdown",
+        )
+    ]
+
+
+PLUGIN = AgentPlugin(
+    gets="a block in AGENTS.md",
+    scopes=("project",),
+    actions=_actions,
+    seen="",
+    then="Agents read it at their next start in that project.",
+)

@@ -1,0 +1,107 @@
+"""Pi: one file of lines a session, below `sessions/` of its agent folder; the lines form a tree by `id` and
+`parentId`.
+
+Only the branch that leads to the last entry is the session: what was tried and left is another story. Version
+1 has no tree and is read as it stands. Left out: compaction and branch summaries, messages of extensions, and
+entries a fork copied from another session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from skillopt.transcripts.blocks import calls_of, string, text_of
+from skillopt.transcripts.draft import SessionDraft
+from skillopt.transcripts.port import HarvestTally
+from skillopt.transcripts.records import records, when
+from skillopt.transcripts.source import FileSource, SourceReader, listed
+
+
+class PiTranscripts(FileSource):
+    """Sessions of Pi; `PI_CODING_AGENT_DIR` moves its agent folder."""
+
+    name = "pi"
+
+    def found(self) -> list[Path]:
+        """The sessions of every folder."""
+        named = self.homes.places.get(self.name)
+        agent = (
+            named / "agent"
+            if named is not None
+            else self.homes.folder("PI_CODING_AGENT_DIR", self.homes.home / ".pi" / "agent")
+        )
+        return listed(agent / "sessions", "**/*.jsonl")
+
+    def read(self, path: Path, reader: SourceReader) -> Iterator[SessionDraft]:
+        """The one session of a file: once over it for the tree, once more for the entries of the branch."""
+        branch = _branch(path, reader)
+        draft = reader.draft(path.stem, path)
+        for number, record in enumerate(_quiet(path)):
+            if record.get("type") == "session":
+                draft.id = string(record.get("id")) or draft.id
+                draft.project = draft.project or string(record.get("cwd"))
+                draft.touch(when(record.get("timestamp")))
+            if record.get("type") != "message" or (branch is not None and number not in branch):
+                continue
+            message = record.get("message")
+            if isinstance(message, dict):
+                time = when(record.get("timestamp")) or when(message.get("timestamp"))
+                # Ids are eight characters, so only together with the time do they name one entry among all
+                # files.
+                if string(record.get("id")) and not reader.first_time(
+                    f"{record['id']} {record.get('timestamp')}"
+                ):
+                    reader.tally.skip("copy of an earlier record")
+                    continue
+                _message(draft, message, time)
+        yield draft
+
+
+def _message(draft: SessionDraft, message: dict[str, Any], time: Any) -> None:
+    role, content = message.get("role"), message.get("content")
+    if role == "user":
+        draft.ask(text_of(content), time)
+    elif role == "assistant":
+        failed = message.get("stopReason") in ("error", "aborted")
+        draft.say(text_of(content), time, calls=calls_of(content), failed=failed)
+        if failed:
+            draft.broke_off()
+    elif role == "toolResult":
+        draft.result(
+            str(message.get("toolCallId") or ""),
+            text_of(content),
+            time,
+            failed=message.get("isError") is True,
+        )
+
+
+def _branch(path: Path, reader: SourceReader) -> set[int] | None:
+    """The numbers of the records that lead from the root to the last entry; None where there is no tree to
+    walk.
+
+    A broken link ends the walk: what is below it is still the branch.
+    """
+    parents: dict[str, tuple[int, str | None]] = {}
+    last: str | None = None
+    for number, record in enumerate(records(path, reader.tally)):
+        id, parent = record.get("id"), record.get("parentId")
+        if record.get("type") == "session" or not isinstance(id, str):
+            continue
+        if "parentId" in record:
+            parents[id] = (number, parent if isinstance(parent, str) else None)
+            last = id
+    if last is None:
+        return None
+    branch: set[int] = set()
+    step: str | None = last
+    while step is not None and step in parents:
+        number, step = parents.pop(step)  # popped, so that a circle ends
+        branch.add(number)
+    return branch
+
+
+def _quiet(path: Path) -> Iterator[dict[str, Any]]:
+    """The records once more, without counting the bad ones twice."""
+    return records(path, HarvestTally())

@@ -1,0 +1,185 @@
+"""Rows of a stage under way: they come in as they finish, are read in order, and close as one fact."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from skillopt.evaluation.breaker import Breaker
+from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.events import Arrived, RowFact, StageClosed, StageOpened
+from skillopt.ledger import TEST_STAGE
+from skillopt.step import Step
+from skillopt.tasks.rollout import Invalid, Rollout
+
+
+class Evaluation:
+    """One skill on some rows. A stage that an outage spoils does not close: it raises, and nothing of it is a
+    fact.
+
+    Its rows are sent at once, or with `ahead` no more than so many beyond the one that is read. It ends with
+    `close`, when all rows are in, or with `conclude`, which withdraws what was not read.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        step: Step,
+        skill: str,
+        rows: Sequence[Row],
+        *,
+        stage: str,
+        ahead: int | None = None,
+        tries: int = 1,
+        background: bool = False,
+        resumes: bool = True,
+        tells_rows: bool = True,
+    ) -> None:
+        """`tries` is how often a row is asked before it stays invalid.
+
+        `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows
+        are tried anew. `tells_rows` is False where somebody else writes the rows down, as the sealed test
+        does.
+        """
+        self.rows: tuple[Row, ...] = ()
+        self.stage = stage
+        self._evaluator = evaluator
+        self._step = step
+        self._skill = skill
+        self._ahead = ahead
+        self._tries = tries
+        self._background = background
+        self._resumes = resumes
+        self._tells_rows = tells_rows
+        self._futures: list[asyncio.Future[Rollout]] = []
+        self._read = 0
+        self._open(rows)
+
+    def arriving(self, index: int) -> asyncio.Future[Rollout]:
+        """The rollout of one row, to be awaited."""
+        return self._futures[index]
+
+    async def next(self) -> Rollout | None:
+        """The next rollout in planned order, or None after the last; sends further rows as far as it may."""
+        self._send()
+        if self._read == len(self.rows):
+            return None
+        outcome = await self._futures[self._read]
+        self._read += 1
+        return outcome
+
+    def extend(self, rows: Sequence[Row]) -> None:
+        """Further rows for the same stage, after those so far were read."""
+        self._breaker.close(may_stay_open=True)
+        self._open(rows)
+
+    async def close(
+        self, check: Callable[[Sequence[Rollout]], None] = lambda outcomes: None
+    ) -> tuple[Rollout, ...]:
+        """All rollouts in planned order; from here on they are facts of the run, unless `check` raises."""
+        try:
+            if self._futures:
+                await asyncio.wait(self._futures, return_when=asyncio.FIRST_EXCEPTION)
+            for future in self._futures:
+                if future.done():
+                    future.result()  # the first failure ends the stage, without waiting for the slow ones
+            outcomes = tuple([future.result() for future in self._futures])
+            self._breaker.close()
+            check(outcomes)
+        except BaseException:  # whatever ends the stage, also Ctrl-C: its other rows must not go on spending
+            self.cancel()
+            raise
+        return self._closed(outcomes)
+
+    def conclude(self) -> tuple[Rollout, ...]:
+        """End the stage with the rows that were read."""
+        self._breaker.close(may_stay_open=True)
+        self.cancel()
+        return self._closed(tuple(future.result() for future in self._futures[: self._read]))
+
+    def cancel(self) -> None:
+        """Withdraw what was not sent; what was sent still arrives and is stored."""
+        for future in self._futures:
+            future.cancel()
+
+    async def settle(self) -> None:
+        """Wait until every row has ended, however it did."""
+        if self._futures:
+            await asyncio.wait(self._futures)
+
+    def _open(self, rows: Sequence[Row]) -> None:
+        self.rows += tuple(rows)
+        self._breaker = Breaker(self.stage, len(rows))
+        if rows and not self._background:
+            self._step.emit(StageOpened(place=self._step.place, stage=self.stage, total=len(rows)))
+        self._send()
+
+    def _send(self) -> None:
+        until = len(self.rows) if self._ahead is None else self._read + self._ahead
+        for row in self.rows[len(self._futures) : until]:
+            future = asyncio.ensure_future(self._one(row))
+            future.add_done_callback(_heard)
+            self._futures.append(future)
+
+    async def _one(self, row: Row) -> Rollout:
+        place = self._step.place if self._resumes else None
+        after: int | None = None
+        for _ in range(self._tries):
+            outcome, resumed = await self._evaluator.measure(
+                self._skill, row, stage=self.stage, place=place, background=self._background, after=after
+            )
+            self._tell(outcome, resumed)
+            if not isinstance(outcome, Invalid):
+                break
+            after = outcome.attempt
+        self._breaker.note(outcome)
+        return outcome
+
+    def _tell(self, outcome: Rollout, resumed: bool) -> None:
+        """Tell watchers; of the sealed test they learn that a row is in, not how it went."""
+        is_sealed = self.stage == TEST_STAGE
+        self._step.emit(
+            Arrived(
+                stage=self.stage,
+                hard=None if is_sealed or isinstance(outcome, Invalid) else outcome.score.hard,
+                invalid=outcome.kind if isinstance(outcome, Invalid) and not is_sealed else None,
+                resumed=resumed,
+            )
+        )
+
+    def _closed(self, outcomes: tuple[Rollout, ...]) -> tuple[Rollout, ...]:
+        place = self._step.place.at(self.stage)
+        rows = zip(self.rows, outcomes, strict=False)  # a concluded stage has unread rows
+        self._evaluator.close_invalid(self._skill, place, rows)
+        if self._tells_rows:
+            facts = [fact(outcome) for outcome in outcomes]
+            self._step.emit(StageClosed(id=str(place), place=self._step.place, stage=self.stage, rows=facts))
+        return outcomes
+
+
+def _heard(future: asyncio.Future[Rollout]) -> None:
+    if not future.cancelled():
+        future.exception()  # whoever closes the stage hears of it
+
+
+def fact(outcome: Rollout) -> RowFact:
+    """A rollout as the log tells it."""
+    if isinstance(outcome, Invalid):
+        return RowFact(
+            task=outcome.task_id,
+            draw=outcome.draw,
+            attempt=outcome.attempt,
+            invalid=outcome.kind,
+            detail=outcome.detail,
+        )
+    return RowFact(
+        task=outcome.task_id,
+        draw=outcome.draw,
+        attempt=outcome.attempt,
+        hard=outcome.score.hard,
+        soft=outcome.score.soft,
+        failure=outcome.trajectory.failure,
+        rollout=outcome.key,
+        tokens=None if outcome.trajectory.usage is None else outcome.trajectory.usage.total,
+        seconds=outcome.trajectory.seconds,
+    )

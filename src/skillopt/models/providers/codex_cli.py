@@ -1,7 +1,0 @@
-"""Chat through the Codex CLI, with a key or token or with the login that the CLI keeps itself."""
-
-from __future__ import annotations
-
-from skillopt.models.providers._agent_cli import agent_chat
-
-PLUGIN = agent_chat("codex")

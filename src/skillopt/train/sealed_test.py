@@ -1,0 +1,285 @@
+"""The sealed test: when it may be measured, what is set aside to pay for it, and the one claim
+it supports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from skillopt.account import Amount
+from skillopt.aio import together
+from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.compare import Comparison, compare
+from skillopt.evaluation.runner import Evaluator, Row
+from skillopt.evaluation.stage import Evaluation, fact
+from skillopt.events import TestMeasured
+from skillopt.events.state import TestShare
+from skillopt.gate.decision import value
+from skillopt.gate.gate import STAGE, Gate
+from skillopt.harnesses._rollout_budget import Allowance, reservation
+from skillopt.ledger import TEST_STAGE, Ledger
+from skillopt.messages import Usage
+from skillopt.models.prices import Price, cost
+from skillopt.skill.document import Document
+from skillopt.step import Step
+from skillopt.tasks.rollout import Invalid, Means, Rollout, Scored, means
+
+MARGIN = Fraction(13, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestReport:
+    """What the test showed, or why it shows nothing."""
+
+    measured: bool
+    why: str = ""
+    look: int = 0
+    metric: str = "hard"
+    """The number that is compared: the one the gate decided on."""
+    comparison: Comparison | None = None
+    scores: Mapping[str, Means] = field(default_factory=dict)
+    """Hard and soft of seed, best and (with the gate off) final, over the tasks that are compared."""
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestSettings:
+    """What a rollout of the test may cost, and how many skills are tested."""
+
+    __test__ = False  # not a test class
+
+    price: Price | None
+    max_tokens: int
+    skills: int = 2
+    allowance: Allowance | None = None
+    """What a rollout may use where it is paid as a whole, inside an agent; None where its calls are paid one
+    by one.
+    """
+
+
+class SealedTest:
+    """Measures seed and best (and, with the gate off, the last skill) on the test split, at the end or in
+    idle slots.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, rows: Sequence[Row], ledger: Ledger, gate: Gate, settings: TestSettings
+    ) -> None:
+        """What is compared is the number that `gate` decides on."""
+        self.rows = tuple(rows)
+        self._evaluator = evaluator
+        self._ledger = ledger
+        self._gate = gate
+        self._price = settings.price
+        self._max_tokens = settings.max_tokens
+        self._allowance = settings.allowance
+        self._planned = settings.skills * len(self.rows)
+        self._early: Evaluation | None = None
+        self.refused = "" if self.rows else "there is no test split, or eval_test is off"
+        """Why there will be no test; empty where there will."""
+        self.is_too_dear = False
+
+    def estimate(self, baseline: Sequence[Rollout]) -> TestShare | None:
+        """What the tests will need: their rows at the baseline's mean cost, 30 % on top, plus one full
+        reservation.
+
+        Where the provider reports no usage, what the baseline was charged stands in for it.
+        """
+        used = [row.trajectory for row in baseline if isinstance(row, Scored)]
+        if not self.rows or not used:
+            return None
+        known = [one.usage for one in used if one.usage is not None] or [self._charged(len(used))]
+        calls = Fraction(sum(one.calls for one in used), len(used))
+        tokens = Fraction(sum(one.total for one in known), len(known))
+        mean = self._dollars(known, len(used))
+        # Draws with equal answers are judged once, so what judging cost is told per answer and not per row.
+        judged = self._judged(
+            len({(row.task_id, row.trajectory.answer) for row in baseline if isinstance(row, Scored)})
+        )
+        planned = Amount(
+            calls=math.ceil(self._planned * calls * MARGIN),
+            tokens=math.ceil(self._planned * tokens * MARGIN),
+            usd=None if mean is None else self._planned * mean * MARGIN,
+        )
+        whole = planned + self._full(known, max(one.calls for one in used), mean) + judged
+        return TestShare(
+            calls=whole.calls,
+            tokens=whole.tokens,
+            usd=None if whole.usd is None else str(whole.usd),
+            seconds=round(float(self._ledger.elapsed() / len(baseline) * self._planned * MARGIN), 3),
+        )
+
+    def _full(self, known: Sequence[Usage], calls: int, mean: Fraction | None) -> Amount:
+        """One full reservation: of a call, or of a whole rollout where it is paid as one."""
+        if self._allowance is not None:
+            most = max(known, key=lambda one: one.total)
+            usd = mean if self._price is None else cost(most, self._price)
+            return reservation(self._allowance, Amount(calls=calls, tokens=most.total, usd=usd), self._price)
+        worst = Usage(
+            input_tokens=math.ceil(MARGIN * max(one.input_tokens for one in known)),
+            output_tokens=self._max_tokens,
+        )
+        return Amount(
+            calls=1, tokens=worst.total, usd=None if self._price is None else cost(worst, self._price)
+        )
+
+    def _dollars(self, known: Sequence[Usage], rollouts: int) -> Fraction | None:
+        """What a rollout of the baseline cost on average; None where neither a price nor an agent's own
+        figure tells.
+        """
+        if self._price is not None:
+            return sum((cost(one, self._price) for one in known), Fraction(0)) / len(known)
+        if self._allowance is None:
+            return None
+        paid = self._ledger.account.total(STAGE, "target").usd
+        return paid / rollouts if paid else self._allowance.usd
+
+    def _judged(self, answers: int) -> Amount:
+        """What judging the tests will cost, by what judging the baseline's answers did; nothing where no
+        judge scores.
+        """
+        return self._ledger.account.total(STAGE, "judge").amount.times(
+            Fraction(self._planned, answers) * MARGIN
+        )
+
+    def _charged(self, rollouts: int) -> Usage:
+        paid = self._ledger.account.total(STAGE, "target")
+        mean = math.ceil(Fraction(paid.tokens, rollouts))
+        return Usage(input_tokens=max(0, mean - self._max_tokens), output_tokens=min(mean, self._max_tokens))
+
+    def provide(self, share: TestShare | None, seed: Document) -> None:
+        """Reserve the test's share of the budget, or refuse the test before training if it would take more
+        than half.
+
+        Rows of the seed that are measured already need no share.
+        """
+        if not self.rows or share is None or not self._ledger.budget.is_limited:
+            return
+        amount = Amount(
+            calls=share.calls,
+            tokens=share.tokens,
+            usd=None if share.usd is None else Fraction(share.usd),
+        )
+        seconds = share.seconds
+        in_time = self._ledger.budget.seconds is None or 2 * seconds <= self._ledger.budget.seconds
+        if self._ledger.budget.holds(amount + amount) and in_time:
+            text = seed.rendered
+            measured = sum(self._evaluator.stored(text, row) is not None for row in self.rows)
+            left = Fraction(self._planned - measured, self._planned)
+            self._ledger.set_aside_for_test(amount.times(left), seconds * float(left))
+            return
+        dollars = "" if amount.usd is None else f", ${float(2 * amount.usd):.2f}"
+        self.refused = (
+            f"the test would take more than half of the budget ({self._ledger.budget.describe()}); it needs a"
+            f" budget of {2 * amount.calls:,} calls, {2 * amount.tokens:,} tokens{dollars},"
+            f" {2 * seconds / 60:.4g} minutes"
+        )
+        self.is_too_dear = True
+
+    def start_early(self, step: Step) -> None:
+        """The seed's test fills idle slots; nobody sees a row of it before the end."""
+        if not self.refused and self._early is None:
+            self._early = self._run(step, step.skill, background=True)
+
+    async def measure(self, step: Step, skills: Mapping[str, Document], *, look: int) -> TestReport:
+        """Open the seal: all skills side by side on all test rows. `look` says how often it was opened."""
+        if self.refused:
+            return TestReport(measured=False, why=self.refused)
+        await self.withdraw()
+        self._ledger.open_for_test()
+        names: dict[str, str] = {}
+        for name, skill in skills.items():
+            names.setdefault(skill.rendered, name)  # equal skills are measured once
+        running = [self._run(step.at(step.place.of_skill(name)), skills[name]) for name in names.values()]
+        results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
+        outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
+        step.emit(
+            TestMeasured(
+                id=str(step.place),
+                look=look,
+                kinds={row.task.id: row.task.kind for row in self.rows if row.task.kind},
+                skills={name: skill.digest for name, skill in skills.items()},
+                rows={name: [fact(row) for row in rows] for name, rows in outcomes.items()},
+            )
+        )
+        return self._report(outcomes, look)
+
+    def _run(self, step: Step, skill: Document, *, background: bool = False) -> Evaluation:
+        return Evaluation(
+            self._evaluator,
+            step,
+            skill.rendered,
+            self.rows,
+            stage=TEST_STAGE,
+            background=background,
+            tells_rows=False,
+        )
+
+    async def withdraw(self) -> None:
+        """End the early work: what was sent arrives and is kept, the rest is asked for later."""
+        if self._early is not None:
+            early, self._early = self._early, None
+            early.cancel()
+            await early.settle()
+
+    def _report(self, outcomes: Mapping[str, Sequence[Rollout]], look: int) -> TestReport:
+        """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
+        lost = sorted(
+            {row.task_id for name in ("seed", "best") for row in outcomes[name] if isinstance(row, Invalid)}
+        )
+        if Fraction(len(lost), len(self.rows)) > MOST_LOST:
+            why = f"{len(lost)} of {len(self.rows)} test tasks could not be measured: {', '.join(lost)}"
+            return TestReport(measured=False, why=why, look=look, left_out=tuple(lost))
+        kept = {
+            name: [row for row in rows if row.task_id not in set(lost)] for name, rows in outcomes.items()
+        }
+        values = {
+            name: {
+                row.task_id: float(value(row.score, self._gate.metric, self._gate.weight))
+                for row in kept[name]
+                if isinstance(row, Scored)
+            }
+            for name in ("seed", "best")
+        }
+        return TestReport(
+            measured=True,
+            look=look,
+            metric=self._gate.metric,
+            comparison=compare(values["seed"], values["best"]),
+            scores={name: means(rows) for name, rows in kept.items()},
+            left_out=tuple(lost),
+        )
+
+
+def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:
+    """What the test showed, saying no more than was measured. `ungated` is the sentence on changes that
+    passed no gate.
+    """
+    if not report.measured or report.comparison is None:
+        sentence = f"Test was not measured: {report.why}."
+    elif not changed:
+        sentence = (
+            f"No better skill was found: the best skill is the seed, {report.comparison.before:.3f} on"
+            f" {report.comparison.n} test tasks."
+        )
+    else:
+        c = report.comparison
+        what = "" if report.metric == "hard" else f" ({report.metric} score)"
+        word = "better than" if c.delta > 0 else "worse than" if c.delta < 0 else "as good as"
+        low, high = c.interval
+        sure = "" if c.p < 0.05 or c.delta == 0 else " This difference can be chance."
+        sentence = (
+            f"The trained skill is {word} the seed on {c.n} sealed test tasks{what}: {c.before:.3f} to"
+            f" {c.after:.3f}, {c.delta:+.3f} (95 % interval {low:+.3f} to {high:+.3f}, p = {c.p:.2g},"
+            f" {c.test}).{sure}"
+        )
+    if ungated:
+        sentence += f" {ungated}"
+    if not verified:
+        sentence += " Fewer than 5 val tasks decided along the way: unverified."
+    if report.look > 1:
+        sentence += f" This was look {report.look} at the test split."
+    return ("Simulated: " if simulated else "") + sentence

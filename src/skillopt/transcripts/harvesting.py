@@ -1,0 +1,73 @@
+"""Reads all sources, and decides which of their sessions are worth mining."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+
+from skillopt.redact import redact_transcript
+from skillopt.transcripts.port import HarvestTally, Redact, TranscriptSource
+from skillopt.transcripts.session import Harvest, Session
+
+MOST_SESSIONS = 2_000
+
+
+def harvest(
+    sources: Iterable[TranscriptSource],
+    since: datetime | None = None,
+    redact: Redact = redact_transcript,
+    *,
+    most: int = MOST_SESSIONS,
+) -> Harvest:
+    """Every session of a person that ended at `since` or later, redacted, our own calls left out.
+
+    Where there are more than `most`, the oldest are kept and `next_since` stops there, so that the next
+    harvest goes on with the rest and none is skipped for ever. Memory is bounded by `most`, whatever the
+    transcripts hold.
+    """
+    if since is not None and since.tzinfo is None:
+        raise ValueError("since has no time zone; sessions are in UTC")
+    tally = HarvestTally()
+    kept: list[_Kept] = []
+    latest: datetime | None = None
+    over = 0
+    for source in sources:
+        for session in source.sessions(since, redact=redact, tally=tally):
+            latest = session.ended if latest is None else max(latest, session.ended)
+            if session.is_ours:
+                tally.dropped["our own call"] += 1
+                continue
+            heapq.heappush(kept, _Kept(session))
+            if len(kept) > most:
+                heapq.heappop(kept)
+                over += 1
+    sessions = sorted((entry.session for entry in kept), key=_order)
+    dropped = Counter(tally.dropped)
+    if over:
+        dropped["over the limit, left for the next harvest"] = over
+    return Harvest(
+        sessions=tuple(sessions),
+        read=tally.read,
+        dropped=dict(sorted(dropped.items())),
+        skipped=dict(sorted(tally.skipped.items())),
+        notes=tuple(tally.notes),
+        next_since=sessions[-1].ended if over and sessions else latest,
+    )
+
+
+def _order(session: Session) -> tuple[datetime, str, str]:
+    return session.ended, session.source, session.id
+
+
+class _Kept:
+    """A session in a heap whose top is the youngest."""
+
+    __slots__ = ("session",)
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def __lt__(self, other: _Kept) -> bool:
+        return _order(other.session) < _order(self.session)

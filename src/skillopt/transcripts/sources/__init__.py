@@ -1,1 +1,0 @@
-"""Where transcripts come from, one file a source. The folder is the registry."""
