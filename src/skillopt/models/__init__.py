@@ -40,8 +40,8 @@ def provider(name: str) -> Provider:
 
 
 def price_of(name: str, model: str, *, base_url: str | None = None, on: Date | None = None) -> Price | None:
-    """What a provider says a model costs, today or on a day; None is unknown, and is not zero. The login of an
-    agent program that no provider stands behind says nothing.
+    """What a provider says a model costs, today or on a day; None is unknown, and is not zero. A login that no
+    provider stands behind has none.
     """
     if name not in PROVIDERS.names():
         return None
