@@ -86,7 +86,7 @@ async def test_guidance_of_the_longer_view_is_gated_proposed_adopted_and_undone(
         SKILL,
     )
     (view,) = [event for event in ear.heard if isinstance(event, EpochEnded)]
-    assert view.slow_update.action == "accept_new_best" and {pair["category"] for pair in view.pairs} == {
+    assert view.slow_update.action == "accept_new_best" and {pair.category for pair in view.pairs} == {
         "improved"
     }
     (verdict,) = [event for event in ear.heard if isinstance(event, Judged) and str(event.place) == "e1/end"]

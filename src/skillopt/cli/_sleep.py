@@ -141,9 +141,7 @@ def _answer(flags: Sequence[str]) -> None:
 
 
 def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
-    """Where the command takes place, by the settings file with the flags over it; what the reader should know
-    goes to stderr.
-    """
+    """The context of a command; warnings about the settings go to stderr."""
     from skillopt.night import open_context, with_tasks
 
     context = open_context(flags, home=Path.home(), cwd=Path.cwd(), environ=os.environ)
@@ -153,9 +151,7 @@ def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Nigh
 
 
 def environ() -> dict[str, str]:
-    """The environment with the person's own `~/.skillopt-sleep/.env` below it: a scheduler knows none of a
-    shell's variables.
-    """
+    """The environment, over the person's own `~/.skillopt-sleep/.env`, which scheduled nights need."""
     from skillopt.config.files import read_dotenv
 
     return {**read_dotenv(Path.home() / ".skillopt-sleep" / ".env"), **os.environ}
@@ -188,16 +184,12 @@ def run_program(argv: Sequence[str], data: bytes | None) -> Finished:
 
 
 def places_of(env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The variables that say where transcripts lie, as far as they are set: a schedule reads
-    the same ones.
-    """
+    """The variables that say where transcripts lie, as far as they are set, for a schedule to keep."""
     return tuple((name, env[name]) for name in _PLACE_VARIABLES if env.get(name, "").strip())
 
 
 def print_to(log: Path) -> None:
-    """Send all that this program prints from now on, errors included, to the end of a file for its owner
-    alone.
-    """
+    """Send all that this program prints from now on to the end of a file for its owner alone."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -251,9 +243,7 @@ class NightView:
 
 
 def program() -> tuple[str, ...]:
-    """This program by its whole path, as a scheduler needs it: the script beside the interpreter where there
-    is one.
-    """
+    """This program by its whole path, as a scheduler needs it."""
     script = Path(sys.executable).with_name("skillopt-sleep.exe" if os.name == "nt" else "skillopt-sleep")
     return (
         (str(script),)

@@ -1,6 +1,4 @@
-"""How nights are told: one JSON object for programs, the same facts as lines for people, and no text that
-could steer a terminal.
-"""
+"""How nights are told: one JSON object for programs, the same facts as safe lines for people."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Questions of a night to the optimizer: packaged prompts, a person's texts in them as data, replies that are
-read strictly.
-"""
+"""Questions to the optimizer: packaged prompts, a person's texts as data, replies read strictly."""
 
 from __future__ import annotations
 

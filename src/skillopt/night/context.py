@@ -47,9 +47,7 @@ class NightContext:
         return Adoption(store=self.home.store, roots=self.roots(), now=now, project=str(self.project))
 
     def roots(self) -> tuple[Path, ...]:
-        """Where adoption may write: the folders of skills of this project and of every other one that had a
-        night.
-        """
+        """Where adoption may write: the skills of this project and of every other one that had a night."""
         every = [self, *(replace(self, project=one) for one in self.home.projects() if one != self.project)]
         return tuple(dict.fromkeys(root for context in every for root in context.places.roots))
 

@@ -31,9 +31,7 @@ from skillopt.tasks.scorers._rules import CheckedWork, Rule
 from skillopt.transcripts.session import Session
 
 SHARE = 4
-"""Dreams may use one part in so many of what is left of the allowance: they have to be learned from
-afterwards.
-"""
+"""The part (one in so many) of the remaining allowance that dreams may use."""
 _BATCH = 8
 """Tasks of one question."""
 _LONGEST = 4_000
@@ -104,9 +102,7 @@ async def with_dreams(
 
 
 async def with_accepted(target: NightTarget, sessions: Iterable[Session]) -> NightTarget:
-    """The target whose train tasks carry an answer that the person was content with and that their measure
-    passes, where there is one.
-    """
+    """The target with, for each train task, an accepted answer that passes its measure, if any."""
     said = {f"{session.source}:{session.id}": session for session in sessions}
     tasks = []
     for task in target.tasks:
@@ -184,9 +180,7 @@ async def _asked(model: Model, batch: Sequence[NightTask], wanted: int, max_toke
 
 
 def _is_about_form(task: NightTask) -> bool:
-    """Whether the task's measure looks at the form of an answer only, so that another subject can be measured
-    by it too.
-    """
+    """Whether the measure sees only an answer's form, so that another subject can be measured by it."""
     return not task.rubric and all(rule.is_shape or rule.name in _HARMLESS for rule in task.rules)
 
 

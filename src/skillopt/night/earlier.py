@@ -101,9 +101,7 @@ def with_earlier_skill(
 
 
 def _lessons(target: NightTarget, earlier: Sequence[NightTarget]) -> list[NightTask]:
-    """The tasks the same skill was trained on in earlier nights, the oldest first: asked by the person, and
-    never held out, in no night.
-    """
+    """The person's tasks this skill was trained on in earlier nights, oldest first; none ever held out."""
     held_out = held_out_forms([target, *earlier])
     same = (task for other in earlier if other.path == target.path for task in other.tasks)
     return [

@@ -59,9 +59,7 @@ class ModelMining:
 
 
 def since_of(settings: NightSettings, now: datetime, next_since: datetime | None) -> datetime | None:
-    """From when on sessions are read: the time to look back, or more where the last night was longer ago, so
-    that none is missed.
-    """
+    """From when on sessions are read: the time to look back, or since the last night if that is longer."""
     if not settings.lookback_hours:
         return None
     since = now - timedelta(hours=settings.lookback_hours)
@@ -89,9 +87,7 @@ def read_sessions(context: NightContext, since: datetime | None) -> tuple[Harves
 async def gather(
     context: NightContext, since: datetime | None, asking: ModelMining | None = None
 ) -> Gathered:
-    """Read, mine and sort. Without `asking` no model is asked and nothing is written; tasks from a file are
-    taken as they are.
-    """
+    """Read, mine and sort. Without `asking` no model is asked and nothing is written."""
     settings = context.settings
     if context.tasks is not None:
         return _from_file(context, context.tasks)
@@ -170,9 +166,7 @@ def _from_file(context: NightContext, file: TasksFile) -> Gathered:
 
 
 def _belongs(folder: str, project: Path) -> bool:
-    """Whether a session's folder is the project's or below it, also where the agent wrote it down by way of a
-    link.
-    """
+    """Whether a session's folder is the project's or below it, also by way of a link."""
     return is_within(folder, project) or (
         Path(folder).is_absolute() and is_within(os.path.realpath(folder), project)
     )

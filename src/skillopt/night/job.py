@@ -1,6 +1,4 @@
-"""Turns one skill of a night into a training job: its tasks as a benchmark, a small plan, and what is left of
-tonight's allowance.
-"""
+"""The training job of one skill: its tasks as a benchmark, a small plan, and what is left to spend."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ _LIMITS = {
 
 
 class NightBenchmark(QuestionBenchmark):
-    """A person's own requests. What a check demands is the person's wish, so a skill may say it; a pattern's
-    source teaches nothing.
-    """
+    """A person's own requests. A skill may state what a check demands, but not quote its pattern."""
 
     def protected(self, task: Task) -> Protected:
         """Patterns and rubrics: what a skill could quote without an answer getting better."""
@@ -63,9 +59,7 @@ class NightBenchmark(QuestionBenchmark):
 
 
 def benchmark_of(target: NightTarget, advice: str) -> NightBenchmark:
-    """The tasks of a skill; the optimizer's prompts end with what the person wants. A judge is only wanted
-    where a task has a rubric.
-    """
+    """The tasks of a skill. A judge is only wanted where a task has a rubric."""
     made = NightBenchmark(
         name="sleep",
         splits=Splits(
@@ -114,9 +108,7 @@ class NightJobs:
 
     @property
     def terms(self) -> str:
-        """A hash of all that a night's result depends on, beside its tasks and texts; what it may spend is no
-        part of it.
-        """
+        """A hash of all that a night's result depends on, beside its tasks, texts and allowance."""
         settings = self.settings.model_dump(mode="json", exclude=set(_LIMITS.values()))
         said = [self.roles.target, self.roles.optimizer, settings]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
@@ -203,9 +195,7 @@ def with_allowance(settings: NightSettings, roles: Roles) -> NightSettings:
 
 
 def advice_of(settings: NightSettings, decisions: Sequence[Decision]) -> str:
-    """The person's preferences, and what they decided on earlier proposals, as the optimizer reads it; empty
-    where there is neither.
-    """
+    """The person's preferences and earlier decisions, as the optimizer reads them; may be empty."""
     lines = [f"- {' '.join(settings.preferences.split())}"] if settings.preferences.strip() else []
     for one in decisions[-_DECISIONS:]:
         text = " ".join((one.added or one.cut).split())[:_SHOWN]
@@ -218,9 +208,7 @@ def advice_of(settings: NightSettings, decisions: Sequence[Decision]) -> str:
 
 
 def _prompts(target: NightTarget, advice: str) -> dict[str, str]:
-    """The optimizer's prompts that are not the generic ones: what the person wants stands above all that
-    writes into the skill.
-    """
+    """The optimizer's prompts that differ from the packaged ones: with what the person wants."""
     said = prompt_text("person") + advice if advice else ""
     prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
     return (
@@ -245,9 +233,7 @@ def _look_back(target: NightTarget) -> LookBack | None:
 
 
 def _system(target: NightTarget) -> str:
-    """What the target is told: of a memory file also the person's own text around our block, as an agent
-    would read it.
-    """
+    """What the target is told; of a memory file also the person's own text around our block."""
     own = without_frontmatter(with_learned(target.before or "", "")) if target.kind == "memory" else ""
     own = own.strip()
     # Braces of the person's own are no placeholder of ours.

@@ -34,9 +34,7 @@ _STOP = frozenset(f"{_POLITE} {_SMALL}".split())
 
 
 def normal(text: str) -> str:
-    """A request without what differs from one time to the next: numbers, paths, links, quotes, code. Equal
-    ones are the same task.
-    """
+    """A request without numbers, paths, links, quotes and code. Equal normal forms are the same task."""
     text = unicodedata.normalize("NFKC", text[:20_000])
     for pattern, word in ((_CODE, " code "), (_URL, " link "), (_QUOTED, " quote "), (_PATH, " path ")):
         text = pattern.sub(word, text)
@@ -45,9 +43,7 @@ def normal(text: str) -> str:
 
 
 def opening(form: str) -> str:
-    """What a normal form asks for in two words, verb and object as a rule; empty where it is too short to
-    tell.
-    """
+    """What a normal form asks for in two words; empty where it is too short to tell."""
     words = [word for word in form.split() if word not in _STOP]
     return " ".join(words[:2]) if len(words) >= 4 else ""
 

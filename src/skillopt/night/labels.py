@@ -1,6 +1,4 @@
-"""Asks a model about a kind of request. Its reply is data: read strictly, redacted, cut, and tested before it
-counts.
-"""
+"""Asks a model about a kind of request; its reply is data that is tested before it counts."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ _MARKS = frozenset(" .,:;?!\n")
 
 
 class Label(BaseModel):
-    """What a model says about a kind of request. Its lists are read one by one afterwards; a bad entry is no
-    reason to lose the rest.
-    """
+    """What a model says about a kind. Its lists are read one by one later; a bad entry costs only itself."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -54,9 +50,7 @@ class _CleanRequest(BaseModel):
 
 
 async def label(model: Model, title: str, examples: Sequence[PastRequest]) -> Label | None:
-    """A model's view of a kind, by examples that are not held out; None where its reply cannot
-    be used twice.
-    """
+    """A model's view of a kind, by train examples; None where its reply cannot be used twice."""
     said = await ask(
         model, label_messages(examples), Label, stage="mine", max_tokens=_CAP, about=f"about {title!r}"
     )
@@ -85,9 +79,7 @@ def label_messages(examples: Sequence[PastRequest]) -> tuple[Message, ...]:
 
 
 def clean_requests(told: Label, examples: Sequence[PastRequest]) -> dict[str, str]:
-    """Requests that the model wrote without what does not belong to them, by their normal form; only where it
-    left words out.
-    """
+    """Requests that the model cleaned by leaving words out, by their normal form."""
     shown = dict(enumerate(_shown(examples), start=1))
     found: dict[str, str] = {}
     for item in told.requests:

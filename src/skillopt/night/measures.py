@@ -47,9 +47,7 @@ class Measure:
 
 
 async def measure_kind(kind: Sequence[PastRequest], told: Label | None, judge: Judge | None) -> Measure:
-    """What holds for every request of a kind: demands made in corrections first, else what a model proposed;
-    only what was seen to tell.
-    """
+    """The measure of a kind: demands made in corrections, else what a model proposed."""
     good = [text for one in kind for text in one.accepted][-_TRIED:]
     bad = [text for one in kind for text in one.rejected][-_TRIED:]
     said = [rule for one in kind for text in one.corrections for rule in demands(text)]
@@ -139,9 +137,7 @@ async def _keeps(rule: Rule, answer: str, timeout: float) -> bool:
 
 
 def _after_correction(kind: Sequence[PastRequest]) -> list[str]:
-    """Accepted answers from the first correction on: what was fine before the person changed their mind
-    proves nothing.
-    """
+    """Accepted answers from the first correction on; the person may have changed their mind then."""
     first = next((place for place, one in enumerate(kind) if one.corrections), len(kind))
     return [text for one in kind[first:] for text in one.accepted][-_TRIED:]
 
@@ -151,9 +147,7 @@ def _new(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 class NightScorer:
-    """The scorer of mined tasks. A task's reference is `{"checks": [...], "rubric": "..."}` with at least one
-    of the two.
-    """
+    """Scores a night's tasks. Their reference is `{"checks": [...], "rubric": "..."}`, one of them given."""
 
     name = "mined"
     graded = False
@@ -178,9 +172,7 @@ class NightScorer:
         return await self._score(None, task, trajectory)
 
     async def score_with(self, judge: Judge, task: Task, trajectory: Trajectory) -> Score:
-        """Hard when every check holds and every point of the rubric is met; soft is the share of both
-        together.
-        """
+        """Hard when all checks hold and all points of the rubric are met; soft is the share of both."""
         return await self._score(judge, task, trajectory)
 
     async def _score(self, judge: Judge | None, task: Task, trajectory: Trajectory) -> Score:

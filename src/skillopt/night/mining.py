@@ -247,9 +247,7 @@ def _task(
 
 
 def _title(group: Sequence[PastRequest]) -> str:
-    """What the requests of a kind begin with. Never more: a title is shown with train tasks, and must not
-    tell a held-out one.
-    """
+    """What the requests of a kind begin with; never more, as a title must not tell a held-out one."""
     begins = Counter(opening(one.form) or one.form.split()[0] for one in group)
     return max(sorted(begins), key=lambda words: begins[words])
 

@@ -129,9 +129,7 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
 
 
 def _stage(night: NightPlan, context: NightContext, now: datetime) -> Proposal | None:
-    """The proposal of all skills that got better; the one that is there already, where a crash came between
-    staging and the record.
-    """
+    """The proposal of all skills that got better, or the one that a crash left without a record."""
     better = [target for target in night.targets if target.ended.edits]
     if not better:
         return None

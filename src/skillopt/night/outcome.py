@@ -1,6 +1,4 @@
-"""What a finished run proves about a skill: its accepted edits one by one with their evidence, and the
-verdict with the held-out tasks in pairs.
-"""
+"""What a finished run proves about a skill: accepted edits with evidence, and the verdict in pairs."""
 
 from __future__ import annotations
 

@@ -34,9 +34,7 @@ class _Record(BaseModel):
 
 
 class Dreams(_Record):
-    """What became of the variants a model wrote of `of` train tasks; those that do not fit are counted by
-    reason.
-    """
+    """What became of the variants of `of` train tasks; those that do not fit are counted by reason."""
 
     kept: int
     of: int
@@ -56,9 +54,7 @@ class EarlierSkill(_Record):
 
 
 class AcceptedEdit(_Record):
-    """An accepted edit: the text after it (of a memory file what then stands in our block), and where it
-    comes from.
-    """
+    """An accepted edit: the text after it (of a memory file: of our block), and where it comes from."""
 
     text: str
     evidence: EditEvidence

@@ -14,16 +14,12 @@ from skillopt.night.job import NightJobs
 from skillopt.night.roles import REMEDY, Roles
 
 _BY_HAND = Roles(target="handoff", optimizer="handoff")
-"""Stands for the models where none can be used: what is counted is calls and tokens, which depend on the
-texts.
-"""
+"""Stands in where no model can be used: calls and tokens depend on the texts alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What was gathered and what a night on it would take. `usd` is None where a price is unknown; `remedy`
-    says what is missing.
-    """
+    """What was gathered and would be spent; `usd` is None for an unknown price, `remedy` for the person."""
 
     gathered: Gathered
     calls: Range

@@ -116,9 +116,7 @@ def reaction(text: str) -> Literal["accepted", "corrected"] | None:
 
 
 def needs(request: Turn, tools: Sequence[ToolUse], *, is_first: bool) -> str:
-    """Why a request cannot be asked again as text: it worked on the machine, names things there, or leans on
-    what was said before.
-    """
+    """Why a request cannot be asked again as text: it needs the machine, or what was said before."""
     used = [
         tool.name for tool in tools if tool.name.casefold() not in _HARMLESS and "SKILL.md" not in tool.about
     ]
@@ -189,9 +187,7 @@ def _request(session: Session, group: Sequence[Turn], is_first: bool, following:
 
 
 def _answered(turns: Sequence[Turn]) -> Iterator[tuple[str, Turn | None]]:
-    """Each answer - the last thing said before the person spoke again - with what the person said then. A cut
-    answer is no answer.
-    """
+    """Each answer, which is the last text before the person speaks again, and that next turn."""
     answer: str | None = None
     for turn in turns[1:]:
         if turn.role == "assistant":

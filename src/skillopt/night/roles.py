@@ -1,6 +1,4 @@
-"""Decides which models a night asks: as model strings, or in the public words for a backend; never the
-simulated world.
-"""
+"""The models of a night: as model strings, or in the public words for a backend; never simulated."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ class Roles:
 
 
 def roles_of(settings: NightSettings) -> Roles | None:
-    """The models that were named; None where none was. A role that names nothing takes what is
-    said for both.
-    """
+    """The models that were named, None where none was; `model` and `backend` stand for both roles."""
     common = _string(settings.backend, settings.model, "backend")
     target = _string(settings.target_backend, settings.target_model, "target_backend") or common
     optimizer = _string(settings.optimizer_backend, settings.optimizer_model, "optimizer_backend") or common

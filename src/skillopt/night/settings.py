@@ -57,9 +57,7 @@ REFUSED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "azure_endpoint": ("name the endpoint in AZURE_OPENAI_ENDPOINT, or as an entry of `options`", ("",)),
 }
-"""Public keys whose other values would promise what does not happen: why, and the values that ask for
-nothing.
-"""
+"""Public keys that are refused unless they ask for nothing: why, and the values that do."""
 
 
 def expanded(text: str) -> Path:
@@ -222,9 +220,7 @@ class LoadedSettings:
 
 
 def find_settings(folder: Path) -> Path | None:
-    """The file with the settings. Raises `ConfigError` where there are two: which one counts is
-    not guessed.
-    """
+    """The file with the settings, if any. Raises `ConfigError` where there are two."""
     found = [folder / name for name in NAMES if (folder / name).is_file()]
     if len(found) > 1:
         raise ConfigError(f"{' and '.join(map(str, found))} both hold settings of nights. Keep one of them.")
@@ -232,9 +228,7 @@ def find_settings(folder: Path) -> Path | None:
 
 
 def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> LoadedSettings:
-    """The settings of a file with flags over them; a flag that is None was not given. All that is wrong is
-    said at once.
-    """
+    """The settings of a file with flags over them (None: not given). Names all problems at once."""
     entries: dict[str, Entry] = {}
     if path is not None:
         for key, node in (yaml_file.read(path, str(path)).children or {}).items():

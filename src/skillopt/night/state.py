@@ -1,6 +1,4 @@
-"""What nights remember of a project between two of them: where the next harvest starts, which night is open,
-and how the others ended.
-"""
+"""What nights keep of a project: where the next harvest starts, the open night, how others ended."""
 
 from __future__ import annotations
 
@@ -63,9 +61,7 @@ class NightRecord(BaseModel):
 
 
 class ProjectState(BaseModel):
-    """All of it. `open` is the number of a night that was begun and not ended; the same command goes on with
-    it.
-    """
+    """What nights remember of a project. `open` is the number of a night that has not ended."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -123,9 +119,7 @@ class NightHome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectHome:
-    """One project's folder: its state, its nights, the rollouts they share, and the log of the scheduled
-    ones.
-    """
+    """One project's folder: its state, its nights, their shared rollouts and the log."""
 
     folder: Path
     project: Path
@@ -163,16 +157,12 @@ class ProjectHome:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the project's lock. Raises `RunConflict` while another night of it runs, `UsageError` where
-        nothing can be kept.
-        """
+        """Hold the project's lock. Raises `RunConflict` while another night of it runs."""
         with lock_privately(self.folder / "night.lock"):
             yield
 
     def load(self) -> ProjectState:
-        """What is remembered. Raises `UsageError` for a file that is not ours to read: it is never taken for
-        a first night.
-        """
+        """What is remembered. Raises `UsageError` for an unreadable file: that is no first night."""
         path = self.folder / "state.json"
         try:
             return ProjectState.model_validate_json(path.read_bytes())

@@ -1,6 +1,4 @@
-"""Which skill or memory file each task of a night belongs to, and in which folders a night may propose
-changes at all.
-"""
+"""Which skill or memory file each task belongs to, and where a night may propose changes."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillPlaces:
-    """Where skills lie. `skills` are folders that hold one folder for each skill; `roots` is all that
-    adoption may write to.
-    """
+    """Where skills lie: `skills` hold one folder for each, `roots` is all that adoption may write to."""
 
     skills: tuple[Path, ...]
     roots: tuple[Path, ...]
@@ -75,9 +71,7 @@ def _is_behind_link(path: Path, project: Path) -> bool:
 
 
 def without_frontmatter(text: str) -> str:
-    """A rule of Cursor's as its agent reads it: what stands in front says when it applies, and
-    is not told.
-    """
+    """A rule of Cursor's without the part in front that says when it applies."""
     return _FRONTMATTER.sub("", text, count=1)
 
 
@@ -128,9 +122,7 @@ def targets_for(
 
 
 def _of_one_name_each(found: Sequence[NightTarget], notes: list[str]) -> list[NightTarget]:
-    """A proposal has no two targets of one name, nor of names that some systems take for the same: the one
-    with fewer tasks waits.
-    """
+    """Targets of different names (whatever the case): of two, the one with fewer tasks waits."""
     kept: dict[str, NightTarget] = {}
     for target in found:
         if (other := kept.setdefault(target.name.casefold(), target)) is not target:
@@ -163,9 +155,7 @@ def _path(task: NightTask, settings: NightSettings, places: SkillPlaces, notes: 
 
 
 def _held(name: str, places: SkillPlaces) -> list[Path]:
-    """The skills of that name; one that several agents share over links counts once, by the path with the
-    fewest links in it.
-    """
+    """The skills of that name; one that agents share over links counts once, by the straightest path."""
     held: dict[str, list[tuple[int, Path]]] = defaultdict(list)
     for root in places.skills:
         if (path := root / name / SKILL_FILE).is_file():
@@ -182,9 +172,7 @@ def _held(name: str, places: SkillPlaces) -> list[Path]:
 
 
 def _target(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> NightTarget:
-    """Raises `UsageError` for a target that cannot be trained, or for which nothing could be staged
-    afterwards.
-    """
+    """Raises `UsageError` for a target that cannot be trained or staged."""
     before = live_text(path, roots, "memory" if is_memory_file(path) else "skill")
     name = _name(path)
     if is_memory_file(path):

@@ -57,9 +57,7 @@ class NightTask(BaseModel):
 
 
 def split_of(form: str, settings: NightSettings) -> Split:
-    """The split of a request by its normal form alone: the same in every night, so val never becomes
-    training.
-    """
+    """The split of a request by its normal form alone, so that it is the same in every night."""
     share = int.from_bytes(hashlib.sha256(f"{settings.seed}\0{form}".encode()).digest()[:8], "big") / 2**64
     if share < settings.val:
         return "val"

@@ -32,25 +32,18 @@ from skillopt.tasks.task import Split
 MOST_BYTES = 50_000_000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _SPLITS: Mapping[str, Split] = {
-    "train": "train",
-    "replay": "train",
-    "val": "val",
-    "holdout": "val",
-    "test": "test",
+    **{"train": "train", "val": "val", "test": "test"},
+    **{"replay": "train", "holdout": "val"},
 }
 _OUTCOMES: Mapping[str, RequestOutcome] = {
-    "success": "accepted",
-    "fail": "corrected",
-    "mixed": "repeated",
-    "unknown": "unknown",
+    **{"success": "accepted", "fail": "corrected"},
+    **{"mixed": "repeated", "unknown": "unknown"},
 }
 _WORDS: Mapping[RequestOutcome, str] = {ours: public for public, ours in _OUTCOMES.items()}
 
 
 class _Task(BaseModel):
-    """A task as the file has it. Keys beyond these say nothing to a night and are passed over, as the public
-    format wants it.
-    """
+    """A task as the file has it; further keys of the public format say nothing to a night."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -82,9 +75,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksFile:
-    """Tasks out of a file. `digest` names its content; `target_skill_path` is what the file asks for and
-    nobody vouches for.
-    """
+    """Tasks of a file. `digest` names its content; nobody vouches for its `target_skill_path`."""
 
     path: Path
     tasks: tuple[NightTask, ...]

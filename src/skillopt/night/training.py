@@ -1,6 +1,4 @@
-"""What a night does for one skill: makes variants of its tasks, trains it, and writes each down as soon as it
-is there.
-"""
+"""What a night does for one skill: variants of its tasks, then training, each saved at once."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ from skillopt.night.outcome import outcome_of
 from skillopt.night.plan import Dreams, NightPlan, NightTarget, SkillOutcome
 
 UNMEASURED, REFUSED = "not measured", "refused"
-"""Actions of a skill that the gate did not decide about: nothing was measured, or what it accepted may not be
-staged.
-"""
+"""Actions beside the gate's: nothing was measured, or what it accepted may not be staged."""
 
 
 class TrainingObserver(Protocol):
@@ -50,9 +46,7 @@ class NightTraining:
     observer: TrainingObserver | None = None
 
     async def dream(self, night: NightPlan, place: int) -> NightPlan:
-        """The night with variants of the skill's train tasks, where they are wanted and the allowance has
-        something left.
-        """
+        """The night with variants of the skill's train tasks, where wanted and affordable."""
         target, settings = night.targets[place], self.context.settings
         is_done = target.dreams is not None or target.outcome is not None
         if not settings.dream_factor or is_done or self.jobs.spent_part(night.spent):
@@ -94,9 +88,7 @@ class NightTraining:
             return outcome_of(opened, result, target)
 
     def _proposable(self, target: NightTarget, outcome: SkillOutcome) -> SkillOutcome:
-        """The outcome; without its edits where they could not be staged, so that the other skills of the
-        night are not lost with them.
-        """
+        """The outcome, without its edits where they cannot be staged: other skills of the night can."""
         if not outcome.edits:
             return outcome
         try:

@@ -5,6 +5,7 @@ no assertion is empty.
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -50,7 +51,8 @@ def test_the_log_shows_the_harmful_edit_proposed_measured_and_rejected(shown: Sh
     proposed = [event["place"] for event in of_type(events, "reflected") if harmful in str(event["patches"])]
     assert proposed == ["e1/s1"]
     (candidate,) = (event for event in of_type(events, "updated") if event["place"] == "e1/s1")
-    assert harmful in candidate["skill"]
+    skills = dict(sqlite3.connect(shown.folder / "run.db").execute("SELECT digest, text FROM skills"))
+    assert harmful in skills[candidate["skill"]]
     (measured,) = (
         event
         for event in of_type(events, "stage_closed")
@@ -62,9 +64,9 @@ def test_the_log_shows_the_harmful_edit_proposed_measured_and_rejected(shown: Sh
     assert (verdict["action"], verdict["rows_used"], verdict["skill"]) == (
         "reject",
         15,
-        candidate["candidate"],
+        candidate["skill"],
     )
-    assert all(harmful not in event["state"]["skill"] for event in of_type(events, "checkpoint"))
+    assert all(harmful not in skills[event["state"]["skill"]] for event in of_type(events, "checkpoint"))
     assert "proposed   in night 1, step 1 (e1/s1)" in printed
     assert (
         f"measured   on 15 of {verdict['rows_total']} val rows, 0 of them passed; mixed score at most"

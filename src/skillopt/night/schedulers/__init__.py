@@ -35,9 +35,7 @@ _KEPT = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "USER
 
 
 def system(environ: Mapping[str, str], *, timeout: float = 60.0) -> RunProgram:
-    """Runs programs of the system, such as crontab, with what they need of the environment to find the user's
-    own. Not inside a loop.
-    """
+    """Runs programs of the system, such as crontab, in a small environment. Not inside a loop."""
     env = minimal_env({name: environ[name] for name in _KEPT if name in environ})
 
     def run(argv: Sequence[str], data: bytes | None) -> Finished:
@@ -47,9 +45,7 @@ def system(environ: Mapping[str, str], *, timeout: float = 60.0) -> RunProgram:
 
 
 def available(run: RunProgram, platform: str) -> tuple[str, ...]:
-    """The schedulers that work here, the best first: one that catches up with a night the machine slept
-    through.
-    """
+    """The schedulers that work here; first the one that catches up with a night slept through."""
     if platform in ("darwin", "win32"):
         return ("launchd",) if platform == "darwin" else ("task_scheduler",)
     asks = {"systemd": ["systemctl", "--user", "show", "--property=Version"], "cron": ["crontab", "-l"]}

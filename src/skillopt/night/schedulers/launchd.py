@@ -1,6 +1,4 @@
-"""Nights started by launchd on macOS: the agent's property list, and the commands that load and remove it. A
-person runs them.
-"""
+"""launchd on macOS: the agent's property list, and the commands that a person loads and removes it with."""
 
 from __future__ import annotations
 

@@ -1,45 +1,41 @@
-"""What is to run every night, whatever starts it: one command with all its arguments, a time, a folder and a
-log.
-"""
+"""What is to run every night, whatever starts it, and what a scheduler has to do."""
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from skillopt.errors import ConfigError, Fault, UsageError
 from skillopt.process import Finished
 
 RunProgram: TypeAlias = Callable[[Sequence[str], "bytes | None"], Finished]
-"""Runs a program to its end with this input and returns what it printed; raises `Fault` when it cannot be
-started.
-"""
+"""Runs a program to its end with this input; raises `Fault` when it cannot be started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Schedule(BaseModel):
     """One entry. A scheduler keeps it as a comment beside what it renders, and reads that comment back: a
     definition that is no longer what the comment renders to was changed by somebody.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     """Tells our entries apart: `project_id` of the project."""
     hour: int
     minute: int
     command: tuple[str, ...]
-    """The program by its whole path, and every argument: the scheduler's own environment knows neither the
-    user's PATH nor a shell.
-    """
+    """The program by its whole path, and every argument: no PATH and no shell is known there."""
     folder: Path
     log: Path | None = None
     """Where output is added; None leaves it to the command itself."""
     environment: tuple[tuple[str, str], ...] = ()
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _can_be_kept(self) -> Schedule:
         if not (0 <= self.hour <= 23 and 0 <= self.minute <= 59):
             raise ConfigError(
                 f"{self.hour}:{self.minute:02d} is no time of day: --hour is 0 to 23 and --minute 0 to 59."
@@ -58,6 +54,7 @@ class Schedule:
                     f"{text!r} holds a line break or another control character, which no scheduler keeps."
                     " Take it out."
                 )
+        return self
 
     @property
     def time(self) -> str:
@@ -66,30 +63,19 @@ class Schedule:
 
     def comment(self) -> str:
         """The entry in one line that crontabs and units take for a comment."""
-        return f"# {json.dumps(asdict(self), default=str)}"
+        return f"# {self.model_dump_json()}"
 
     @classmethod
     def of_comment(cls, line: str) -> Schedule | None:
         """The entry of such a line; None for any other."""
         try:
-            read = json.loads(line.removeprefix("# "))
-            return cls(
-                id=read["id"],
-                hour=read["hour"],
-                minute=read["minute"],
-                command=tuple(read["command"]),
-                folder=Path(read["folder"]),
-                log=None if read["log"] is None else Path(read["log"]),
-                environment=tuple((name, value) for name, value in read["environment"]),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, UsageError):
+            return cls.model_validate_json(line.removeprefix("# "))
+        except (ValueError, ConfigError):
             return None
 
 
 class Scheduler(Protocol):
-    """A scheduler of the system that installs. It runs in the user's name, and only our own entries are ever
-    touched.
-    """
+    """A scheduler that installs in the user's name; only our own entries are ever touched."""
 
     @property
     def name(self) -> str: ...

@@ -17,9 +17,7 @@ def unit(id: str) -> str:
 
 
 def render(schedule: Schedule) -> tuple[str, str]:
-    """The service and the timer. Every word is quoted, and `%`, `$` and `\\` lose their meaning to
-    systemd.
-    """
+    """The service and the timer; every word is quoted against systemd's own `%`, `$` and `\\`."""
     environment = "".join(f"Environment={_word(f'{name}={value}')}\n" for name, value in schedule.environment)
     # These two take the rest of their line as it is: only `%` has a meaning there.
     log = "".join(

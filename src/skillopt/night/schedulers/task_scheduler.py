@@ -1,6 +1,4 @@
-"""Nights started by the Windows Task Scheduler: the task's definition, and the commands that register and
-remove it. A person runs them.
-"""
+"""The Windows Task Scheduler: the task's definition, and the commands that a person runs."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ _NAME = "SkillOpt-Sleep-"
 
 
 def render(schedule: Schedule) -> str:
-    """The definition of the task. The program is started as it is, without a shell or a script that could be
-    changed.
-    """
+    """The definition of the task, which starts the program without a shell or a script."""
     if schedule.log is not None or schedule.environment:
         raise UsageError(
             "The Task Scheduler can neither redirect output nor set variables; give the command a log option"
