@@ -12,7 +12,7 @@ from typing import Any, Literal
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
-from skillopt.models.wires.http import Refusal, Wire, clean_text, count, fingerprint
+from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, count, fingerprint
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
@@ -76,7 +76,7 @@ class ChatModel:
         sent = self.body(request, form)
         try:
             answer = await self._wire.post(self._path, sent, request)
-        except Refusal as error:
+        except HttpRefusal as error:
             error.again |= self._structure.refused(form, error.status, error.said)
             error.again |= self._leave_out(error, sent)
             raise
@@ -158,7 +158,7 @@ class ChatModel:
             del knobs[self._cap_field]
         return {name: value for name, value in knobs.items() if name not in self._left_out}
 
-    def _leave_out(self, refusal: Refusal, sent: Mapping[str, Any]) -> bool:
+    def _leave_out(self, refusal: HttpRefusal, sent: Mapping[str, Any]) -> bool:
         """Leave a field out from now on that a server refused by its name; what the field stands for stays as
         the server has it. True where the question is worth asking again without it.
         """
