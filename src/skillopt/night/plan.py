@@ -18,7 +18,7 @@ from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.night.tasks import NightTask
 from skillopt.tasks.task import Split, Task
-from skillopt.transcripts.session import Harvest, Session
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 PLAN_FILE, SESSIONS_FILE = "tonight.json", "harvest.json"
 
@@ -177,7 +177,7 @@ class PinnedSessions(_Record):
 
     @classmethod
     def of(
-        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[Session]
+        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[RecordedSession]
     ) -> PinnedSessions:
         """The sessions a night is about to ask about."""
         pinned = [
@@ -199,7 +199,9 @@ class PinnedSessions(_Record):
         """Write it into the night's folder."""
         self.write(folder / SESSIONS_FILE)
 
-    def as_then(self, found: Harvest, sessions: Iterable[Session]) -> tuple[Harvest, tuple[Session, ...]]:
+    def as_then(
+        self, found: Harvest, sessions: Iterable[RecordedSession]
+    ) -> tuple[Harvest, tuple[RecordedSession, ...]]:
         """The same sessions as they were then, out of what is there now."""
         then = {(one.source, one.id): one for one in self.sessions}
         same = tuple(
