@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 Speaker = Literal["system", "user", "assistant", "tool"]
@@ -108,3 +108,18 @@ class Reply:
     """How long the attempt that answered took, once it was sent; None where nobody measured, as for answers
     by hand.
     """
+
+
+def as_plain(value: Any) -> Any:
+    """The `default` of `json.dumps` for values like these: the text that `dataclasses.asdict` would give,
+    without its copy of everything.
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+    kind = type(value)
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(one.name for one in fields(value))
+    return {name: getattr(value, name) for name in _NAMES[kind]}
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}

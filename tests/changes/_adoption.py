@@ -14,7 +14,7 @@ from skillopt.changes.proposal import (
     DraftStep,
     EditEvidence,
     Judgement,
-    Proposal,
+    NightProposal,
     TargetDraft,
     TaskScores,
 )
@@ -121,7 +121,7 @@ class World:
             name=name, kind="memory", path=path or self.memory, before=before, steps=steps, judgement=JUDGED
         )
 
-    def stage(self, *drafts: TargetDraft, roots: Sequence[Path] | None = None) -> Proposal:
+    def stage(self, *drafts: TargetDraft, roots: Sequence[Path] | None = None) -> NightProposal:
         return self.store.stage(
             drafts or (self.skill_draft(), self.memory_draft()),
             roots=roots or self.roots,

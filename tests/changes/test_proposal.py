@@ -24,7 +24,7 @@ def world(tmp_path: Path) -> World:
 def test_a_proposal_comes_back_as_it_was_staged_and_nothing_else_changed(world: World) -> None:
     before = world.files()
     proposal = world.stage()
-    assert world.store.load(proposal.id)[0] == proposal
+    assert world.store.load(proposal.id).proposal == proposal
     assert world.files() == before
     skill, memory = proposal.targets
     assert (skill.text(()), skill.text(skill.merged.edits)) == (SKILL, THIRD)
@@ -280,7 +280,7 @@ def test_a_whole_state_folder_of_a_cloned_repository_is_refused_and_writes_nothi
     assert list(victim.adoption().status().refused) == [forged.id]
     assert victim.adoption().status().proposals == () and victim.adoption().decisions() == ()
     assert world.files() == before
-    assert world.store.load(proposal.id)[0] == proposal
+    assert world.store.load(proposal.id).proposal == proposal
 
 
 def test_decisions_that_others_could_have_written_are_refused_because_git_keeps_no_private_mode(

@@ -15,7 +15,7 @@ from pathlib import Path
 from changes._adoption import FIRST, SECOND, SKILL, THIRD, World
 from skillopt import api
 from skillopt.build import open_run, prepare
-from skillopt.changes.proposal import DraftStep, EditEvidence, Proposal
+from skillopt.changes.proposal import DraftStep, EditEvidence, NightProposal
 from skillopt.config import load
 from skillopt.events import Notice
 from skillopt.night import NightHome, NightRecord, NightSettings, ProjectState
@@ -25,7 +25,7 @@ SCRIPT = "<script>alert('ran')</script><img src=x onerror=\"alert('ran')\">"
 """Text that would make itself known if a browser took it for markup."""
 
 
-def staged(home: Path, *, hostile: bool = False) -> tuple[World, Proposal]:
+def staged(home: Path, *, hostile: bool = False) -> tuple[World, NightProposal]:
     """A home with a skill, and a simulated night of the project that proposes three edits for it."""
     state = NightHome.of(NightSettings(), home)
     world = World(home).write()

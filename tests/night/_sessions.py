@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
-from skillopt.transcripts.session import Session, ToolUse, Turn
+from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 START = datetime(2026, 11, 1, 9, 0, tzinfo=timezone.utc)
 SUBJECTS = (
@@ -52,7 +52,7 @@ def session(
     project: str = "/home/ann/shop",
     skills: Sequence[str] = (),
     gap: float = 24,
-) -> Session:
+) -> RecordedSession:
     """A session that alternates between person and agent; a turn stands as it is, and a pair is an answer
     with the tools it used.
     """
@@ -67,7 +67,7 @@ def session(
         else:
             turns.append(Turn(role="assistant" if place % 2 else "user", text=text))
     start = START + timedelta(hours=gap * number)
-    return Session(
+    return RecordedSession(
         source="jsonl",
         id=f"s{number}",
         project=project,
@@ -78,7 +78,7 @@ def session(
     )
 
 
-def briefs(count: int = 20, *, project: str = "/home/ann/shop") -> list[Session]:
+def briefs(count: int = 20, *, project: str = "/home/ann/shop") -> list[RecordedSession]:
     """A person who wants briefs with a section on risks, has to say so each time, and is
     content in the end.
     """

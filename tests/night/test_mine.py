@@ -33,7 +33,7 @@ from skillopt.tasks.scorers._rules import ContainsRule, MaxChars, MinChars, NotC
 from skillopt.tasks.splits import Splits
 from skillopt.testing import FunctionModel
 from skillopt.transcripts import Homes, harvest
-from skillopt.transcripts.session import Session, ToolUse, Turn
+from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 SECTION = SectionPresent("Key Risks")
 EVEN = NightSettings(val_fraction=0.5)
@@ -446,7 +446,7 @@ def labels(reply: object) -> FunctionModel:
     return FunctionModel(answer)
 
 
-async def mined_with(model: FunctionModel, sessions: list[Session]) -> Mined:
+async def mined_with(model: FunctionModel, sessions: list[RecordedSession]) -> Mined:
     return await mine(
         sessions, model=model, judge=ModelJudge(model, max_tokens=500, stage="mine"), settings=EVEN
     )
@@ -455,7 +455,7 @@ async def mined_with(model: FunctionModel, sessions: list[Session]) -> Mined:
 LIKES = {"title": "Briefs", "self_contained": True, "checks": [], "rubric": "There is a section on risks."}
 
 
-def quiet(count: int = 12) -> list[Session]:
+def quiet(count: int = 12) -> list[RecordedSession]:
     """Briefs of a person who objects without saying what a rule could be made of."""
     return [
         session(
@@ -632,7 +632,7 @@ async def test_what_cannot_be_replayed_or_measured_is_not_worth_a_call() -> None
 NOISY = "Hi there, hope you slept well! Write a brief on whether {}. Thanks a lot"
 
 
-def noisy(intent: str) -> tuple[list[Session], FunctionModel]:
+def noisy(intent: str) -> tuple[list[RecordedSession], FunctionModel]:
     """Requests with a greeting, and a model that writes them anew."""
     made = [
         session(

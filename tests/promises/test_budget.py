@@ -466,11 +466,11 @@ async def test_a_provider_that_reports_no_tokens_cannot_be_overspent(
 async def test_minutes_that_were_used_up_by_sessions_that_were_killed_are_used_up(tmp_path: Path) -> None:
     """None of them came to a checkpoint."""
     limited = ("env.workers=1", "budget.minutes=0.03")
-    async with provider_of(latency=lambda _: 0.1) as provider:
+    async with provider_of(latency=lambda _: 0.3) as provider:
         ended: BudgetSpent | None = None
         for session in range(1, 20):
             training = asyncio.ensure_future(train(provider, tmp_path, *limited))
-            while not training.done() and provider.calls < 6 * session:  # noqa: ASYNC110 - a server in a thread
+            while not training.done() and provider.calls < 3 * session:  # noqa: ASYNC110 - a server in a thread
                 await asyncio.sleep(0.01)
             training.cancel()  # as good as a kill: nothing is written at this end
             (result,) = await asyncio.gather(training, return_exceptions=True)
@@ -482,3 +482,23 @@ async def test_minutes_that_were_used_up_by_sessions_that_were_killed_are_used_u
         with pytest.raises(BudgetSpent):
             await train(provider, tmp_path, *limited)
         assert provider.calls == before
+
+
+def test_the_client_library_is_loaded_before_anything_is_reserved(tmp_path: Path) -> None:
+    """A process that is killed while it loads has spent nothing."""
+    program = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom skillopt.build import open_run, prepare\n"
+        "from skillopt.config import load\nasync def main():\n"
+        " job = prepare(load(None, flags={}, options=sys.argv[2:], environ={}, cwd=Path.cwd()))\n"
+        " async with open_run(job, Path(sys.argv[1])) as opened:\n"
+        "  print('aiohttp' in sys.modules, opened.ledger.spent.calls)\nasyncio.run(main())"
+    )
+    model = "compatible:m@http://127.0.0.1:9/v1"
+    chosen = ("env.name=world", f"model.target={model}", f"model.optimizer={model}")
+    printed = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "run"), *chosen],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert printed == "True 0\n"

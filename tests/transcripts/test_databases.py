@@ -15,13 +15,13 @@ from night._transcripts import START, WRITERS, Talk, copilot_cli, opencode
 from skillopt.agents import source
 from skillopt.transcripts import Homes
 from skillopt.transcripts.port import HarvestTally
-from skillopt.transcripts.session import Session
+from skillopt.transcripts.session import RecordedSession
 
 DATABASES = ("copilot_cli", "opencode")
 TALK = Talk()
 
 
-def read(home: Path, name: str, tally: HarvestTally | None = None, **homes: object) -> list[Session]:
+def read(home: Path, name: str, tally: HarvestTally | None = None, **homes: object) -> list[RecordedSession]:
     return list(source(name, Homes(home=home, platform="linux", **homes)).sessions(tally=tally))  # type: ignore[arg-type]
 
 

@@ -18,7 +18,7 @@ from skillopt.agents import SOURCES, present, source
 from skillopt.redact import MARK
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.port import HarvestTally
-from skillopt.transcripts.session import Session, run_line
+from skillopt.transcripts.session import RecordedSession, run_line
 
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
 
@@ -28,7 +28,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def read(home: Path, name: str, **more: object) -> tuple[list[Session], HarvestTally]:
+def read(home: Path, name: str, **more: object) -> tuple[list[RecordedSession], HarvestTally]:
     tally = HarvestTally()
     return list(source(name, Homes(home=home, platform="linux")).sessions(tally=tally, **more)), tally  # type: ignore[arg-type]
 

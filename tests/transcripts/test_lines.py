@@ -34,17 +34,17 @@ from skillopt.agents import source
 from skillopt.transcripts import Homes
 from skillopt.transcripts.port import HarvestTally
 from skillopt.transcripts.records import LimitedStream
-from skillopt.transcripts.session import Session
+from skillopt.transcripts.session import RecordedSession
 
 TALK = Talk()
 PLAIN = Talk(skill=None, tool=None, odd=False)
 
 
-def read(home: Path, name: str, tally: HarvestTally | None = None, **homes: Any) -> list[Session]:
+def read(home: Path, name: str, tally: HarvestTally | None = None, **homes: Any) -> list[RecordedSession]:
     return list(source(name, Homes(home=home, platform="linux", **homes)).sessions(tally=tally))
 
 
-def prompts(session: Session) -> list[str]:
+def prompts(session: RecordedSession) -> list[str]:
     return [turn.text for turn in session.prompts]
 
 

@@ -64,7 +64,7 @@ def is_memory_file(path: PurePath) -> bool:
     """Whether an agent reads this file into every conversation, by its name and place."""
     folded = PurePosixPath(path.as_posix().casefold())
     patterns = (pattern for one in agents() for pattern in (*one.memory, *one.rules))
-    return any(folded.match(pattern.rpartition(".github/")[2].casefold()) for pattern in patterns)
+    return any(folded.match(pattern.casefold()) for pattern in patterns)
 
 
 def _sources() -> dict[str, Offer]:

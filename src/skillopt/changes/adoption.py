@@ -12,19 +12,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 from skillopt.changes.apply import FileChange, apply, digest, put_back
 from skillopt.changes.decisions import Action, FileMove, Move, ProposalRecord
-from skillopt.changes.proposal import Proposal, ProposedFile
+from skillopt.changes.proposal import ProposedFile
 from skillopt.changes.safe_file import confined
 from skillopt.changes.status import Decision, ProposalsStatus, decisions, status
-from skillopt.changes.store import Store
-from skillopt.errors import UnknownName, UsageError
+from skillopt.changes.store import OpenedProposal, Store
+from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 
 BACKUPS = "backups"
-_Opened: TypeAlias = tuple[Proposal, ProposalRecord]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +65,8 @@ class Adoption:
         roots, or a forged proposal.
         """
         with self._alone() as recovered:
-            opened = proposal, record = self._open(id, _pending)
-            chosen = _chosen(proposal, record, targets, edits, "adopt")
+            opened = self._open(id)
+            proposal, record, chosen = opened.proposal, opened.record, opened.chosen("adopt", targets, edits)
             for edit in proposal.edits:
                 if edit.id in chosen and (missing := set(edit.needs) - chosen - record.adopted):
                     raise UsageError(
@@ -95,7 +93,8 @@ class Adoption:
         kept among the backups.
         """
         with self._alone() as recovered:
-            opened = proposal, record = self._last_adopted() if id is None else self.store.load(id)
+            opened = self._last_adopted() if id is None else self.store.load(id)
+            proposal, record = opened.proposal, opened.record
             last = record.last_adoption
             if last is None:
                 raise UsageError(
@@ -123,8 +122,8 @@ class Adoption:
     ) -> Done:
         """Decide against the chosen edits (all that are still open, unless told); no live file is touched."""
         with self._alone() as recovered:
-            opened = proposal, record = self._open(id, _pending)
-            chosen = _chosen(proposal, record, targets, edits, "discard")
+            opened = self._open(id)
+            chosen = opened.chosen("discard", targets, edits)
             return self._carry_out(opened, "discard", chosen, [], recovered)
 
     def recover(self) -> tuple[str, ...]:
@@ -136,13 +135,12 @@ class Adoption:
         """What adopting the chosen edits would do, as a unified diff; of a proposal on which all is decided,
         what it was about.
         """
-        proposal, record = self._open(id, _pending)
-        if not (targets or edits) and not _pending(proposal, record):
-            return "".join(target.diff() for target in proposal.targets)
-        chosen = _chosen(proposal, record, targets, edits, None)
-        return "".join(
-            target.diff(chosen, over=record.adopted - chosen) for target in proposal.touched(chosen)
-        )
+        opened = self._open(id)
+        if not (targets or edits) and not opened.pending:
+            return "".join(target.diff() for target in opened.proposal.targets)
+        chosen = opened.chosen(None, targets, edits)
+        over = opened.record.adopted - chosen
+        return "".join(target.diff(chosen, over=over) for target in opened.proposal.touched(chosen))
 
     def status(self) -> ProposalsStatus:
         """Where everything stands, without changing anything."""
@@ -162,18 +160,18 @@ class Adoption:
             said: list[str] = []
             for id in self.store.ids():
                 try:
-                    proposal, record = self.store.load(id)
-                    if record.open is not None:
-                        said.append(self._settled(proposal, record, record.open))
+                    opened = self.store.load(id)
+                    if opened.record.open is not None:
+                        said.append(self._settled(opened, opened.record.open))
                 except UsageError as error:
                     # One proposal that cannot be read or settled does not stand in the way of the others;
                     # `status` names it.
                     said.append(f"Proposal {id} was left as it is: {error}")
             yield tuple(said)
 
-    def _settled(self, proposal: Proposal, record: ProposalRecord, move: Move) -> str:
+    def _settled(self, opened: OpenedProposal, move: Move) -> str:
         """Drop an interrupted move of which no file has changed; finish any other."""
-        before = record.before_last
+        proposal, before = opened.proposal, opened.record.before_last
         back = move.action == "undo"
         after = before.adopted - set(move.edits) if back else before.adopted | set(move.edits)
         targets = {target.name: target for target in proposal.targets}
@@ -196,63 +194,44 @@ class Adoption:
         rest = f" {_listed(left_out)} had been edited meanwhile and stays as it is." if left_out else ""
         return f"Proposal {proposal.id}: an interrupted {move.action} was finished.{rest}"
 
-    def _open(
-        self, id: str | None, wanted: Callable[[Proposal, ProposalRecord], object]
-    ) -> tuple[Proposal, ProposalRecord]:
-        """The named proposal, else the newest of the project that is wanted, else its newest."""
+    def _open(self, id: str | None) -> OpenedProposal:
+        """The named proposal, else the newest of the project with something to decide, else its newest."""
         if id is not None:
             return self.store.load(id)
-        refused = elsewhere = ""
-        newest: _Opened | None = None
-        for one in self.store.ids():
-            try:
-                found = self.store.load(one)
-            except UsageError as error:
-                refused = refused or f" {error}"
-                continue
-            if not self._is_meant(found[0]):
-                elsewhere = (
-                    " Those of other projects are named by their id; `skillopt sleep status` lists them."
-                )
-                continue
-            newest = newest or found
-            if wanted(*found):
-                return found
-        if newest is None:
+        found, refused = self.store.load_all()
+        meant = [one for one in found if self.project in (None, one.proposal.project)]
+        if not meant:
             whose = "" if self.project is None else f" for {self.project}"
+            why = next((f" {error}" for error in refused.values()), "")
+            other = " Those of other projects are named by their id; `skillopt sleep status` lists them."
             raise UsageError(
-                f"There is no proposal{whose} in {self.store.home} yet.{refused}{elsewhere} `skillopt sleep"
-                " run` makes one."
+                f"There is no proposal{whose} in {self.store.home} yet.{why}{other if found else ''}"
+                f" `skillopt"
+                " sleep run` makes one."
             )
-        return newest
+        return next((one for one in meant if one.pending), meant[0])
 
-    def _last_adopted(self) -> _Opened:
-        adopted = []
-        for id in self.store.ids():
-            try:
-                proposal, record = self.store.load(id)
-            except UsageError:  # `status` names it; there is nothing of it to undo
-                continue
-            if record.last_adoption is not None and self._is_meant(proposal):
-                adopted.append((record.last_adoption.time, (proposal, record)))
+    def _last_adopted(self) -> OpenedProposal:
+        adopted = [
+            (one.record.last_adoption.time, one)
+            for one in self.store.load_all()[0]
+            if one.record.last_adoption is not None and self.project in (None, one.proposal.project)
+        ]
         if not adopted:
             whose = "" if self.project is None else f" of {self.project}"
             raise UsageError(f"Nothing{whose} is adopted, so there is nothing to undo.")
         return max(adopted, key=lambda pair: pair[0])[1]
 
-    def _is_meant(self, proposal: Proposal) -> bool:
-        return self.project is None or proposal.project == self.project
-
     def _carry_out(
         self,
-        opened: _Opened,
+        opened: OpenedProposal,
         action: Action,
         chosen: Collection[int],
         changes: Sequence[FileChange],
         recovered: tuple[str, ...],
     ) -> Done:
         """Keep a copy of what is there, check once more that it is the same, and make the move."""
-        proposal, record = opened
+        proposal, record = opened.proposal, opened.record
         move = Move(
             action=action,
             time=self.now(),
@@ -304,52 +283,6 @@ class Adoption:
         self.store.decisions.note(id, record.plus(move))
         self.hook("done")
         return move
-
-
-def _pending(proposal: Proposal, record: ProposalRecord) -> frozenset[int]:
-    return frozenset(edit.id for edit in proposal.edits) - record.adopted - record.discarded
-
-
-def _chosen(
-    proposal: Proposal,
-    record: ProposalRecord,
-    targets: Sequence[str],
-    edits: Sequence[int],
-    action: Action | None,
-) -> frozenset[int]:
-    """The edits a person named: by target those that are open, by number exactly those. Without an action all
-    may be named.
-    """
-    every = frozenset(edit.id for edit in proposal.edits)
-    open_ones = _pending(proposal, record) if action else every
-    by_name = {target.name: frozenset(target.merged.edits) for target in proposal.targets}
-    chosen: frozenset[int] = frozenset()
-    for name in targets:
-        if name not in by_name:
-            raise UnknownName(f"target of proposal {proposal.id}", name, by_name)
-        chosen |= by_name[name] & open_ones
-    for edit in edits:
-        if edit not in every:
-            raise UsageError(
-                f"Proposal {proposal.id} has no edit {edit}; it has"
-                f" {_listed(one.id for one in proposal.edits)}."
-            )
-        if edit not in open_ones:
-            done = (
-                "adopted already; `undo` takes it back"
-                if edit in record.adopted
-                else "discarded; the next night may propose it anew"
-            )
-            raise UsageError(f"Edit {edit} of proposal {proposal.id} is {done}. Nothing was changed.")
-        chosen |= {edit}
-    if not (targets or edits):
-        chosen = _pending(proposal, record)
-    if not chosen:
-        raise UsageError(
-            f"Nothing of proposal {proposal.id} is left to {action or 'show'} there: all of it is decided."
-            " See `skillopt sleep status`."
-        )
-    return chosen
 
 
 def _refuse_changed(change: FileChange, remedy: str) -> None:

@@ -6,7 +6,6 @@ one is back.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import stat
 from collections.abc import Callable, Sequence
@@ -88,16 +87,9 @@ class Installer:
         """
         if (plan := self.plan(install, actions)).is_done and self.receipts.load(install) is not None:
             return plan
-        state_folders = missing(self.receipts.folder)
         with self.receipts.alone():
             plan = self.plan(install, actions)  # looked at again, now that nobody else of us writes
             earlier = self.receipts.load(install)
-            made = [
-                *map(Path, earlier.folders if earlier else ()),
-                *state_folders,
-                *self.receipts.bare(),
-                *plan.folders,
-            ]
             self.receipts.save(
                 Receipt(
                     agent=install.agent,
@@ -106,7 +98,7 @@ class Installer:
                     version=version,
                     installed=self.now(),
                     touched=plan.touched,
-                    folders=tuple(dict.fromkeys(map(str, made))),
+                    folders=self._folders(plan),
                 )
             )
             try:
@@ -134,10 +126,16 @@ class Installer:
             plan = back(receipt)
             self._apply(plan)
             self.receipts.remove(install)
-            stay = remove_empty([Path(folder) for folder in receipt.folders])
-            self.receipts.hand_over(stay)
-        remove_empty(stay)  # where nobody else is installed, those that held the lock
+            remove_empty([Path(folder) for folder in receipt.folders])
         return plan
+
+    def _folders(self, plan: InstallPlan) -> tuple[str, ...]:
+        """The folders that go with this install, outermost first: those it makes, and those that an install
+        made in which its files lie as well. Whoever is uninstalled last finds them empty.
+        """
+        inside = {str(folder) for one in plan.touched for folder in one.path.parents}
+        made = {folder for receipt in self.receipts.readable() for folder in receipt.folders} & inside
+        return tuple(sorted({*made, *map(str, plan.folders)}, key=lambda folder: len(Path(folder).parts)))
 
     def _apply(self, plan: InstallPlan) -> None:
         changes = [
@@ -193,8 +191,7 @@ def _planned(
         text = _decoded(path, before)
     after = action.put_in(text).encode()
     digests = dict.fromkeys([*(known.after[-1:] if known else ()), hashlib.sha256(after).hexdigest()])
-    encoded = None if before is None else base64.b64encode(before).decode()
-    return _file(path, now, after, action), TouchedFile(action=action, before=encoded, after=tuple(digests))
+    return _file(path, now, after, action), TouchedFile(action=action, before=text, after=tuple(digests))
 
 
 def _planned_back(one: TouchedFile) -> PlannedFile:

@@ -6,13 +6,13 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from skillopt.changes.proposal import Judgement, Proposal, ProposedEdit, ProposedFile
+from skillopt.changes.proposal import Judgement, NightProposal, ProposedEdit, ProposedFile
 
 _LONGEST = 300
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&])")
 
 
-def page(proposal: Proposal) -> str:
+def page(proposal: NightProposal) -> str:
     """The proposal as Markdown: verdict, paired tasks, cost, and each edit with its evidence and what it
     does.
     """
@@ -28,7 +28,7 @@ def plain(text: str) -> str:
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
 
 
-def _page(proposal: Proposal) -> Iterator[str]:
+def _page(proposal: NightProposal) -> Iterator[str]:
     yield f"# Proposal {proposal.id}"
     yield ""
     if proposal.simulated:

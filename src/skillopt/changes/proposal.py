@@ -164,7 +164,7 @@ class ProposedFile(_Record):
         return unified(old or "", new or "", "/dev/null" if old is None else self.path, self.path)
 
 
-class Proposal(_Record):
+class NightProposal(_Record):
     """What a night proposes, for one project."""
 
     format: Literal["skillopt.changes.proposal.v1"] = "skillopt.changes.proposal.v1"

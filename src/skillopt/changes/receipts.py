@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import sys
@@ -48,7 +47,7 @@ class TouchedFile(BaseModel):
 
     action: Annotated[InstallAction, Field(discriminator="kind")]
     before: str | None
-    """Its bytes in base64; None where there was no file."""
+    """What it held, byte for byte as UTF-8; None where there was no file."""
     after: tuple[str, ...]
     """Digests of what was written, the last one last. An earlier one counts too: an update may have been
     killed half-way.
@@ -61,7 +60,7 @@ class TouchedFile(BaseModel):
     @property
     def old(self) -> bytes | None:
         """Its bytes before us."""
-        return None if self.before is None else base64.b64decode(self.before)
+        return None if self.before is None else self.before.encode()
 
     def is_as_left(self, data: bytes) -> bool:
         """Whether the file is as we left it."""
@@ -108,6 +107,13 @@ class Receipts:
         found = map(_read, sorted(self.folder.glob("*.json")))
         return [receipt for receipt in found if receipt is not None]
 
+    def readable(self) -> Iterator[Receipt]:
+        """Every install whose receipt is not damaged; one that is, is named by its own commands."""
+        for path in sorted(self.folder.glob("*.json")):
+            with suppress(UsageError):
+                if (receipt := _read(path)) is not None:
+                    yield receipt
+
     def load(self, install: Install) -> Receipt | None:
         """The receipt of an install; None where there is none. Raises `UsageError` for one that is
         damaged.
@@ -123,46 +129,26 @@ class Receipts:
         """Forget an install."""
         (self.folder / install.file_name).unlink(missing_ok=True)
 
-    def hand_over(self, folders: Sequence[Path]) -> None:
-        """Folders that are still used by another install are removed with the last of them."""
-        try:
-            others = self.all()
-        except UsageError:
-            return  # a damaged receipt is named by its own commands; an empty folder may stay
-        if folders and others:
-            kept = tuple(dict.fromkeys([*map(str, folders), *others[0].folders]))
-            self.save(others[0].model_copy(update={"folders": kept}))
-
-    def bare(self) -> list[Path]:
-        """Folders of ours, outermost first, in which there is nothing but the lock: whoever made them has
-        gone meanwhile.
-        """
-        if [path.name for path in self.folder.iterdir()] != [_LOCK]:
-            return []
-        return [self.folder] if len(list(self.state.iterdir())) > 1 else [self.state, self.folder]
-
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Hold the lock while files change; another install is waited for. Where nothing is installed
-        afterwards, lock file and folders go too.
+        afterwards, the lock file and our empty folders go too.
         """
-        made = missing(self.folder)
-        try:
-            with ExitStack() as held:
-                self._lock(held)
-                try:
-                    yield
-                finally:
-                    self._clear()  # while the lock is ours: later its file may be another's
-        finally:
-            if sys.platform == "win32":  # no file is removed there while it is open
-                self._clear()
-            remove_empty(made)
+        with ExitStack() as held:
+            self._lock(held)
+            try:
+                yield
+            finally:
+                self._clear()  # while the lock is ours: later its file may be another's
+        if sys.platform == "win32":  # no file is removed there while it is open
+            self._clear()
 
     def _clear(self) -> None:
         if not any(self.folder.glob("*.json")):
             with suppress(OSError):
                 (self.folder / _LOCK).unlink()
+                self.folder.rmdir()
+                self.state.rmdir()
 
     def _lock(self, held: ExitStack) -> None:
         """Enter the lock. One that was removed while we waited for it is no lock any more: others hold the

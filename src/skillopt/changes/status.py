@@ -10,7 +10,7 @@ from typing import Literal
 
 from skillopt.changes.apply import digest
 from skillopt.changes.decisions import Move, ProposalRecord
-from skillopt.changes.proposal import EditEvidence, Kind, Proposal, ProposedFile
+from skillopt.changes.proposal import EditEvidence, Kind, NightProposal, ProposedFile
 from skillopt.changes.safe_file import confined
 from skillopt.changes.store import Store
 from skillopt.errors import UsageError
@@ -39,7 +39,7 @@ class TargetStatus:
 class ProposalStatus:
     """Where a proposal stands."""
 
-    proposal: Proposal
+    proposal: NightProposal
     state: State
     edits: Mapping[int, Decided]
     targets: tuple[TargetStatus, ...]
@@ -75,40 +75,32 @@ class Decision:
 
 def status(store: Store, roots: Sequence[Path]) -> ProposalsStatus:
     """Look at every proposal and at its targets; nothing is changed."""
-    proposals: list[ProposalStatus] = []
-    refused: dict[str, str] = {}
-    for id in store.ids():
-        try:
-            proposal, record = store.load(id)
-        except UsageError as error:
-            refused[id] = str(error)
-            continue
-        proposals.append(
-            ProposalStatus(
-                proposal=proposal,
-                state=_state(proposal, record),
-                edits={edit.id: _decided(edit.id, record) for edit in proposal.edits},
-                targets=tuple(_target(target, record, roots) for target in proposal.targets),
-                note=_note(record.open),
-            )
+    found, refused = store.load_all()
+    proposals = tuple(
+        ProposalStatus(
+            proposal=one.proposal,
+            state=_state(one.proposal, one.record),
+            edits={edit.id: _decided(edit.id, one.record) for edit in one.proposal.edits},
+            targets=tuple(_target(target, one.record, roots) for target in one.proposal.targets),
+            note=_note(one.record.open),
         )
-    return ProposalsStatus(proposals=tuple(proposals), refused=refused)
+        for one in found
+    )
+    return ProposalsStatus(proposals=proposals, refused=refused)
 
 
 def decisions(store: Store, project: str | None) -> tuple[Decision, ...]:
     """Every decision that stands, the oldest first. Proposals that are not the person's decide nothing."""
-    found: list[Decision] = []
-    for id in store.ids():
-        try:
-            proposal, record = store.load(id)
-        except UsageError:  # `status` names it
-            continue
-        if project is None or proposal.project == project:
-            found += _decisions(proposal, record)
+    found = [
+        decision
+        for one in store.load_all()[0]
+        if project in (None, one.proposal.project)
+        for decision in _decisions(one.proposal, one.record)
+    ]
     return tuple(sorted(found, key=lambda one: (one.time, one.proposal, one.edit)))
 
 
-def _state(proposal: Proposal, record: ProposalRecord) -> State:
+def _state(proposal: NightProposal, record: ProposalRecord) -> State:
     every = {edit.id for edit in proposal.edits}
     if record.open is not None:
         return "interrupted"
@@ -155,7 +147,7 @@ def _on_disk(target: ProposedFile, record: ProposalRecord, roots: Sequence[Path]
     return "other", "The file was edited since; adopt and undo would not overwrite it."
 
 
-def _decisions(proposal: Proposal, record: ProposalRecord) -> Iterator[Decision]:
+def _decisions(proposal: NightProposal, record: ProposalRecord) -> Iterator[Decision]:
     words: Mapping[str, Literal["adopted", "undone", "discarded"]] = {
         "adopt": "adopted",
         "undo": "undone",

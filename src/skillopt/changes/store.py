@@ -18,14 +18,61 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from skillopt.changes.apply import digest
-from skillopt.changes.decisions import Decisions, ProposalRecord
+from skillopt.changes.decisions import Action, Decisions, ProposalRecord
 from skillopt.changes.page import page
-from skillopt.changes.proposal import Cost, IsMemoryFile, Proposal, TargetDraft, proposed
-from skillopt.errors import UsageError
+from skillopt.changes.proposal import Cost, IsMemoryFile, NightProposal, TargetDraft, proposed
+from skillopt.errors import UnknownName, UsageError
 from skillopt.files import write_bytes
 
 MANIFEST = "proposal.json"
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedProposal:
+    """A proposal with what was decided on it."""
+
+    proposal: NightProposal
+    record: ProposalRecord
+
+    @property
+    def pending(self) -> frozenset[int]:
+        """The edits that nothing was decided on."""
+        every = frozenset(edit.id for edit in self.proposal.edits)
+        return every - self.record.adopted - self.record.discarded
+
+    def chosen(self, action: Action | None, targets: Sequence[str], edits: Sequence[int]) -> frozenset[int]:
+        """The edits a person named: by target those that are open, by number exactly those; all that are open
+        where none is named. Without an action all may be named.
+        """
+        every = frozenset(edit.id for edit in self.proposal.edits)
+        open_ones = self.pending if action else every
+        by_name = {target.name: frozenset(target.merged.edits) for target in self.proposal.targets}
+        chosen = frozenset[int]() if targets or edits else self.pending
+        for name in targets:
+            if name not in by_name:
+                raise UnknownName(f"target of proposal {self.proposal.id}", name, by_name)
+            chosen |= by_name[name] & open_ones
+        for edit in edits:
+            if edit not in every:
+                known = ", ".join(str(one.id) for one in self.proposal.edits)
+                raise UsageError(f"Proposal {self.proposal.id} has no edit {edit}; it has {known}.")
+            if edit not in open_ones:
+                done = (
+                    "adopted already; `undo` takes it back"
+                    if edit in self.record.adopted
+                    else "discarded; the next night may propose it anew"
+                )
+                raise UsageError(
+                    f"Edit {edit} of proposal {self.proposal.id} is {done}. Nothing was changed."
+                )
+            chosen |= {edit}
+        if not chosen:
+            raise UsageError(
+                f"Nothing of proposal {self.proposal.id} is left to {action or 'show'} there: all of it is"
+                " decided. See `skillopt sleep status`."
+            )
+        return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +107,18 @@ class Store:
             reverse=True,
         )
 
-    def load(self, id: str) -> tuple[Proposal, ProposalRecord]:
+    def load_all(self) -> tuple[list[OpenedProposal], dict[str, str]]:
+        """Every proposal of the person's, the newest first, and why the others are refused."""
+        found: list[OpenedProposal] = []
+        refused: dict[str, str] = {}
+        for id in self.ids():
+            try:
+                found.append(self.load(id))
+            except UsageError as error:
+                refused[id] = str(error)
+        return found, refused
+
+    def load(self, id: str) -> OpenedProposal:
         """A proposal, and what was decided on it.
 
         Raises `UsageError` for one that is not there, was altered, or was not made by a night of the
@@ -85,7 +143,7 @@ class Store:
                 f" is used. Delete {folder}; the next night makes a proposal of its own."
             )
         try:
-            return Proposal.model_validate_json(data), record
+            return OpenedProposal(proposal=NightProposal.model_validate_json(data), record=record)
         except ValidationError as error:
             raise UsageError(
                 f"{folder / MANIFEST} was written by another version of SkillOpt ({error.error_count()}"
@@ -103,7 +161,7 @@ class Store:
         cost: Cost | None = None,
         notes: Sequence[str] = (),
         simulated: bool = False,
-    ) -> Proposal:
+    ) -> NightProposal:
         """Write a proposal, whole or not at all, and return it. Nothing outside the state folder changes.
 
         Raises `UsageError` for a target outside the roots, and `SkillError` for a text that may not be
@@ -112,7 +170,7 @@ class Store:
         self.refuse_inside(roots)
         moment = now.astimezone(timezone.utc)
         id = f"{moment:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
-        proposal = Proposal(
+        proposal = NightProposal(
             id=id,
             created=moment,
             project=project,

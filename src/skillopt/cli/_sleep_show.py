@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skillopt.estimation import Range
     from skillopt.night import Cleaned, NightContext, NightResult, Preview
     from skillopt.night.schedulers.port import Schedule
-    from skillopt.transcripts.session import Harvest, Session
+    from skillopt.transcripts.session import Harvest, RecordedSession
 
 _MOST = 10
 _OF_TASK = {"id", "split", "outcome", "kind", "prompt", "checks", "rubric", "skills", "sessions"}
@@ -43,7 +43,9 @@ def tell(
             typer.echo(line)
 
 
-def harvest_json(found: Harvest, sessions: Sequence[Session], since: datetime | None) -> dict[str, Any]:
+def harvest_json(
+    found: Harvest, sessions: Sequence[RecordedSession], since: datetime | None
+) -> dict[str, Any]:
     """What was read."""
     return {
         "since": None if since is None else since.isoformat(timespec="minutes"),

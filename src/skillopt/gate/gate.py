@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from skillopt.errors import ProviderDown, RunConflict
-from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.compare import too_many_lost
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Judged
@@ -346,7 +346,7 @@ def _lost(outcomes: Sequence[Rollout]) -> list[str]:
 
 def _check_losses(outcomes: Sequence[Rollout]) -> None:
     lost, tasks = _lost(outcomes), {row.task_id for row in outcomes}
-    if Fraction(len(lost), len(tasks)) > MOST_LOST:
+    if too_many_lost(lost, tasks):
         causes = sorted(
             {f"  {row.task_id}: {row.kind}: {row.detail}" for row in outcomes if isinstance(row, Invalid)}
         )

@@ -26,7 +26,7 @@ from skillopt.night.tasks import NightTask, split_of
 from skillopt.redact import redact_transcript
 from skillopt.tasks.scorers._given import kept_rules
 from skillopt.tasks.scorers._rules import CheckedWork, Rule
-from skillopt.transcripts.session import Session
+from skillopt.transcripts.session import RecordedSession
 
 SHARE = 4
 """The part (one in so many) of the remaining allowance that dreams may use."""
@@ -99,7 +99,7 @@ async def with_dreams(
     return target.model_copy(update={"tasks": (*target.tasks, *dreams), "dreams": told})
 
 
-async def with_accepted(target: NightTarget, sessions: Iterable[Session]) -> NightTarget:
+async def with_accepted(target: NightTarget, sessions: Iterable[RecordedSession]) -> NightTarget:
     """The target with, for each train task, an accepted answer that passes its measure, if any."""
     said = {f"{session.source}:{session.id}": session for session in sessions}
     tasks = []

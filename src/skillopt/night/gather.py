@@ -26,7 +26,7 @@ from skillopt.redact import redact_transcript
 from skillopt.transcripts import Homes, harvest
 from skillopt.transcripts.harvesting import MOST_SESSIONS
 from skillopt.transcripts.port import TranscriptSource
-from skillopt.transcripts.session import Harvest, Session, is_within
+from skillopt.transcripts.session import Harvest, RecordedSession, is_within
 
 SHARE = 4
 """Mining may use one part in so many of tonight's allowance: what it finds is trained on afterwards."""
@@ -37,7 +37,7 @@ class Gathered:
     """What there is to learn from, and the skills it is about."""
 
     harvest: Harvest
-    sessions: tuple[Session, ...]
+    sessions: tuple[RecordedSession, ...]
     """Those of the project, out of all that were read."""
     mined: Mined
     targets: tuple[NightTarget, ...]
@@ -70,7 +70,9 @@ def sources_of(settings: NightSettings, homes: Homes) -> list[TranscriptSource]:
     return list(pick(names or ["auto"], homes))
 
 
-def read_sessions(context: NightContext, since: datetime | None) -> tuple[Harvest, tuple[Session, ...]]:
+def read_sessions(
+    context: NightContext, since: datetime | None
+) -> tuple[Harvest, tuple[RecordedSession, ...]]:
     """All sessions of the sources that are to be read, and those of them that belong to the project."""
     settings = context.settings
     most = settings.max_sessions_per_night or MOST_SESSIONS
@@ -106,7 +108,7 @@ async def gather(
     )
 
 
-async def _mine_with_model(sessions: Sequence[Session], asking: ModelMining) -> tuple[Mined, Cost]:
+async def _mine_with_model(sessions: Sequence[RecordedSession], asking: ModelMining) -> tuple[Mined, Cost]:
     """What the sessions hold, with the optimizer asked about every kind that recurs; and what that cost.
 
     Its calls pass the same stack as those of a run, in a folder of their own: recorded before they are used,

@@ -24,7 +24,7 @@ from skillopt.night.requests import PastRequest, RequestOutcome, requests_of
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask, Standing, split_of, standing_of
 from skillopt.tasks.judge import Judge
-from skillopt.transcripts.session import Session
+from skillopt.transcripts.session import RecordedSession
 
 MIN_SESSIONS = 2
 """Sessions a kind must come from to recur."""
@@ -65,7 +65,7 @@ class Mined:
 
 
 async def mine(
-    sessions: Iterable[Session],
+    sessions: Iterable[RecordedSession],
     *,
     model: Model | None = None,
     judge: Judge | None = None,
@@ -103,7 +103,7 @@ async def mine(
     )
 
 
-def _recurring(sessions: Iterable[Session], left_out: Counter[str]) -> list[list[PastRequest]]:
+def _recurring(sessions: Iterable[RecordedSession], left_out: Counter[str]) -> list[list[PastRequest]]:
     """The requests of every kind that recurs, by project, each group from old to new."""
     by_project: dict[str, list[PastRequest]] = defaultdict(list)
     for session in sorted(sessions, key=lambda session: (session.started, session.source, session.id)):

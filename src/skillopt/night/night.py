@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from skillopt.changes.proposal import Proposal, live_text
+from skillopt.changes.proposal import NightProposal, live_text
 from skillopt.changes.status import decisions
-from skillopt.errors import UsageError
 from skillopt.night.context import NightContext
 from skillopt.night.dreams import with_accepted
 from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
@@ -30,7 +29,7 @@ class NightResult:
 
     record: NightRecord
     plan: NightPlan
-    proposal: Proposal | None
+    proposal: NightProposal | None
     resumed: bool
 
 
@@ -120,20 +119,16 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
     return night if is_same else None
 
 
-def _stage(night: NightPlan, context: NightContext, now: datetime) -> Proposal | None:
+def _stage(night: NightPlan, context: NightContext, now: datetime) -> NightProposal | None:
     """The proposal of all skills that got better, or the one that a crash left without a record."""
     better = [target for target in night.targets if target.ended.edits]
     if not better:
         return None
     store, project = context.home.store, str(context.project)
     name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
-    for id in store.ids():
-        try:
-            earlier, _ = store.load(id)
-        except UsageError:  # not the user's, or not readable; `status` names it
-            continue
-        if (earlier.night, earlier.project) == (name, project):
-            return earlier
+    for one in store.load_all()[0]:
+        if (one.proposal.night, one.proposal.project) == (name, project):
+            return one.proposal
     return store.stage(
         [draft_of(target, target.ended) for target in better],
         roots=context.places.roots,
@@ -152,7 +147,7 @@ def _line(target: NightTarget) -> str:
     return f"{target.name}: {said}"
 
 
-def _record(night: NightPlan, proposal: Proposal | None, now: datetime) -> NightRecord:
+def _record(night: NightPlan, proposal: NightProposal | None, now: datetime) -> NightRecord:
     cost, rows = night.spent, tuple(map(_row, night.targets))
     actions = {row.action for row in rows}
     if not rows:

@@ -16,7 +16,7 @@ from skillopt.errors import UsageError
 from skillopt.files import write_bytes
 from skillopt.night.tasks import NightTask
 from skillopt.tasks.task import Split, Task
-from skillopt.transcripts.session import Harvest, Session
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 
 class _Record(BaseModel):
@@ -173,7 +173,7 @@ class PinnedSessions(_KeptRecord):
 
     @classmethod
     def of(
-        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[Session]
+        cls, terms: str, since: datetime | None, found: Harvest, sessions: Iterable[RecordedSession]
     ) -> PinnedSessions:
         """The sessions a night is about to ask about."""
         pinned = [
@@ -191,7 +191,9 @@ class PinnedSessions(_KeptRecord):
             return None
         return pinned if pinned.terms == terms else None
 
-    def as_then(self, found: Harvest, sessions: Iterable[Session]) -> tuple[Harvest, tuple[Session, ...]]:
+    def as_then(
+        self, found: Harvest, sessions: Iterable[RecordedSession]
+    ) -> tuple[Harvest, tuple[RecordedSession, ...]]:
         """The same sessions as they were then, out of what is there now."""
         then = {(one.source, one.id): one for one in self.sessions}
         same = tuple(

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from skillopt.night.kinds import alike, features, normal
-from skillopt.transcripts.session import Session, ToolUse, Turn
+from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
 RequestOutcome = Literal["accepted", "corrected", "repeated", "unknown"]
 _REPEATED = Fraction(3, 5)
@@ -77,7 +77,7 @@ _HARMLESS = frozenset(
 class PastRequest:
     """One request of a person, what came of it, and whether it can be asked again as text."""
 
-    session: Session
+    session: RecordedSession
     turn: Turn
     """The turn that asked."""
     form: str
@@ -93,7 +93,7 @@ class PastRequest:
     """Why it cannot be asked again as text alone; empty where it can."""
 
 
-def requests_of(session: Session) -> Iterator[PastRequest]:
+def requests_of(session: RecordedSession) -> Iterator[PastRequest]:
     """The requests of a session in order, each with all that belongs to it."""
     group: list[Turn] = []
     is_first = True
@@ -148,7 +148,9 @@ def _is_repeat(request: Turn, turn: Turn) -> bool:
     return alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
 
 
-def _request(session: Session, group: Sequence[Turn], is_first: bool, following: Turn | None) -> PastRequest:
+def _request(
+    session: RecordedSession, group: Sequence[Turn], is_first: bool, following: Turn | None
+) -> PastRequest:
     request = group[0]
     accepted: list[str] = []
     rejected: list[str] = []

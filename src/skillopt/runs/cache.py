@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 
 from skillopt.errors import Kind
+from skillopt.messages import as_plain
 from skillopt.runs.database import Database
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
@@ -73,6 +73,5 @@ def _of(scorer: str, trajectory: Trajectory) -> str:
     """A scorer's name for one trajectory: two runs at work at once may each have their own of the same
     attempt.
     """
-    return (
-        f"{scorer} {hashlib.sha256(json.dumps(asdict(trajectory), sort_keys=True).encode()).hexdigest()[:16]}"
-    )
+    text = json.dumps(trajectory, sort_keys=True, default=as_plain)
+    return f"{scorer} {hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
-from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage
+from skillopt.messages import Message, Reply, Request, Role, ToolCall, Usage, as_plain
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
 _SCHEMA = """
@@ -72,7 +71,13 @@ def _known_fraction(text: str) -> Fraction:
 class Database:
     """One file. Implements `Records`, `Journal`, `Texts` and the evaluator's `Rollouts`."""
 
-    def __init__(self, path: Path) -> None:
+    _kept: Mapping[str, set[str]] | None = None
+    """The keys in each table; None where others write to it too."""
+
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
+        """`alone`: nobody else writes to the file meanwhile, so that what is not in it is known without
+        looking.
+        """
         self._path = path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
@@ -81,6 +86,12 @@ class Database:
             _check_version(self._db, path)
             if not self._db.execute("PRAGMA user_version").fetchone()[0]:
                 self._db.executescript(f"BEGIN; PRAGMA user_version={SCHEMA}; {_SCHEMA} COMMIT;")
+            if alone:
+                keys = {"replies": "key", "trajectories": "rollout", "invalid": "rollout"}
+                self._kept = {
+                    table: {row[0] for row in self._db.execute(f"SELECT {key} FROM {table}")}
+                    for table, key in keys.items()
+                }
         except sqlite3.Error as error:
             raise RunConflict(
                 f"{path} cannot be opened as a run's database: {error}. Put the right file back, or use"
@@ -95,6 +106,13 @@ class Database:
         database._db = connect_reading(path)
         _check_version(database._db, path)
         return database
+
+    def _lacks(self, table: str, key: str) -> bool:
+        return self._kept is not None and key not in self._kept[table]
+
+    def _keeps(self, table: str, key: str) -> None:
+        if self._kept is not None:
+            self._kept[table].add(key)
 
     def shut(self) -> None:
         """Close the file."""
@@ -121,12 +139,15 @@ class Database:
     # Records
 
     def get(self, key: str) -> Reply | None:
+        if self._lacks("replies", key):
+            return None
         row = self._do("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         return None if row is None else _reply(json.loads(row[0]))
 
     def put(self, key: str, request: Request, reply: Reply) -> None:
-        row = (key, request.role, request.stage, request.place, request.draw, _dump(asdict(reply)))
+        row = (key, request.role, request.stage, request.place, request.draw, _dump(reply))
         self._do("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._keeps("replies", key)
 
     # Journal
 
@@ -151,7 +172,7 @@ class Database:
             charged.calls,
             charged.tokens,
             _fraction(charged.usd),
-            None if usage is None else _dump(asdict(usage)),
+            None if usage is None else _dump(usage),
             entry,
         )
         self._do("UPDATE spending SET state = ?, calls = ?, tokens = ?, usd = ?, usage = ? WHERE id = ?", row)
@@ -176,20 +197,25 @@ class Database:
 
     def finished(self, rollout: str) -> tuple[int, Trajectory] | None:
         """The first finished attempt of a rollout."""
+        if self._lacks("trajectories", rollout):
+            return None
         query = "SELECT attempt, trajectory FROM trajectories WHERE rollout = ? ORDER BY attempt LIMIT 1"
         row = self._do(query, (rollout,)).fetchone()
         return None if row is None else (row[0], _trajectory(json.loads(row[1])))
 
     def next_attempt(self, rollout: str) -> int:
         """The first attempt number without a closed invalid outcome."""
+        if self._lacks("invalid", rollout):
+            return 0
         row = self._do("SELECT MAX(attempt) FROM invalid WHERE rollout = ?", (rollout,)).fetchone()
         return 0 if row[0] is None else int(row[0]) + 1
 
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
         self._do(
             "INSERT OR REPLACE INTO trajectories VALUES (?, ?, ?)",
-            (rollout, attempt, _dump(asdict(trajectory))),
+            (rollout, attempt, _dump(trajectory)),
         )
+        self._keeps("trajectories", rollout)
 
     def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
         query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? AND scorer = ?"
@@ -199,7 +225,7 @@ class Database:
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._do(
             "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)",
-            (rollout, attempt, scorer, _dump(asdict(score))),
+            (rollout, attempt, scorer, _dump(score)),
         )
 
     def close_invalid(self, stage: str, rows: Iterable[tuple[str, Invalid]]) -> None:
@@ -207,9 +233,13 @@ class Database:
         values = [(rollout, row.attempt, stage, row.kind, row.detail) for rollout, row in rows]
         if values:
             self._do_many("INSERT OR IGNORE INTO invalid VALUES (?, ?, ?, ?, ?)", values)
+            for rollout, *_ in values:
+                self._keeps("invalid", str(rollout))
 
     def closed_invalid(self, stage: str, rollout: str) -> tuple[int, Kind, str] | None:
         """Attempt, kind and detail of a row that was invalid when this very stage closed."""
+        if self._lacks("invalid", rollout):
+            return None
         query = (
             "SELECT attempt, kind, detail FROM invalid WHERE rollout = ? AND stage = ? ORDER BY attempt DESC"
             " LIMIT 1"
@@ -272,7 +302,7 @@ def connect_reading(path: Path) -> sqlite3.Connection:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=as_plain)
 
 
 def _fraction(value: Fraction | None) -> str | None:

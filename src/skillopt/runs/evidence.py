@@ -15,14 +15,13 @@ from skillopt.events import EpochEnded, Judged, Notice, Reflected, RowFact, Stag
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric, State
 from skillopt.gate.constraints import Constraints, Effort, Ruled
-from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId
+from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, worth_of
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
 from skillopt.place import Place
 from skillopt.runs.fold import Fold, LogSection
 from skillopt.runs.log import EVENTS, read_events
 from skillopt.runs.reader import RunReader
-from skillopt.runs.steps import worth_of
 from skillopt.skill.document import Document
 from skillopt.skill.store import Skills
 from skillopt.train.trainer import LEAK_GUARD

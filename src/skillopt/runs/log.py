@@ -59,7 +59,7 @@ class Run:
         _prepare(folder)
         self._stack.enter_context(lock(folder / ".lock"))
         try:
-            self.database = Database(folder / DATABASE)
+            self.database = Database(folder / DATABASE, alone=True)
             self._stack.callback(self.database.shut)
             self.skills = SkillStore(self.database, scrub=scrubber.scrub)
             self.live = LiveWriter(self.database)

@@ -11,7 +11,7 @@ from typing import Any
 
 from skillopt.transcripts.prompts import INTERRUPTED, injected_skills, person_text
 from skillopt.transcripts.records import decoded
-from skillopt.transcripts.session import Session, Speaker, ToolUse, Turn, is_our_call
+from skillopt.transcripts.session import RecordedSession, Speaker, ToolUse, Turn, is_our_call
 
 TEXT_LIMITS: Mapping[Speaker, int] = {"user": 8_000, "assistant": 4_000, "tool": 400}
 """Characters of one turn."""
@@ -146,14 +146,14 @@ class SessionDraft:
             first, last = self._times or (time, time)
             self._times = min(first, time), max(last, time)
 
-    def finish(self, written: datetime) -> Session | None:
+    def finish(self, written: datetime) -> RecordedSession | None:
         """The session, with the time of the file where its records tell none; None where no person said
         anything.
         """
         if not any(turn.role == "user" for turn in self._turns):
             return None
         started, ended = self._times or (written, written)
-        return Session(
+        return RecordedSession(
             source=self._source,
             id=self._line(self.id, 200),
             project=self._line(self.project, 1_000),

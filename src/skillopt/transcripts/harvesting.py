@@ -9,7 +9,7 @@ from datetime import datetime
 
 from skillopt.redact import redact_transcript
 from skillopt.transcripts.port import HarvestTally, Redact, TranscriptSource
-from skillopt.transcripts.session import Harvest, Session
+from skillopt.transcripts.session import Harvest, RecordedSession
 
 MOST_SESSIONS = 2_000
 
@@ -57,7 +57,7 @@ def harvest(
     )
 
 
-def _order(session: Session) -> tuple[datetime, str, str]:
+def _order(session: RecordedSession) -> tuple[datetime, str, str]:
     return session.ended, session.source, session.id
 
 
@@ -66,7 +66,7 @@ class _Kept:
 
     __slots__ = ("session",)
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: RecordedSession) -> None:
         self.session = session
 
     def __lt__(self, other: _Kept) -> bool:

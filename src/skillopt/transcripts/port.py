@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from skillopt.redact import redact_transcript
-from skillopt.transcripts.session import Session
+from skillopt.transcripts.session import RecordedSession
 
 Redact: TypeAlias = Callable[[str], str]
 
@@ -87,7 +87,7 @@ class TranscriptSource(Protocol):
         *,
         redact: Redact = redact_transcript,
         tally: HarvestTally | None = None,
-    ) -> Iterator[Session]:
+    ) -> Iterator[RecordedSession]:
         """Every session that ended at `since` or later, redacted, one at a time in bounded memory.
 
         A bad record or file is counted in the tally and skipped; nothing in a transcript raises. A session's

@@ -47,7 +47,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class RecordedSession:
     """One conversation of a person with an agent: only what the person wrote, what the agent answered, and
     which tools it used.
 
@@ -81,7 +81,7 @@ class Harvest:
     apart.
     """
 
-    sessions: tuple[Session, ...]
+    sessions: tuple[RecordedSession, ...]
     """The kept ones, oldest end first."""
     read: int
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Harvest:
         """How many sessions are left to mine."""
         return len(self.sessions)
 
-    def of(self, project: PurePath | str) -> tuple[Session, ...]:
+    def of(self, project: PurePath | str) -> tuple[RecordedSession, ...]:
         """The sessions that ran in this folder or below it."""
         return tuple(session for session in self.sessions if is_within(session.project, project))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from skillopt.redact import redact_transcript
 from skillopt.transcripts.draft import SessionDraft
 from skillopt.transcripts.port import HarvestTally, Homes, Redact
-from skillopt.transcripts.session import Session
+from skillopt.transcripts.session import RecordedSession
 
 _SLACK = timedelta(hours=1)
 """A file that was last written this long before `since` holds nothing younger: clocks of network drives
@@ -69,7 +69,7 @@ class FileSource(ABC):
         *,
         redact: Redact = redact_transcript,
         tally: HarvestTally | None = None,
-    ) -> Iterator[Session]:
+    ) -> Iterator[RecordedSession]:
         """Every session that ended at `since` or later, one at a time."""
         tally = HarvestTally() if tally is None else tally
         reader = SourceReader(self.name, redact, tally)

@@ -10,7 +10,7 @@ PLUGIN = Agent(
     title="GitHub Copilot",
     skills=".claude/skills",
     memory=(".github/copilot-instructions.md",),
-    rules=("instructions/*.instructions.md",),
+    rules=("copilot-instructions.md", "instructions/*.instructions.md"),
     driver=lazily("copilot.driver", "DRIVER"),
     runs=(
         "GitHub Copilot CLI: the skill in `.claude/skills`, asked for in words and proven by its `skill` tool"

@@ -9,13 +9,13 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from skillopt.errors import RunConflict
 from skillopt.files import read_text, write_bytes, write_json, write_text
-from skillopt.messages import Reply, Request, ToolCall
+from skillopt.messages import Reply, Request, ToolCall, as_plain
 from skillopt.models.handoff.page import TOOL_REPLY, guide, page
 from skillopt.models.handoff.shape import misfits
 
@@ -154,16 +154,11 @@ class QuestionFolder:
 
 def question_id(request: Request) -> str:
     """The identity of a question: what is asked, by whom and at which place of the run."""
-    parts = [
-        *(request.role, request.stage if request.role == "optimizer" else "", request.place, request.draw),
-        *(
-            [asdict(message) for message in request.messages],
-            [asdict(tool) for tool in request.tools],
-            request.schema,
-            request.max_tokens,
-        ),
-    ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
+    asked = (request.messages, request.tools, request.schema, request.max_tokens)
+    stage = request.stage if request.role == "optimizer" else ""
+    parts = [request.role, stage, request.place, request.draw, *asked]
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=as_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def answer_schema(request: Request) -> Mapping[str, Any] | None:

@@ -12,7 +12,7 @@ from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, 
 from skillopt.models.port import Model, ModelSpec, Provider
 from skillopt.models.prices import by_address
 from skillopt.models.wires.http import (
-    Refusal,
+    HttpRefusal,
     Wire,
     clean_text,
     count,
@@ -69,7 +69,7 @@ class AnthropicModel:
         form = self._structure.form(request)
         try:
             answer = await self._wire.post("/v1/messages", self.body(request, form), request)
-        except Refusal as refusal:
+        except HttpRefusal as refusal:
             refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             raise
         blocks = answer.get("content")

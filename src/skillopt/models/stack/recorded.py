@@ -1,6 +1,4 @@
-"""Decides whether a call must be made at all: a reply that arrived once is stored before it is used and never
-paid again.
-"""
+"""A reply that arrived once is stored before it is used, and never paid again."""
 
 from __future__ import annotations
 
@@ -8,27 +6,32 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from functools import lru_cache
 from typing import Any, Protocol
 
-from skillopt.messages import Reply, Request
+from skillopt.messages import Message, Reply, Request, as_plain
 from skillopt.models.port import Model
 
 
-def request_key(fingerprint: Mapping[str, Any], request: Request) -> str:
+def request_key(fingerprint: Mapping[str, Any] | str, request: Request) -> str:
     """The identity of a question: who is asked, what, with which parameters, and at which place
-    of the run.
+    of the run. The fingerprint may come as its JSON text.
     """
-    parts = [
-        dict(fingerprint),
-        [asdict(message) for message in request.messages],
-        [asdict(tool) for tool in request.tools],
-        request.schema,
-        request.max_tokens,
-        request.place,
-        request.draw,
-    ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    said = ", ".join(_dump(one) if one.images else _message(one) for one in request.messages)
+    rest = [request.tools, request.schema, request.max_tokens, request.place, request.draw]
+    who = fingerprint if isinstance(fingerprint, str) else _dump(fingerprint)
+    text = f"[{who}, [{said}], {_dump(rest)[1:]}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=as_plain)
+
+
+@lru_cache(maxsize=1024)
+def _message(message: Message) -> str:
+    """Each turn of a tool loop sends all earlier turns again."""
+    return _dump(message)
 
 
 class Records(Protocol):
@@ -63,9 +66,10 @@ class Recorded:
         self._waiters: dict[str, int] = {}
         self.endpoint = inner.endpoint
         self.fingerprint = inner.fingerprint
+        self._who = _dump(inner.fingerprint)
 
     async def complete(self, request: Request) -> Reply:
-        key = request_key(self.fingerprint, request)
+        key = request_key(self._who, request)
         stored = self._records.get(key)
         if stored is not None:
             return stored

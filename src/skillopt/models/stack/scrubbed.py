@@ -22,9 +22,8 @@ class Scrubbed:
         self.fingerprint = inner.fingerprint
 
     async def complete(self, request: Request) -> Reply:
-        clean = replace(request, messages=tuple(self._message(message) for message in request.messages))
         try:
-            reply = await self._inner.complete(clean)
+            reply = await self._inner.complete(self._request(request))
         except ModelError as error:
             detail = self._scrubber.scrub(error.detail)
             raise ModelError(
@@ -35,15 +34,23 @@ class Scrubbed:
                 tokens=error.tokens,
                 again=error.again,
             ) from None
-        return replace(reply, text=self._scrubber.scrub(reply.text), tool_calls=self._calls(reply.tool_calls))
+        text, calls = self._scrubber.scrub(reply.text), self._calls(reply.tool_calls)
+        is_clean = text == reply.text and calls == reply.tool_calls
+        return reply if is_clean else replace(reply, text=text, tool_calls=calls)
+
+    def _request(self, request: Request) -> Request:
+        messages = tuple(map(self._message, request.messages))
+        return request if messages == request.messages else replace(request, messages=messages)
 
     async def close(self) -> None:
         await self._inner.close()
 
     def _message(self, message: Message) -> Message:
-        return replace(
-            message, content=self._scrubber.scrub(message.content), tool_calls=self._calls(message.tool_calls)
-        )
+        content, calls = self._scrubber.scrub(message.content), self._calls(message.tool_calls)
+        is_clean = content == message.content and calls == message.tool_calls
+        return message if is_clean else replace(message, content=content, tool_calls=calls)
 
     def _calls(self, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+        if not calls:
+            return calls
         return tuple(replace(call, arguments=self._scrubber.scrub(call.arguments)) for call in calls)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
-from skillopt.models.wires.http import Refusal, Wire, clean_text, count, fingerprint
+from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, count, fingerprint
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
@@ -69,7 +69,7 @@ class ChatModel:
         form = self._structure.form(request)
         try:
             answer = await self._wire.post(self._path, self.body(request, form), request)
-        except Refusal as error:
+        except HttpRefusal as error:
             error.again |= self._structure.refused(form, error.status, error.said)
             raise
         self.check(answer)

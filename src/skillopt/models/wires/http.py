@@ -20,7 +20,7 @@ from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.address import is_loopback
-from skillopt.models.wires.session import Session, open_session
+from skillopt.models.wires.client import HttpClient, open_client
 from skillopt.redact import Scrubber, redact_patterns
 
 PLACE_HEADER = "x-skillopt-place"
@@ -29,7 +29,7 @@ _PORTS = {"http": 80, "https": 443}
 _TRY_AGAIN = re.compile(r"try again in ([0-9]+(?:\.[0-9]+)?)(ms|s)\b")
 
 
-class Refusal(ModelError):
+class HttpRefusal(ModelError):
     """A request answered with an HTTP error status; `said` is the body, for whoever may ask in
     another way.
     """
@@ -90,14 +90,14 @@ class Wire:
             self._headers[key_header] = (
                 f"Bearer {spec.api_key}" if key_header == "authorization" else spec.api_key
             )
-        self._session: Session | None = None
+        self._client: HttpClient | None = None
         self.limits = RateLimits()
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         self.endpoint = f"{parts.scheme}://{host}:{parts.port or _PORTS[parts.scheme]}"
 
     async def post(self, path: str, body: Mapping[str, Any], request: Request) -> dict[str, Any]:
         """Send `body` once and return the object that came back with a success status."""
-        session = self.open()
+        client = self.open()
         headers = self._headers
         if self._login is not None:
             headers = {**headers, **await self._login.headers()}
@@ -112,13 +112,13 @@ class Wire:
             ) from None
         mark = self.limits.mark()
         try:
-            status, told, text = await session.post(f"{self._base_url}{path}{self._query}", content, headers)
+            status, told, text = await client.post(f"{self._base_url}{path}{self._query}", content, headers)
         except asyncio.TimeoutError:
             raise self.error("timeout", f"no answer within {self._spec.timeout:g} s") from None
-        except session.failures as error:
+        except client.failures as error:
             # A connection that was never made carried no request, so nothing can have been billed.
             why = f"connection failed: {error or type(error).__name__}"
-            raise self.error("unavailable", why, refused=isinstance(error, session.unmade)) from None
+            raise self.error("unavailable", why, refused=isinstance(error, client.unmade)) from None
         self.limits.told(told, mark)
         is_renewed = self._login is not None and self._login.heard(status, headers)
         if status >= 300:
@@ -129,19 +129,19 @@ class Wire:
             text = Scrubber(self._login.secrets()).scrub(text)
         return self._object(text)
 
-    def open(self) -> Session:
+    def open(self) -> HttpClient:
         """Load the client library and open the connections' pool; the first call does it otherwise."""
-        if self._session is None:
-            self._session = open_session(
+        if self._client is None:
+            self._client = open_client(
                 self._base_url, self._spec.timeout, self._spec.connections, direct=self._is_loopback
             )
-        return self._session
+        return self._client
 
     async def close(self) -> None:
         """Close the connections; the next call would open new ones."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     def error(
         self, kind: Kind, message: str, *, retry_after: float | None = None, refused: bool = False
@@ -190,7 +190,7 @@ class Wire:
             raise self.malformed(f"an error under a success status: {_message(value, text)}")
         return value
 
-    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
+    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> HttpRefusal:
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -204,7 +204,7 @@ class Wire:
                 f"HTTP {status}, a redirect to {headers.get('location', 'nowhere')}; set the base URL to the"
                 " final address"
             )
-        return Refusal(
+        return HttpRefusal(
             self.error(kind, message, retry_after=retry_after(headers, time.time(), message), refused=True),
             status,
             text,

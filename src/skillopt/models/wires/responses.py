@@ -9,7 +9,7 @@ from typing import Any
 
 from skillopt.messages import Finish, Message, Reply, Request, ToolCall, Usage
 from skillopt.models.port import ModelSpec
-from skillopt.models.wires.http import Refusal, Wire, clean_text, count
+from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, count
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
 
 _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
@@ -30,7 +30,7 @@ class ResponsesModel:
         form = self._structure.form(request)
         try:
             answer = await self._wire.post("/responses", self.body(request, form), request)
-        except Refusal as refusal:
+        except HttpRefusal as refusal:
             refusal.again |= self._structure.refused(form, refusal.status, refusal.said)
             raise
         output = answer.get("output")

@@ -14,7 +14,7 @@ from skillopt.errors import ConfigError
 KEEP_ALIVE = 30.0
 
 
-class Session:
+class HttpClient:
     """Posts bytes. `failures` are the errors a broken connection raises, `unmade` those of one that was never
     made; a call that takes too long raises `asyncio.TimeoutError`.
     """
@@ -38,7 +38,7 @@ class Session:
         await self._client.close()
 
 
-def open_session(url: str, timeout: float, connections: int, *, direct: bool) -> Session:
+def open_client(url: str, timeout: float, connections: int, *, direct: bool) -> HttpClient:
     """A pool as large as the calls that may be open at once; `direct` goes past every proxy.
 
     aiohttp is imported here, with the first model that needs it. Its own `trust_env` stays off: it would also
@@ -56,7 +56,7 @@ def open_session(url: str, timeout: float, connections: int, *, direct: bool) ->
         headers={"user-agent": "skillopt"},
     )
     failures = (aiohttp.ClientError, OSError)
-    return Session(client, None if direct else _proxy(url), failures, aiohttp.ClientConnectorError)
+    return HttpClient(client, None if direct else _proxy(url), failures, aiohttp.ClientConnectorError)
 
 
 def _proxy(url: str) -> str | None:
