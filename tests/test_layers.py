@@ -56,7 +56,7 @@ SHARED = {
     for name in line.split()
 }
 """Class names that still mean two things; nothing may be added, and the last one out deletes it."""
-PLUGIN_FOLDERS = ("models/providers", "benchmarks", "harnesses", "trackers", "agents")
+PLUGIN_FOLDERS = ("models/providers", "benchmarks", "executors", "harnesses", "trackers", "agents")
 
 
 def test_imports_only_point_up_the_page() -> None:

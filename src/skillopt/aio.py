@@ -33,6 +33,24 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
         raise
 
 
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run paid work to its end even if its caller is cancelled meanwhile, so that the result is kept.
+
+    A cancelled caller still gets the result, to store it; only if the work failed does the cancellation
+    surface.
+    """
+    started: asyncio.Task[T] = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not started.done():
+        try:
+            await asyncio.wait([started])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and (started.cancelled() or started.exception() is not None):
+        raise cancelled
+    return started.result()
+
+
 def run_gently(main: Coroutine[Any, Any, T]) -> T:
     """Run an event loop. Ctrl-C takes back `main` alone, which can still wait for calls that were sent; a
     second one ends at once.

@@ -19,11 +19,10 @@ from skillopt.agents import agents
 from skillopt.changes.apply import FileChange, apply
 from skillopt.changes.safe_file import followed
 from skillopt.errors import SkillError, UnknownName, UsageError
-from skillopt.events import Checkpoint, RunStarted
-from skillopt.events.state import State
+from skillopt.events import RunStarted
 from skillopt.files import read_text
-from skillopt.runs.database import stored_text
-from skillopt.runs.log import DATABASE, EVENTS, read_events
+from skillopt.runs.log import DATABASE, EVENTS
+from skillopt.runs.reader import RunReader, read_figures
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.layout import BOM
@@ -100,9 +99,8 @@ def read_best(run: Path) -> Best:
             f"{run / _BEST} is not UTF-8: {error.reason} at byte {error.start}. Run the training command"
             " again."
         ) from error
-    events = list(read_events(run / EVENTS))
-    started = next((event for event in events if isinstance(event, RunStarted)), None)
-    state = next((event.state for event in reversed(events) if isinstance(event, Checkpoint)), None)
+    read = read_figures(run)
+    started = read.fold.started
     # A seed folder that was renamed between two sessions leaves two; the later one belongs to the text.
     whole = max(
         (path for path in (run / _WHOLE).glob("*") if path.is_dir()),
@@ -113,7 +111,7 @@ def read_best(run: Path) -> Best:
         text=text,
         name=_declared(text) or slug(whole.name if whole is not None else _seed_name(run, started)),
         files={} if whole is None else _carried(whole),
-        remarks=tuple(_remarks(run, text, started, state)),
+        remarks=tuple(_remarks(read, text)),
     )
 
 
@@ -317,20 +315,15 @@ def _seed_name(run: Path, started: RunStarted | None) -> str:
     return run.resolve().name if started is None else started.benchmark
 
 
-def _measured_text(run: Path, digest: str) -> str:
-    text = stored_text(run / DATABASE, digest)
-    return "" if text is None else Document(text).rendered
-
-
-def _remarks(run: Path, text: str, started: RunStarted | None, state: State | None) -> Sequence[str]:
-    said = []
-    if started is not None and started.simulated:
+def _remarks(run: RunReader, text: str) -> Sequence[str]:
+    said, state = [], run.fold.state
+    if run.fold.started is not None and run.fold.started.simulated:
         said.append("Simulated: this skill was trained in the simulated world, not for a real agent.")
-    if state is not None and _measured_text(run, state.best) != text:
+    if state is not None and run.skills.get(state.best).rendered != text:
         said.append(f"{_BEST} is not the text that the run measured: it was changed since.")
     elif state is not None and state.best == state.seed:
         said.append("The best skill of this run is its seed: training found no better one.")
-    if not (run / "summary.json").is_file():
+    if not (run.folder / "summary.json").is_file():
         said.append(
             "The run has not ended: this is its best skill so far, without the other files of a skill folder."
         )

@@ -22,7 +22,8 @@ from skillopt.config import load, packaged_names
 from skillopt.errors import ConfigError, Fault, TaskError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation
-from skillopt.executors import Executor, ProcessPool
+from skillopt.executors import Executor
+from skillopt.executors.processes import ProcessPool
 from skillopt.harnesses.chat import Chat
 from skillopt.harnesses.port import Session
 from skillopt.harnesses.tool_loop import ToolLoop

@@ -16,6 +16,7 @@ from skillopt import api
 from skillopt.build import Job, open_run, prepare
 from skillopt.config import load
 from skillopt.errors import RunConflict
+from skillopt.evaluation.runner import Row
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
 
@@ -109,8 +110,9 @@ def test_the_command_measures_folders_and_a_runs_best_skill_with_their_files(
 async def test_a_run_inside_an_agent_belongs_to_the_files_that_its_skill_carries(tmp_path: Path) -> None:
     seed = skill(tmp_path, "alpha")
     job = job_of(tmp_path, f"env.skill_init={seed}", "train.num_epochs=1")
-    async with open_run(job, tmp_path / "run"):
-        pass
+    async with open_run(job, tmp_path / "run") as opened:
+        row = Row(task=job.splits.train[0])
+        await opened.evaluator.measure(job.skill.rendered, row, stage="rollout", place=None)
     (seed / "references" / "more.md").write_text("another")
     with pytest.raises(RunConflict, match="skill_files"):
         async with open_run(job, tmp_path / "run"):

@@ -18,7 +18,9 @@ import pytest
 
 from executors import _work
 from skillopt.errors import Fault
-from skillopt.executors import Executor, InProcess, ProcessPool
+from skillopt.executors import Executor, executors
+from skillopt.executors.in_process import InProcess
+from skillopt.executors.processes import ProcessPool
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -49,6 +51,14 @@ def gone(pid: int, seconds: float = 10.0) -> bool:
     while alive(pid) and time.monotonic() < until:
         time.sleep(0.02)
     return not alive(pid)
+
+
+async def test_every_executor_is_made_by_its_name() -> None:
+    assert executors.names() == ["in_process", "processes"]
+    for name in executors.names():
+        made: Executor = executors.get(name)(2)
+        assert await made.run(partial(_work.double, 4)) == 8
+        await made.close()
 
 
 async def test_work_comes_back_with_its_result(executor: Executor) -> None:
@@ -212,8 +222,8 @@ async def test_closing_ends_every_process_also_a_busy_one() -> None:
 def test_a_worker_ends_when_its_parent_is_killed_in_the_middle_of_work(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
-        "import asyncio, sys\nfrom functools import partial\nfrom executor import _work\nfrom"
-        " skillopt.executors import"
+        "import asyncio, sys\nfrom functools import partial\nfrom executors import _work\nfrom"
+        " skillopt.executors.processes import"
         " ProcessPool\nasyncio.run(ProcessPool(1).run(partial(_work.write_pid_and_sleep, sys.argv[1])))\n"
     )
     noted = tmp_path / "pid"

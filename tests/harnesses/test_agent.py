@@ -22,8 +22,8 @@ from skillopt.account import Amount, Entry
 from skillopt.errors import BudgetSpent, ConfigError, Fault
 from skillopt.harnesses import harnesses
 from skillopt.harnesses._agent import AgentHarness
-from skillopt.harnesses._rollout_budget import Allowance, Purse
-from skillopt.harnesses.port import Session, Setup, Unasked
+from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
+from skillopt.harnesses.port import NotAsked, Session, Setup
 from skillopt.ledger import Budget, Ledger
 from skillopt.messages import Image
 from skillopt.models.port import ModelSpec
@@ -77,7 +77,7 @@ def harness(
 
 
 async def rollout(made: AgentHarness, prompt: str, *, skill: str = SKILL, **task: Any) -> Trajectory:
-    session = Session(Unasked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
+    session = Session(NotAsked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
     return await made.run(
         Task(id="t", prompt=f"{prompt} TASK {prompt}", **task), None, skill, PROMPTS, session
     )
@@ -331,7 +331,7 @@ def test_what_cannot_work_is_said_before_it_is_paid(
 
 
 async def test_an_environment_with_tools_of_its_own_is_refused(tmp_path: Path) -> None:
-    session = Session(Unasked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
+    session = Session(NotAsked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
     environment: Any = object()
     with pytest.raises(Fault, match=r"env\.mode: single"):
         await harness(tmp_path).run(Task(id="t", prompt="x"), environment, SKILL, PROMPTS, session)
@@ -360,8 +360,8 @@ class Journal:
 async def test_a_rollout_is_reserved_as_a_whole_and_settled_from_its_report(tmp_path: Path) -> None:
     journal: Any = Journal()
     ledger = Ledger(Budget(tokens=1000), journal)
-    purse = Purse(ledger, None, Allowance(tokens=600))
-    made = harness(tmp_path, purse=purse)
+    rollout_budget = RolloutBudget(ledger, None, Allowance(tokens=600))
+    made = harness(tmp_path, rollout_budget=rollout_budget)
     await rollout(made, "one")
     assert journal.rows[0] == ("settled", Amount(calls=2, tokens=110, usd=None))
     with pytest.raises(Fault):
@@ -374,14 +374,14 @@ async def test_a_rollout_is_reserved_as_a_whole_and_settled_from_its_report(tmp_
 
 async def test_the_cost_a_cli_reports_counts_only_at_its_own_service(tmp_path: Path) -> None:
     journal: Any = Journal()
-    purse = Purse(Ledger(Budget(), journal), None)
-    await rollout(harness(tmp_path, purse=purse, model=spec(base_url=None)), "one")
+    rollout_budget = RolloutBudget(Ledger(Budget(), journal), None)
+    await rollout(harness(tmp_path, rollout_budget=rollout_budget, model=spec(base_url=None)), "one")
     assert journal.rows[0][1].usd == Fraction("0.01")
 
 
 async def test_a_started_rollout_runs_to_its_end_and_is_paid_when_nobody_waits(tmp_path: Path) -> None:
     journal: Any = Journal()
-    made = harness(tmp_path, purse=Purse(Ledger(Budget(), journal), None))
+    made = harness(tmp_path, rollout_budget=RolloutBudget(Ledger(Budget(), journal), None))
     work = asyncio.ensure_future(rollout(made, "SLOWLY"))
     await asyncio.sleep(0.5)
     work.cancel()

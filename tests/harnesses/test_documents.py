@@ -20,7 +20,7 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks.officeqa import PLUGIN, OfficeQASettings
 from skillopt.errors import Fault
 from skillopt.harnesses import harnesses
-from skillopt.harnesses.port import Session, Setup, Unasked
+from skillopt.harnesses.port import NotAsked, Session, Setup
 from skillopt.sandbox import is_there
 from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, OffersDocuments, Reading
 from skillopt.tasks.rollout import Trajectory
@@ -68,7 +68,7 @@ class Shelf:
 
 async def rollout(program: Path, prompt: str, documents: Sequence[Path], *more: Path) -> Trajectory:
     made = harnesses.get("claude_code")(Setup(model=spec(), agent={"path": str(program)}))
-    session = Session(Unasked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
+    session = Session(NotAsked(spec()), key="k", stage="rollout", draw=0, max_tokens=9)
     done: Trajectory = await made.run(
         Task(id="t", prompt=prompt, files=(*documents, *more)), Shelf(documents), SKILL, PROMPTS, session
     )

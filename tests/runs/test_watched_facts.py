@@ -20,8 +20,9 @@ from skillopt.runs.log import read_events
 from skillopt.runs.matrix import MARKS, matrix, trajectories
 from skillopt.runs.provenance import moved, provenance, skill_versions
 from skillopt.runs.reader import RunReader
-from skillopt.runs.values import Facts, Test
+from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
+from skillopt.train.sealed_test import TestReport
 
 
 def test_curves_begin_with_the_seed_and_test_is_there_only_once_it_was_opened(facts: Facts) -> None:
@@ -37,7 +38,7 @@ def test_curves_begin_with_the_seed_and_test_is_there_only_once_it_was_opened(fa
         "one interval for one number: that of the change, as the claim and the report tell it"
     )
     assert [at for at, _ in drawn.limits] == [change.at for change in facts.steps]
-    sealed = curves(replace(facts, test=Test(why="sealed")))
+    sealed = curves(replace(facts, test=TestReport(measured=False, why="sealed")))
     assert sealed.test is None
 
 

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import anthropic
-import openai
 import pytest
 
 from skillopt.messages import ToolCall
@@ -44,6 +42,8 @@ async def test_messages_stream_as_the_anthropic_sdk_reads_them(provider: Loopbac
             "eager_input_streaming": True,
         }
     ]
+    import anthropic  # a second of CPU, so not while tests are collected
+
     async with anthropic.AsyncAnthropic(api_key="k", base_url=provider.url, max_retries=0) as client:
         asked: Any = list(ASKED)
         async with client.messages.stream(
@@ -81,6 +81,8 @@ async def test_messages_stream_as_the_anthropic_sdk_reads_them(provider: Loopbac
 @pytest.mark.slow
 async def test_responses_stream_as_the_openai_sdk_reads_them(provider: LoopbackProvider) -> None:
     tools: Any = [{"type": "function", "name": "Bash", "parameters": {"type": "object"}, "strict": False}]
+    import openai
+
     async with openai.AsyncOpenAI(api_key="k", base_url=provider.base_url, max_retries=0) as client:
         asked: Any = list(ASKED)
         more: Any = {
@@ -102,6 +104,8 @@ async def test_responses_stream_as_the_openai_sdk_reads_them(provider: LoopbackP
 
 async def test_chat_completions_stream_as_the_openai_sdk_reads_them(provider: LoopbackProvider) -> None:
     tools: Any = [{"type": "function", "function": {"name": "Bash", "parameters": {"type": "object"}}}]
+    import openai
+
     async with openai.AsyncOpenAI(api_key="k", base_url=provider.base_url, max_retries=0) as client:
         asked: Any = list(ASKED)
         options: Any = {"stream_options": {"include_usage": True}, "parallel_tool_calls": False}
@@ -145,6 +149,8 @@ async def test_a_tool_that_takes_free_text_is_called_with_free_text() -> None:
 
 
 async def test_a_cut_answer_ends_the_stream_as_incomplete() -> None:
+    import openai
+
     async with (
         LoopbackProvider(lambda _: "0123456789", lenient=True) as provider,
         openai.AsyncOpenAI(api_key="k", base_url=provider.base_url, max_retries=0) as client,

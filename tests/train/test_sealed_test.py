@@ -191,7 +191,7 @@ def test_where_a_rollout_is_paid_as_a_whole_the_full_reservation_is_its_allowanc
     )
     unsaid, _, _ = exam(rows, allowance=Allowance())
     assert unsaid.estimate(used).tokens == 20 * 220 * 13 // 10 + 320 * 13 // 10, (
-        "the dearest seen, as the purse would reserve"
+        "the dearest seen, as the rollout_budget would reserve"
     )
 
 

@@ -18,7 +18,7 @@ from skillopt.build.targets import Targets
 from skillopt.errors import Stopped
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.events import Checkpoint, Event, Sink, Spending
-from skillopt.executors import ProcessPool
+from skillopt.executors import Executor, executors
 from skillopt.files import write_json
 from skillopt.ledger import Ledger
 from skillopt.models.stack.limited import Retry
@@ -103,9 +103,9 @@ async def open_run(
             shared = SharedRollouts(database, job.config.cache.path)
             stack.callback(shared.shut)
             rollouts = shared
-        executor = None
+        executor: Executor | None = None
         if isinstance(job.benchmark, UsesExecutor):
-            executor = ProcessPool(min(os.cpu_count() or 1, job.config.env.workers))
+            executor = executors.get("processes")(min(os.cpu_count() or 1, job.config.env.workers))
             stack.push_async_callback(executor.close)
         models = ModelStack(
             job,
@@ -119,13 +119,7 @@ async def open_run(
         run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
-            job=job,
-            folder=folder,
-            run=run,
-            ledger=ledger,
-            models=models,
-            targets=targets,
-            elapsed=elapsed,
+            job=job, folder=folder, run=run, ledger=ledger, models=models, targets=targets, elapsed=elapsed
         )
 
 

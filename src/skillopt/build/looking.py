@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,10 @@ from pathlib import Path
 from skillopt.build.comparison import Evaluated
 from skillopt.build.job import Job, tasks_digest
 from skillopt.errors import RunConflict
-from skillopt.events import RunStarted, TestMeasured
-from skillopt.runs.database import Database
-from skillopt.runs.log import DATABASE, EVENTS, read_events
+from skillopt.runs.database import task_digests
+from skillopt.runs.log import DATABASE
 from skillopt.runs.looks import Look, MeasuredSkill, note_look, read_looks
+from skillopt.runs.reader import read_figures
 from skillopt.tasks.task import SPLITS, Split
 
 
@@ -30,24 +29,18 @@ def looks_of(folder: Path) -> int:
     """How often the test split of a run was looked at: by the run itself, and by evaluations that are noted
     in it.
     """
-    return sum(isinstance(event, TestMeasured) for event in read_events(folder / EVENTS)) + len(
-        read_looks(folder)
-    )
+    return len(read_figures(folder).fold.looks) + len(read_looks(folder))
 
 
 def sealed_splits(job: Job, run: Path) -> list[Split]:
     """Which splits of the job hold the test tasks of that run, compared by content; none where the folder
     holds no training run.
     """
-    started = next((event for event in read_events(run / EVENTS) if isinstance(event, RunStarted)), None)
+    started = read_figures(run).fold.started
     count = 0 if started is None else started.counts.get("test", 0)
     if not count:
         return []
-    database = Database.reading(run / DATABASE)
-    try:
-        sealed = json.loads(database.noted("identity") or "{}").get("tasks", {}).get("test")
-    finally:
-        database.shut()
+    sealed = task_digests(run / DATABASE).get("test")
     # The run may have taken fewer tasks of the same list than this job, or more (evaluation.test_env_num).
     return [split for split in SPLITS if tasks_digest(job.benchmark.tasks(split)[:count]) == sealed]
 

@@ -13,9 +13,9 @@ from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.executors import Executor
 from skillopt.harnesses import harnesses
-from skillopt.harnesses._rollout_budget import Allowance, Purse
+from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
 from skillopt.harnesses._workspace import carried_digest
-from skillopt.harnesses.port import Harness, Setup, Unasked
+from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.ledger import Ledger
 from skillopt.models.port import UNBOUNDED
 from skillopt.skill.folder import Skill
@@ -73,11 +73,13 @@ class Targets:
             model=spec.model,
             agent=spec.agent,
             skill=skill,
-            purse=Purse(self._ledger, price_for(config, "target", spec), allowance_of(config)),
+            rollout_budget=RolloutBudget(
+                self._ledger, price_for(config, "target", spec), allowance_of(config)
+            ),
             scrub=job.scrubber.scrub,
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
-        model = self._models.of("target", spec) if harness.asks_model else Unasked(spec.model)
+        model = self._models.of("target", spec) if harness.asks_model else NotAsked(spec.model)
         evaluator = Evaluator(
             harness=harness,
             model=model,

@@ -67,7 +67,9 @@ def trainer_from(
         skills=2 if is_gated else 3,
         allowance=allowance_of(config) if job.target.harness in driven() else None,
     )
-    guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
+    guard = None
+    if config.gate.leak_guard:
+        guard = LeakGuard(job.splits, partial(protected_by, job.benchmark), job.skill.rendered)
     return Trainer(
         gate=gate,
         optimizer=optimizer_of(job, optimizer, rewriter),
@@ -77,7 +79,7 @@ def trainer_from(
         skills=skills,
         epoch_settings=_settings(EpochSettings, config.optimizer),
         salvage=config.optimizer.salvage,
-        guard=guard if config.gate.leak_guard else None,
+        guard=guard,
         look_back=job.look_back,
     )
 

@@ -50,9 +50,7 @@ PUBLIC_ONLY: Mapping[str, Any] = {
     **{"auto-adopt": bool, "opencode-tool-replay": bool, "progress": bool},
     **{"codex-path": str, "cursor-path": str, "pi-path": str, "opencode-path": str},
 }
-"""Public options of every command that mean nothing here, or nothing we would do; their settings say why. Not
-shown in help.
-"""
+"""Public options of every command without effect here, or refused; not shown in help."""
 ADOPT_ONLY: Mapping[str, tuple[Any, str, bool]] = {
     "staging": (
         str,

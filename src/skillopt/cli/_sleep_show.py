@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillopt.changes.status import ProposalsStatus
     from skillopt.estimation import Range
     from skillopt.night import Cleaned, NightContext, NightResult, Preview
-    from skillopt.night.schedulers import Schedule
+    from skillopt.night.schedulers.port import Schedule
     from skillopt.transcripts.session import Harvest, RecordedSession
 
 _MOST = 10

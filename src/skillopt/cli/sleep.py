@@ -19,7 +19,7 @@ from skillopt.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from skillopt.changes.adoption import Adoption, Done
     from skillopt.night import NightContext
-    from skillopt.night.schedulers import Schedule, Scheduler
+    from skillopt.night.schedulers.port import Schedule, Scheduler
 
 PANEL, PLACE = "Train and measure", 6
 HELP = "Learn from your own sessions at night, and decide in the morning."
@@ -228,7 +228,8 @@ def schedule(
     to run.
     """
     from skillopt.night import project_id, roles_of
-    from skillopt.night.schedulers import PRINTED, Schedule
+    from skillopt.night.schedulers import PRINTED
+    from skillopt.night.schedulers.port import Schedule
 
     context = _sleep.context_of(flags)
     if roles_of(context.settings) is None:

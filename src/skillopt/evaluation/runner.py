@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from skillopt.errors import Fault, Kind
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.executors import Executor
-from skillopt.harnesses.port import Harness, Session, Unasked, rollout_prompt
+from skillopt.harnesses.port import Harness, NotAsked, Session, rollout_prompt
 from skillopt.models.port import Model
 from skillopt.models.stack.limited import Slots
 from skillopt.place import Place
@@ -91,7 +91,7 @@ class Evaluator:
         self._scrub = scrub  # what a scorer says may quote a task that holds a credential
         self._hashed: dict[str, tuple[str, str]] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
-        prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, Unasked))
+        prompt = rollout_prompt(benchmark.prompts, own_tools=isinstance(model, NotAsked))
         settings = [dict(model.fingerprint), harness.name, harness.version, prompt, max_tokens]
         self._settings = json.dumps(settings, sort_keys=True)
 

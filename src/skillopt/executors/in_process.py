@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from skillopt.errors import Fault
-from skillopt.executors.port import Handle, Result, told
+from skillopt.executors.port import ExecutorPlugin, Handle, Result, told
 
 
 class InProcess:
@@ -39,6 +39,14 @@ class InProcess:
         """Forget what has not begun. What runs is left to end by itself: a thread cannot be killed."""
         self._closed = True
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def build(most: int) -> InProcess:
+    """One thread, however many would be allowed."""
+    return InProcess()
+
+
+PLUGIN: ExecutorPlugin = build
 
 
 class _Here:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from skillopt.errors import Fault, Kind
 
@@ -44,6 +44,10 @@ class Executor(Protocol):
     async def close(self) -> None:
         """End everything that is under way; nothing can be run afterwards."""
         ...
+
+
+ExecutorPlugin: TypeAlias = Callable[[int], Executor]
+"""`PLUGIN` of every file in this folder: makes an executor that does up to so many pieces of work at once."""
 
 
 def told(error: Exception) -> tuple[Kind, str]:

@@ -1,6 +1,4 @@
-"""Runs environment work in a few processes of ours: decides who works where, and what is lost when one of
-them dies or hangs.
-"""
+"""Runs environment work in a few processes; one that dies or hangs takes with it only what it kept."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, cast
 
 from skillopt.errors import Fault
-from skillopt.executors.port import Handle, Result
+from skillopt.executors.port import ExecutorPlugin, Handle, Result
 from skillopt.process import minimal_env, own_program
 
 LENGTH = 8
@@ -83,6 +81,9 @@ class ProcessPool:
             best = _Worker(self._timeout, self._renewed_after)
             self._workers.append(best)
         return best
+
+
+PLUGIN: ExecutorPlugin = ProcessPool
 
 
 class _Worker:

@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
 
+from skillopt.events import RowFact
 from skillopt.events.state import Metric
 from skillopt.tasks.rollout import Score
 
@@ -16,10 +18,19 @@ RowId: TypeAlias = tuple[str, int]
 """Task id and draw."""
 Ruling = Literal["accept", "reject", "inconclusive"]
 Clause = Literal[
-    "score", "regression", "chance", "length", "confirmation", "lost rows", "indecisive", "tokens", "latency"
+    "score",
+    "regression",
+    "chance",
+    "length",
+    "confirmation",
+    "lost rows",
+    "indecisive",
+    "tokens",
+    "latency",
+    "window",
 ]
 """The part of a policy that fixed its ruling, or the constraint that overruled it; an accept names what the
-policy asks for beyond a better score.
+policy asks for beyond a better score. `window`: a row shows that the target cannot take the candidate.
 """
 
 SHORTEST_CAP = 4_000
@@ -35,6 +46,17 @@ def value(score: Score, metric: Metric, weight: float) -> Fraction:
         return soft
     share = Fraction(str(weight))
     return (1 - share) * hard + share * soft
+
+
+def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
+    """What a row of the log is worth to the gate; None for one that could not be measured."""
+    return None if row.hard is None or row.soft is None else _worth(row.hard, row.soft, metric, weight)
+
+
+@lru_cache(maxsize=4096)
+def _worth(hard: float, soft: float, metric: Metric, weight: float) -> Fraction:
+    """The same few scores come thousands of times."""
+    return value(Score(hard=hard, soft=soft), metric, weight)
 
 
 def reading_order(incumbent: Mapping[RowId, Fraction]) -> list[RowId]:

@@ -83,8 +83,8 @@ class AgentHarness:
                 f"{name}: a rollout runs in a home of its own, where the login of {driver.binary!r} is not."
                 f" Set {wanted} (docs/agents.md says how to get one)."
             )
-        if setup.purse is not None and not driver.reports_usage:
-            setup.purse.require_allowance(name)
+        if setup.rollout_budget is not None and not driver.reports_usage:
+            setup.rollout_budget.require_allowance(name)
         said = {
             key: value for key, value in setup.agent.items() if key not in _NOT_SAID and value is not None
         }
@@ -147,13 +147,13 @@ class AgentHarness:
         launch = self._agent.driver.work(work)
 
         async def run() -> AgentReport:
-            began = time.monotonic()  # behind the purse: waiting for money is no time of the agent's
+            began = time.monotonic()  # after the reservation: waiting for money is no time of the agent's
             report = await self._agent.run(work.place, launch, skill=work.skill, walled=True)
             return replace(report, seconds=round(time.monotonic() - began, 3))
 
-        if self._setup.purse is None:
+        if self._setup.rollout_budget is None:
             return await run()
-        return await self._setup.purse.pay(
+        return await self._setup.rollout_budget.pay(
             session.stage,
             session.place,
             run,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 from skillopt.account import Amount, Entry
 from skillopt.agents.port import AgentReport
+from skillopt.aio import to_the_end
 from skillopt.errors import ConfigError, Fault
 from skillopt.ledger import Ledger
 from skillopt.messages import Usage
@@ -45,7 +45,7 @@ def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amou
     return Amount(calls=max(1, math.ceil(seen.calls)), tokens=tokens, usd=usd)
 
 
-class Purse:
+class RolloutBudget:
     """Pays for rollouts from the ledger: reserve the allowance, or 1.3 x the dearest rollout seen; run;
     settle what was reported.
     """
@@ -87,7 +87,7 @@ class Purse:
         """
         need = reservation(self._allowance, self._most, self._price)
         entry = await self._ledger.reserve("target", stage, place, need, background=background)
-        return await _to_the_end(self._run(work, entry, trusts_cost))
+        return await to_the_end(self._run(work, entry, trusts_cost))
 
     async def _run(
         self, work: Callable[[], Coroutine[Any, Any, AgentReport]], entry: Entry, trusts_cost: bool
@@ -127,19 +127,3 @@ class Purse:
             usd = self._allowance.usd  # unknown would never fit a dollar budget again
         tokens = entry.reserved if usage is None else usage.total
         return Amount(calls=report.calls, tokens=tokens, usd=usd)
-
-
-async def _to_the_end(work: Coroutine[Any, Any, AgentReport]) -> AgentReport:
-    """Run to the end even if the waiting task is cancelled meanwhile; only if the work failed does the
-    cancellation surface.
-    """
-    started: asyncio.Task[AgentReport] = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not started.done():
-        try:
-            await asyncio.wait([started])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None and (started.cancelled() or started.exception() is not None):
-        raise cancelled
-    return started.result()

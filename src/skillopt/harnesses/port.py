@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from skillopt.errors import Fault
-from skillopt.harnesses._rollout_budget import Purse
+from skillopt.harnesses._rollout_budget import RolloutBudget
 from skillopt.messages import Message, Reply, Request, Tool, Usage
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
@@ -87,13 +87,13 @@ class Setup:
     """The skill that training started from: its other files are carried along wherever the skill is
     installed.
     """
-    purse: Purse | None = None
+    rollout_budget: RolloutBudget | None = None
     """Pays for rollouts whose model calls are not ours."""
     scrub: Callable[[str], str] = str
     """Takes the credentials we loaded out of a text; where the calls are not ours, nobody else does."""
 
 
-class Unasked:
+class NotAsked:
     """Stands where a model would, for a harness that asks none: it only says which model it is."""
 
     def __init__(self, spec: ModelSpec) -> None:

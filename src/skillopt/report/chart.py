@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from skillopt.report.escape import escape
-from skillopt.runs.values import Facts, SkillChange, Test
+from skillopt.runs.values import Facts, SkillChange
 from skillopt.runs.words import interval, outcome, score
+from skillopt.train.sealed_test import TestReport
 
 _WIDTH, _HEIGHT = 920, 330
 _LEFT, _TOP, _BOTTOM = 48, 16, 288
@@ -103,7 +104,7 @@ def _val(facts: Facts, last: float) -> Iterator[str]:
     yield from marks
 
 
-def _test(test: Test) -> Iterator[str]:
+def _test(test: TestReport) -> Iterator[str]:
     middle = sum(_TEST_AT) / 2
     yield f'<path d="M{_PLOT_RIGHT + 20} {_TOP}V{_BOTTOM}" class="grid"/>'
     yield f'<text x="{middle}" y="{_HEIGHT - 6}" class="mid">sealed test</text>'

@@ -293,6 +293,14 @@ def stored_text(path: Path, digest: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def task_digests(path: Path) -> Mapping[str, str]:
+    """Digests of a run's tasks by split, as its identity holds them."""
+    with closing(Database.reading(path)._db) as database:
+        row = database.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()
+    found: Mapping[str, str] = json.loads(row[0]).get("tasks", {}) if row else {}
+    return found
+
+
 def connect_reading(path: Path) -> sqlite3.Connection:
     """A connection that can only look; a new one sees what was written since the last."""
     # Without a log beside it nobody writes, and an immutable file is read without making one.

@@ -11,15 +11,14 @@ from typing import Any
 
 from skillopt.account import Account
 from skillopt.errors import UsageError
-from skillopt.evaluation.compare import by_task, compare_rows
-from skillopt.events import RowFact
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold
-from skillopt.runs.steps import Told, worth_of
-from skillopt.runs.values import Facts, Test
+from skillopt.runs.steps import Told
+from skillopt.runs.values import Facts
 from skillopt.runs.words import count
 from skillopt.skill.diff import unified
+from skillopt.train.sealed_test import TestReport, report_of
 
 HIDDEN = "[set]"
 
@@ -85,34 +84,15 @@ def facts_of(
     return replace(facts, remarks=list(_remarks(facts, fold, config, summary)))
 
 
-def _test(fold: Fold[Told], weight: float, summary: Mapping[str, Any] | None) -> Test:
+def _test(fold: Fold[Told], weight: float, summary: Mapping[str, Any] | None) -> TestReport:
     """The last look at the test split, compared as the run itself compares it."""
     state = fold.state
     if not fold.looks:
         why = str((summary or {}).get("test", {}).get("why", ""))
         is_over = state is not None and state.finished
         waiting = "the log holds no look at it" if is_over else "it is opened at the end of the run"
-        return Test(why=why or waiting)
-    last, metric = fold.looks[-1], "hard" if state is None else state.metric
-
-    def worth(row: RowFact) -> float | None:
-        value = worth_of(row, metric, weight)
-        return None if value is None else float(value)
-
-    found = compare_rows(last.rows["seed"], last.rows["best"], worth, split="test")
-    final = [
-        value
-        for task, value in by_task(last.rows.get("final", ()), worth).items()
-        if task not in found.left_out and found.comparison is not None
-    ]
-    return Test(
-        why=found.why,
-        look=last.look,
-        metric=metric,
-        comparison=found.comparison,
-        final=sum(final) / len(final) if final else None,
-        left_out=found.left_out,
-    )
+        return TestReport(measured=False, why=why or waiting)
+    return report_of(fold.looks[-1], "hard" if state is None else state.metric, weight)
 
 
 def _remarks(

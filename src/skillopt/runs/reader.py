@@ -213,6 +213,13 @@ def read_run(folder: Path) -> RunReader:
     return reader
 
 
+def read_figures(folder: Path) -> RunReader:
+    """What a list of runs shows of the run in a folder, without its rows; a folder without a run has none."""
+    reader = RunReader(folder, in_detail=False)
+    reader.read()
+    return reader
+
+
 def read_facts(folder: Path) -> Facts:
     """All that the files of a run tell; raises where it has not begun, or where one of them is damaged."""
     facts = read_run(folder).facts()

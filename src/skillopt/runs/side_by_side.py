@@ -4,7 +4,6 @@ and what makes them unequal.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillopt.errors import UsageError
-from skillopt.runs.database import Database
+from skillopt.runs.database import task_digests
 from skillopt.runs.log import DATABASE
 from skillopt.runs.values import Facts
 from skillopt.runs.words import NOT_MEASURED, UNKNOWN, change, interval, money, outcome, score
@@ -58,7 +57,7 @@ def compare(runs: Sequence[tuple[Path, Facts]]) -> Compared:
         folders=tuple(folder for folder, _ in runs),
         facts=facts,
         settings=_differing(facts),
-        remarks=tuple(_remarks(facts, [_tasks(folder) for folder, _ in runs])),
+        remarks=tuple(_remarks(facts, [task_digests(folder / DATABASE) for folder, _ in runs])),
     )
 
 
@@ -174,16 +173,6 @@ def _differing(facts: Sequence[Facts]) -> dict[str, tuple[str | None, ...]]:
     keys = dict.fromkeys(key for one in settings for key in one)
     values = {key: tuple(one.get(key) for one in settings) for key in keys if key not in _OWN}
     return {key: found for key, found in values.items() if len(set(found)) > 1}
-
-
-def _tasks(folder: Path) -> Mapping[str, str]:
-    """Digests of a run's tasks by split, as its identity holds them."""
-    database = Database.reading(folder / DATABASE)
-    try:
-        found: Mapping[str, str] = json.loads(database.noted("identity") or "{}").get("tasks", {})
-    finally:
-        database.shut()
-    return found
 
 
 def _remarks(facts: Sequence[Facts], tasks: Sequence[Mapping[str, str]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from skillopt.events import EpochEnded, Judged, PatchFact, Reflected, RowFact, StageClosed, Updated
 from skillopt.events.records import EditRecord, EpochRecord, StepRecord
 from skillopt.events.state import Metric, State
-from skillopt.gate.decision import value
+from skillopt.gate.decision import value, worth_of
 from skillopt.gate.gate import STAGE
 from skillopt.runs.fold import LogSection
 from skillopt.runs.values import Cell, EditFact, Mark, SkillChange, Study, Version
@@ -177,6 +177,10 @@ class Teller:
         return Version(short=short, name=name, action=action, cells=cells, at=at, text=text, score=score)
 
     def _cell(self, rows: Sequence[RowFact], metric: Metric) -> Cell:
+        row = rows[0]
+        if len(rows) == 1 and row.invalid is None and row.rollout is not None:  # a run has thousands of these
+            mark, note = _mark(((row.hard or 0.0, row.soft or 0.0),), metric, self.weight)
+            return Cell(mark=mark, note=row.failure or note, rollouts=((row.rollout, row.attempt),))
         keys = tuple((row.rollout, row.attempt) for row in rows if row.rollout is not None)
         lost = [row for row in rows if row.invalid is not None]
         if lost:
@@ -199,20 +203,12 @@ _OF_VERDICT = (
 )
 
 
-def worth_of(row: RowFact, metric: Metric, weight: float) -> Fraction | None:
-    """What a row is worth to the gate; None for a row that could not be measured."""
-    return None if row.hard is None or row.soft is None else _worth(row.hard, row.soft, metric, weight)
-
-
-@lru_cache(maxsize=4096)
-def _worth(hard: float, soft: float, metric: Metric, weight: float) -> Fraction:
-    return value(Score(hard=hard, soft=soft), metric, weight)
-
-
 @lru_cache(maxsize=4096)
 def _mark(draws: tuple[tuple[float, float], ...], metric: Metric, weight: float) -> tuple[Mark, str]:
     """How a task went by the mean of its draws, and what there is to say of it."""
-    mean = sum((_worth(hard, soft, metric, weight) for hard, soft in draws), Fraction(0)) / len(draws)
+    mean = sum(
+        (value(Score(hard=hard, soft=soft), metric, weight) for hard, soft in draws), Fraction(0)
+    ) / len(draws)
     mark: Mark = "pass" if mean >= 1 else "fail" if mean <= 0 else "partial"
     return mark, f"{float(mean):.3f}" if mark == "partial" else ""
 

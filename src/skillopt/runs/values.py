@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillopt.account import Account, Total
-from skillopt.evaluation.compare import Comparison
 from skillopt.events.records import CandidateRecord
 from skillopt.messages import Role
+from skillopt.train.sealed_test import TestReport
 
 Mark = Literal["pass", "partial", "fail", "invalid"]
 """How a task went with a version; a task that is not in a version was not evaluated."""
@@ -114,21 +114,6 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
-    """The sealed test, or why there is nothing to show of it."""
-
-    __test__ = False  # not a test class
-
-    why: str = ""
-    look: int = 0
-    metric: str = "hard"
-    comparison: Comparison | None = None
-    final: float | None = None
-    """Of the last skill, which is not the best one where the gate was off."""
-    left_out: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """A run as far as it was decided."""
 
@@ -152,7 +137,7 @@ class Facts:
     versions: Sequence[Version] = ()
     tasks: Sequence[str] = ()
     """The val tasks in planned order."""
-    test: Test = field(default_factory=Test)
+    test: TestReport = field(default_factory=lambda: TestReport(measured=False))
     looks: int = 0
     """How often the test split was looked at, `looks_by_eval` of them by evaluations that are noted in the
     run's folder.

@@ -11,13 +11,12 @@ from fractions import Fraction
 
 from skillopt.account import Amount
 from skillopt.aio import together
-from skillopt.evaluation.breaker import MOST_LOST
-from skillopt.evaluation.compare import Comparison, compare
+from skillopt.evaluation.compare import Comparison, by_task, compare_rows
 from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation, fact
-from skillopt.events import TestMeasured
-from skillopt.events.state import TestShare
-from skillopt.gate.decision import value
+from skillopt.events import RowFact, TestMeasured
+from skillopt.events.state import Metric, TestShare
+from skillopt.gate.decision import worth_of
 from skillopt.gate.gate import STAGE, Gate
 from skillopt.harnesses._rollout_budget import Allowance, reservation
 from skillopt.ledger import TEST_STAGE, Ledger
@@ -25,7 +24,7 @@ from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
 from skillopt.skill.document import Document
 from skillopt.step import Step
-from skillopt.tasks.rollout import Invalid, Means, Rollout, Scored, means
+from skillopt.tasks.rollout import Means, Rollout, Scored
 
 MARGIN = Fraction(13, 10)
 
@@ -33,6 +32,8 @@ MARGIN = Fraction(13, 10)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestReport:
     """What the test showed, or why it shows nothing."""
+
+    __test__ = False  # not a test class
 
     measured: bool
     why: str = ""
@@ -42,6 +43,8 @@ class TestReport:
     comparison: Comparison | None = None
     scores: Mapping[str, Means] = field(default_factory=dict)
     """Hard and soft of seed, best and (with the gate off) final, over the tasks that are compared."""
+    final: float | None = None
+    """Of the last skill on the number that is compared; None where it is the best one."""
     left_out: tuple[str, ...] = ()
 
 
@@ -196,16 +199,15 @@ class SealedTest:
         running = [self._run(step.at(step.place.of_skill(name)), skills[name]) for name in names.values()]
         results = dict(zip(names, await together(*(one.close() for one in running)), strict=True))
         outcomes = {name: results[skill.rendered] for name, skill in skills.items()}
-        step.emit(
-            TestMeasured(
-                id=str(step.place),
-                look=look,
-                kinds={row.task.id: row.task.kind for row in self.rows if row.task.kind},
-                skills={name: skill.digest for name, skill in skills.items()},
-                rows={name: [fact(row) for row in rows] for name, rows in outcomes.items()},
-            )
+        measured = TestMeasured(
+            id=str(step.place),
+            look=look,
+            kinds={row.task.id: row.task.kind for row in self.rows if row.task.kind},
+            skills={name: skill.digest for name, skill in skills.items()},
+            rows={name: [fact(row) for row in rows] for name, rows in outcomes.items()},
         )
-        return self._report(outcomes, look)
+        step.emit(measured)
+        return report_of(measured, self._gate.metric, self._gate.weight)
 
     def _run(self, step: Step, skill: Document, *, background: bool = False) -> Evaluation:
         return Evaluation(
@@ -225,33 +227,37 @@ class SealedTest:
             early.cancel()
             await early.settle()
 
-    def _report(self, outcomes: Mapping[str, Sequence[Rollout]], look: int) -> TestReport:
-        """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
-        lost = sorted(
-            {row.task_id for name in ("seed", "best") for row in outcomes[name] if isinstance(row, Invalid)}
-        )
-        if Fraction(len(lost), len(self.rows)) > MOST_LOST:
-            why = f"{len(lost)} of {len(self.rows)} test tasks could not be measured: {', '.join(lost)}"
-            return TestReport(measured=False, why=why, look=look, left_out=tuple(lost))
-        kept = {
-            name: [row for row in rows if row.task_id not in set(lost)] for name, rows in outcomes.items()
-        }
-        values = {
-            name: {
-                row.task_id: float(value(row.score, self._gate.metric, self._gate.weight))
-                for row in kept[name]
-                if isinstance(row, Scored)
-            }
-            for name in ("seed", "best")
-        }
-        return TestReport(
-            measured=True,
-            look=look,
-            metric=self._gate.metric,
-            comparison=compare(values["seed"], values["best"]),
-            scores={name: means(rows) for name, rows in kept.items()},
-            left_out=tuple(lost),
-        )
+
+def report_of(measured: TestMeasured, metric: Metric, weight: float) -> TestReport:
+    """Figures of the tasks that seed and best were both measured on; the rest is left out by name."""
+
+    def worth(row: RowFact) -> float | None:
+        exact = worth_of(row, metric, weight)
+        return None if exact is None else float(exact)
+
+    found = compare_rows(measured.rows["seed"], measured.rows["best"], worth, split="test")
+    if found.comparison is None:
+        return TestReport(measured=False, why=found.why, look=measured.look, left_out=found.left_out)
+    kept = {
+        name: [row for row in rows if row.task not in found.left_out] for name, rows in measured.rows.items()
+    }
+    final = by_task(kept.get("final", ()), worth).values()
+    return TestReport(
+        measured=True,
+        look=measured.look,
+        metric=metric,
+        comparison=found.comparison,
+        scores={name: _means(rows) for name, rows in kept.items()},
+        final=sum(final) / len(final) if final else None,
+        left_out=found.left_out,
+    )
+
+
+def _means(rows: Sequence[RowFact]) -> Means:
+    hard = [row.hard for row in rows if row.hard is not None]
+    soft = [row.soft for row in rows if row.soft is not None]
+    n = len(hard)
+    return Means(hard=sum(hard) / n if n else None, soft=sum(soft) / n if n else None, n=n)
 
 
 def claim(report: TestReport, *, changed: bool, simulated: bool, verified: bool, ungated: str = "") -> str:

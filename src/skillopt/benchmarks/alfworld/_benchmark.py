@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from skillopt.benchmarks.alfworld._environment import NOTHING, WON, Room
-from skillopt.executors import Executor, InProcess
+from skillopt.executors import Executor
+from skillopt.executors.in_process import InProcess
 from skillopt.messages import Message
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Score, Trajectory

@@ -4,15 +4,13 @@ whoever stopped waiting for it.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections.abc import Coroutine
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 from skillopt.account import Amount, Entry
+from skillopt.aio import to_the_end
 from skillopt.errors import ModelError
 from skillopt.ledger import Ledger
 from skillopt.messages import Reply, Request, Usage
@@ -45,7 +43,7 @@ class Budgeted:
         entry = await self._ledger.reserve(
             request.role, request.stage, request.place, need, background=request.background
         )
-        return await _to_the_end(self._send(request, entry, size))
+        return await to_the_end(self._send(request, entry, size))
 
     async def close(self) -> None:
         await self._inner.close()
@@ -103,24 +101,3 @@ def _bytes(request: Request) -> int:
 
 def _images(request: Request) -> list[object]:
     return [image for message in request.messages for image in message.images]
-
-
-async def _to_the_end(attempt: Coroutine[Any, Any, Reply]) -> Reply:
-    """Run to the end even if the waiting task is cancelled meanwhile: what was sent is paid, so its answer is
-    kept.
-
-    A cancelled caller still gets the reply (to store it); only if the attempt failed does the cancellation
-    surface.
-    """
-    sent: asyncio.Task[Reply] = asyncio.ensure_future(attempt)
-    cancelled: asyncio.CancelledError | None = None
-    while not sent.done():
-        try:
-            await asyncio.shield(sent)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except ModelError:
-            break
-    if cancelled is not None and sent.exception() is not None:
-        raise cancelled
-    return sent.result()

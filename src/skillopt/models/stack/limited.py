@@ -11,8 +11,10 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from skillopt.errors import TRANSIENT_KINDS, ModelError, ProviderDown, Stopped
 from skillopt.messages import Reply, Request, Role
@@ -195,7 +197,12 @@ class Limiter:
                 await self._turn(request, limits, place)
                 # Patience counts from the first sending on: standing in line uses up none.
                 deadline = min(deadline, self._clock() + self.retry.seconds)
-                reply = await self._send(model, request)
+                self._sent()
+                try:
+                    reply = await model.complete(request)
+                finally:
+                    self._open -= 1
+                    self._wake()
                 self._answered(request, reply, limits)
                 return reply
             except ModelError as error:
@@ -218,17 +225,6 @@ class Limiter:
                     slots.release()
             retried = True
             await self._sleep(pause)
-
-    async def _send(self, model: Model, request: Request) -> Reply:
-        self._open += 1
-        self._most_open = max(self._most_open, self._open)
-        self.window = max(self.window, float(self._open))
-        self._sent_at = self._clock()
-        try:
-            return await model.complete(request)
-        finally:
-            self._open -= 1
-            self._wake()
 
     async def _turn(self, request: Request, limits: RateLimits | None, place: _Place) -> None:
         """Wait until the endpoint takes this request. Requests go in the order in which they were first asked
@@ -261,6 +257,12 @@ class Limiter:
             # a slow model would be asked ever more rarely.
             until = max(until, self._sent_at + self._gap)
         return until - self._clock()
+
+    def _sent(self) -> None:
+        self._open += 1
+        self._most_open = max(self._most_open, self._open)
+        self.window = max(self.window, float(self._open))
+        self._sent_at = self._clock()
 
     def _answered(self, request: Request, reply: Reply, limits: RateLimits | None) -> None:
         self._answers += 1
@@ -324,13 +326,11 @@ class Limited:
 
     def __init__(self, inner: Model, limiter: Limiter, limits: RateLimits | None = None) -> None:
         self._inner = inner
-        self._limiter = limiter
-        self._limits = limits
         self.endpoint = inner.endpoint
         self.fingerprint = inner.fingerprint
-
-    async def complete(self, request: Request) -> Reply:
-        return await self._limiter.run(self._inner, request, self._limits)
+        self.complete: Callable[[Request], Coroutine[Any, Any, Reply]] = partial(
+            limiter.run, inner, limits=limits
+        )
 
     async def close(self) -> None:
         await self._inner.close()
