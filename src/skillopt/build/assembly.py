@@ -120,13 +120,7 @@ async def open_run(
         run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)
         yield OpenRun(
-            job=job,
-            folder=folder,
-            run=run,
-            ledger=ledger,
-            models=models,
-            targets=targets,
-            elapsed=elapsed,
+            job=job, folder=folder, run=run, ledger=ledger, models=models, targets=targets, elapsed=elapsed
         )
 
 
