@@ -24,7 +24,8 @@ from skillopt.doctor._role import Needs, RoleCheck, Spent
 from skillopt.errors import Fault, SkillOptError, UsageError
 from skillopt.night.gather import since_of, sources_of
 from skillopt.night.roles import Roles, roles_of
-from skillopt.night.schedulers import PRINTED, Schedule, available, scheduler_for, system
+from skillopt.night.schedulers import PRINTED, available, scheduler_for, system
+from skillopt.night.schedulers.port import Schedule
 from skillopt.night.settings import NightSettings, find_settings, read_settings
 from skillopt.night.state import NightHome
 from skillopt.redact import Scrubber
