@@ -86,12 +86,12 @@ async def _run(arm: str, seed: int, noise: float, calls: int, test_cases: int) -
         job = prepare(load(None, flags={}, options=options, environ={}, cwd=Path(folder)))
         async with open_run(job, Path(folder) / "run", sinks=[events.append]) as opened:
             result = await api.train(opened)
+            best = opened.run.skills.get(result.state.best).rendered
     summary = result.summary
     if summary["test_hard"] is None:
         raise RuntimeError(
             f"{arm}, seed {seed}: the sealed test was not measured; the budget of {calls} calls is too small"
         )
-    best = result.state.best.rendered
     verdicts = [
         event
         for event in events

@@ -15,6 +15,7 @@ from skillopt.build import OpenRun, trainer_of
 from skillopt.evaluation.runner import Row, rows_of
 from skillopt.events import Checkpoint, EpochEnded, Event, Judged, RowFact, StageClosed, TestMeasured, Updated
 from skillopt.gate.decision import reading_order
+from skillopt.place import Place
 from skillopt.skill.document import Document
 
 TARGET, OPTIMIZER = "target", "optimizer"
@@ -76,6 +77,7 @@ class Reader:
 
     def __init__(self, opened: OpenRun, events: Sequence[Event]) -> None:
         self._opened = opened
+        self._skills = opened.run.skills
         self._trainer = trainer_of(opened)
         self._trainer.load()
         self._facts = {event.id: event for event in events if event.id is not None}
@@ -85,7 +87,7 @@ class Reader:
         """The whole run."""
         job, config = self._opened.job, self._opened.job.config
         batches = {
-            batch.place: batch
+            str(batch.place): batch
             for epoch in range(1, config.train.num_epochs + 1)
             for batch in self._batches(epoch)
         }
@@ -93,11 +95,11 @@ class Reader:
         parts: list[Step | EpochEnd] = []
         finish: Window | None = None
         for point in self._checkpoints:
-            place = str(point.id).rpartition("/")[0]
+            place = str(Place.parse(str(point.id)).root)
             if point.kind == "step":
                 rows = self._rows(f"{place}/rollout")
                 updated = self._facts.get(f"{place}/update")
-                candidate = Document(updated.skill) if isinstance(updated, Updated) else skill
+                candidate = self._skills.get(updated.skill) if isinstance(updated, Updated) else skill
                 parts.append(
                     Step(
                         place=place,
@@ -115,8 +117,8 @@ class Reader:
                 gate = self._window(place, skill.with_region("slow_update", told), skill) if told else None
                 parts.append(EpochEnd(place=place, keys=tuple(row.rollout or "" for row in arms), gate=gate))
             elif point.kind == "finish":
-                finish = self._window("finish", skill, Document(point.state.best))
-            skill = Document(point.state.skill)
+                finish = self._window("finish", skill, self._skills.get(point.state.best))
+            skill = self._skills.get(point.state.skill)
         test = [fact for fact in self._facts.values() if isinstance(fact, TestMeasured)]
         measured = [row.rollout or "" for fact in test for rows in fact.rows.values() for row in rows]
         return Script(
@@ -145,9 +147,7 @@ class Reader:
         if not isinstance(verdict, Judged) or verdict.action == "unchanged":
             return None
         gate = self._trainer.gate
-        order = reading_order(
-            self._trainer.measured(incumbent if gate.is_on else Document(self._best(place))).values
-        )
+        order = reading_order(self._trainer.measured(incumbent if gate.is_on else self._best(place)).values)
         keys = self._keys(candidate, [gate.rows[row] for row in order])
         return Window(
             place=place,
@@ -157,13 +157,13 @@ class Reader:
             used=verdict.rows_used,
         )
 
-    def _best(self, place: str) -> str:
+    def _best(self, place: str) -> Document:
         """Without the gate candidates are read against the best skill before the decision at `place`."""
-        best = self._opened.job.skill.text
+        best = self._opened.job.skill
         for point in self._checkpoints:
-            if str(point.id).startswith(f"{place}/"):
+            if str(Place.parse(str(point.id)).root) == place:
                 break
-            best = str(point.state.best)
+            best = self._skills.get(point.state.best)
         return best
 
 

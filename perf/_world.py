@@ -17,6 +17,7 @@ from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import EpochEnded, Event, Judged, Reflected, Updated
 from skillopt.models.world.rules import HARMFUL
+from skillopt.skill.store import Skills
 
 SEEDS = tuple(range(10))
 NOISE = 0.02
@@ -86,8 +87,9 @@ async def arun_seed(seed: int, use_gate: bool, *, workers: int = 24) -> Row:
         resolved = load(None, flags={}, options=options, environ={}, cwd=Path(folder))
         async with open_run(prepare(resolved), Path(folder) / "run", sinks=[events.append]) as opened:
             result = await api.train(opened)
-    end = result.state.best if use_gate else result.state.skill
-    return _row(seed, use_gate, result.summary, end.rendered, events)
+            skills = opened.run.skills
+            end = skills.get(result.state.best if use_gate else result.state.skill)
+            return _row(seed, use_gate, result.summary, end.rendered, events, skills)
 
 
 def run_all(seeds: Iterable[int] = SEEDS) -> list[Row]:
@@ -104,9 +106,11 @@ def share_through(rows: Sequence[Row]) -> float:
     return sum(row.harmful_through for row in rows) / proposed if proposed else 0.0
 
 
-def _row(seed: int, use_gate: bool, summary: Any, end: str, events: Sequence[Event]) -> Row:
+def _row(seed: int, use_gate: bool, summary: Any, end: str, events: Sequence[Event], skills: Skills) -> Row:
     proposals = list(_proposals(events))
-    candidates = {event.candidate: event.skill for event in events if isinstance(event, Updated)}
+    candidates = {
+        event.digest: skills.get(event.skill).text for event in events if isinstance(event, Updated)
+    }
     candidates |= {
         event.id or "": str(event.slow_update.slow_update_content)
         for event in events
@@ -117,7 +121,7 @@ def _row(seed: int, use_gate: bool, summary: Any, end: str, events: Sequence[Eve
         for event in events
         if isinstance(event, Judged) and event.action != "unchanged"
     }
-    fresh = {event.candidate for event in events if isinstance(event, Updated) and str(event.place) in judged}
+    fresh = {event.digest for event in events if isinstance(event, Updated) and str(event.place) in judged}
     fresh |= {
         str(event.slow_update.candidate_hash)
         for event in events

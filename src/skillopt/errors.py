@@ -32,13 +32,16 @@ Kind = Literal[
     "rate_limit",
     "unavailable",
     "truncated",
+    "too_long",
     "parse",
     "contract",
     "judge",
     "sandbox",
     "budget",
 ]
-"""What the *measurement* did wrong; the target's own failures are scores."""
+"""What the *measurement* did wrong; the target's own failures are scores. `too_long` is a request that does
+not fit the model's window.
+"""
 
 KINDS: tuple[str, ...] = get_args(Kind)
 OUTAGE_KINDS: frozenset[str] = frozenset({"auth", "rate_limit", "unavailable", "timeout", "spawn", "sandbox"})

@@ -36,7 +36,13 @@ def test_a_full_output_device_ends_no_training_and_is_told_at_the_end(tmp_path: 
     assert (tmp_path / "run" / "best_skill.md").exists()
 
 
-@pytest.mark.parametrize("closed", [">&- 2>&-", "2>&-", "<&- >&-", "2> /dev/full"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        ">&- 2>&-",
+        *(pytest.param(other, marks=pytest.mark.slow) for other in ("2>&-", "<&- >&-", "2> /dev/full")),
+    ],
+)
 def test_closed_outputs_end_no_training(tmp_path: Path, closed: str) -> None:
     ended = shell(f"$S {' '.join(TRAIN)} {closed}", tmp_path)
     assert ended.returncode == 0

@@ -41,7 +41,7 @@ from promises._runs import (
 )
 from skillopt import api
 from skillopt.errors import ProviderDown, SkillOptError, UnusableReplies
-from skillopt.events import Checkpoint, Event, Notice, Reflected, StageClosed
+from skillopt.events import Checkpoint, Event, Judged, Notice, Reflected, StageClosed
 from skillopt.models.stack.limited import Retry
 from skillopt.skill.document import Document
 from skillopt.testing import Answer, Call, Misbehaviour, world_answers
@@ -320,6 +320,34 @@ async def test_more_than_a_tenth_lost_to_an_outage_stops_the_stage(
         outage.over = True
         await train(provider, tmp_path)
     assert_same_run(tmp_path, undisturbed)
+
+
+@pytest.mark.parametrize("gate", ["true", "false"])
+async def test_a_candidate_that_the_target_cannot_take_is_rejected_with_its_reason(
+    gate: str, tmp_path: Path
+) -> None:
+    body = {
+        "error": {
+            "code": "context_length_exceeded",
+            "message": "This model's maximum context length is 512 tokens.",
+        }
+    }
+    outage = Outage(Misbehaviour.status(400, body=body), lambda call: stage_of(call) == "gate")
+    options = ("train.num_epochs=1", f"evaluation.use_gate={gate}")
+    async with provider_of(outage) as provider:
+        await train(provider, tmp_path, *options)
+        sent = provider.calls
+        await train(provider, tmp_path, *options)
+        assert provider.calls == sent, "the run is finished"
+    rejected = [
+        event for event in events_of(tmp_path) if isinstance(event, Judged) and event.decided_by == "window"
+    ]
+    assert rejected and all(event.action == "reject" for event in rejected)
+    assert all("maximum context length" in event.why for event in rejected)
+    assert all(event.rows_used == 1 for event in rejected), "no further row could save it"
+    checkpoints = [event for event in events_of(tmp_path) if isinstance(event, Checkpoint)]
+    assert checkpoints[-1].state.finished
+    assert {event.state.skill for event in checkpoints} == {checkpoints[0].state.seed}
 
 
 async def test_a_gate_row_that_stays_lost_is_asked_once_more_and_leaves_the_verdict_open(

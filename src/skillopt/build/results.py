@@ -30,10 +30,7 @@ class Missing:
 
 
 def write_results(
-    opened: OpenRun,
-    results: Sequence[Evaluated],
-    compared: Sequence[Versus],
-    missing: Sequence[Missing] = (),
+    opened: OpenRun, results: Sequence[Evaluated], compared: Sequence[Versus], missing: Sequence[Missing] = ()
 ) -> None:
     """Add evaluations and comparisons to the folder, and say what the command that made them could not
     measure.

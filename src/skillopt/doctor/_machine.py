@@ -7,6 +7,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from skillopt import sandbox
 from skillopt.agents import driver
@@ -15,6 +16,7 @@ from skillopt.doctor._result import CheckResult
 from skillopt.errors import ConfigError
 
 AREA = "machine"
+_result = partial(CheckResult, area=AREA)
 OLDEST = (3, 10)
 _EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
@@ -23,33 +25,24 @@ def python() -> list[CheckResult]:
     """The interpreter, and the optional parts of this package that are installed."""
     version = platform.python_version()
     old = sys.version_info < OLDEST
-    findings = [
-        CheckResult(
-            area=AREA,
-            name="Python",
-            state="fix" if old else "fine",
-            text=f"{version} on {platform.system()}",
-            remedy="Use Python 3.10 or newer." if old else "",
-            facts={"version": version, "system": platform.system()},
-        )
-    ]
+    interpreter = _result(
+        name="Python",
+        state="fix" if old else "fine",
+        text=f"{version} on {platform.system()}",
+        remedy="Use Python 3.10 or newer." if old else "",
+        facts={"version": version, "system": platform.system()},
+    )
+    return [interpreter, _extras()]
+
+
+def _extras() -> CheckResult:
+    extra = partial(_result, name="extras")
     try:
         required = importlib.metadata.requires("skillopt") or []
     except importlib.metadata.PackageNotFoundError:
-        return [
-            *findings,
-            CheckResult(
-                area=AREA,
-                name="extras",
-                state="skipped",
-                text="skillopt runs from its sources and is not installed",
-            ),
-        ]
+        return extra(state="skipped", text="skillopt runs from its sources and is not installed")
     if not extras(required):
-        return [
-            *findings,
-            CheckResult(area=AREA, name="extras", state="skipped", text="this installation declares none"),
-        ]
+        return extra(state="skipped", text="this installation declares none")
     missing = {
         name: [one for one in packages if not _is_installed(one)]
         for name, packages in extras(required).items()
@@ -61,10 +54,7 @@ def python() -> list[CheckResult]:
     )
     remedy = "Where you need one: pip install 'skillopt[NAME]'." if gone else ""
     facts = {"installed": there, "missing": [name for name, packages in missing.items() if packages]}
-    return [
-        *findings,
-        CheckResult(area=AREA, name="extras", state="fine", text=text, remedy=remedy, facts=facts),
-    ]
+    return extra(state="fine", text=text, remedy=remedy, facts=facts)
 
 
 def extras(required: Iterable[str]) -> dict[str, list[str]]:
@@ -77,25 +67,13 @@ def extras(required: Iterable[str]) -> dict[str, list[str]]:
 
 def sandboxed() -> list[CheckResult]:
     """Whether programs that a model wrote can be shut in."""
+    sandboxing = partial(_result, name="sandbox")
     try:
         sandbox.require("bubblewrap", remedy="choose a mode of the benchmark that runs no programs")
     except ConfigError as error:
         told = "not available. Only benchmarks that run programs need it, and they refuse to run without"
-        return [
-            CheckResult(
-                area=AREA,
-                name="sandbox",
-                state="note",
-                text=told,
-                remedy=str(error),
-                facts={"available": False},
-            )
-        ]
-    return [
-        CheckResult(
-            area=AREA, name="sandbox", state="fine", text="bubblewrap works", facts={"available": True}
-        )
-    ]
+        return [sandboxing(state="note", text=told, remedy=str(error), facts={"available": False})]
+    return [sandboxing(state="fine", text="bubblewrap works", facts={"available": True})]
 
 
 def programs(
@@ -116,24 +94,13 @@ def _program(found: FoundAgent, needed: bool) -> CheckResult:
         "walled": found.walled,
         "needed": needed,
     }
+    program = partial(CheckResult, area="agents", name=found.name, facts=facts)
     if found.path is None:
-        return CheckResult(
-            area="agents",
-            name=found.name,
-            state="fix" if needed else "skipped",
-            text="not installed",
-            remedy=found.problem if needed else "",
-            facts=facts,
-        )
+        remedy = found.problem if needed else ""
+        return program(state="fix" if needed else "skipped", text="not installed", remedy=remedy)
     if found.problem:
-        return CheckResult(
-            area="agents",
-            name=found.name,
-            state="fix" if needed else "note",
-            text=f"version {found.version} cannot be driven",
-            remedy=found.problem,
-            facts=facts,
-        )
+        text = f"version {found.version} cannot be driven"
+        return program(state="fix" if needed else "note", text=text, remedy=found.problem)
     credentials = driver(found.name).credentials
     if found.isolated_by is not None:
         login = f"its login can be isolated, by {found.isolated_by}"
@@ -145,13 +112,7 @@ def _program(found: FoundAgent, needed: bool) -> CheckResult:
     else:
         login = "its own login cannot be isolated: name a provider with a key"
     wall = "" if found.walled else "; it sees the whole machine, as bubblewrap does not hold it"
-    return CheckResult(
-        area="agents",
-        name=found.name,
-        state="fine",
-        text=f"version {found.version}; {login}{wall}",
-        facts=facts,
-    )
+    return program(state="fine", text=f"version {found.version}; {login}{wall}")
 
 
 def _is_installed(distribution: str) -> bool:

@@ -77,11 +77,7 @@ def _cost(
         most = _times(most, ATTEMPTS)
     if most.calls > fewest.calls:  # what varies from one luck to the next varies more in life
         most = _times(most, SPREAD)
-    bounds = (
-        (fewest, *_SHORTER),
-        (counts["likely"], 1.0, 1.0),
-        (most, *_LONGER),
-    )
+    bounds = ((fewest, *_SHORTER), (counts["likely"], 1.0, 1.0), (most, *_LONGER))
     spent = [(one.input_tokens * asked, one.output_tokens * said) for one, asked, said in bounds]
     tokens = Range(low=sum(spent[0]), likely=sum(spent[1]), high=sum(spent[2]))
     usd = None

@@ -94,9 +94,7 @@ class Rehearsal:
         """Train to the end of the plan, in memory; nothing is sent and nothing written."""
         job, counter = self.job, CallCounter(self.scale)
         tasks = RehearsedTasks(
-            job.benchmark,
-            job.splits,
-            past=() if job.look_back is None else job.look_back.tasks,
+            job.benchmark, job.splits, past=() if job.look_back is None else job.look_back.tasks
         )
         seed = job.skill.text if ANCHOR in job.skill.text else f"{job.skill.text.rstrip()}\n\n{ANCHOR}\n"
         rehearsed = replace(

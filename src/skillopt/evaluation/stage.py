@@ -129,7 +129,7 @@ class Evaluation:
                 self._skill, row, stage=self.stage, place=place, background=self._background, after=after
             )
             self._tell(outcome, resumed)
-            if not isinstance(outcome, Invalid):
+            if not isinstance(outcome, Invalid) or outcome.kind == "too_long":  # asking again helps nothing
                 break
             after = outcome.attempt
         self._breaker.note(outcome)

@@ -37,6 +37,13 @@ class Ruled:
     by: Clause | None
 
 
+def too_long(task: str, detail: str) -> Ruled:
+    """The ruling on a candidate that does not fit the target's window beside a task which the incumbent fits:
+    no further row could save it.
+    """
+    return Ruled(ruling="reject", why=f"the target cannot take it: {task}: {detail}", by="window")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
     """How much more a candidate may take than the skill it would replace, as a share: 0.2 is a fifth more;

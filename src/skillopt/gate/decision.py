@@ -18,10 +18,19 @@ RowId: TypeAlias = tuple[str, int]
 """Task id and draw."""
 Ruling = Literal["accept", "reject", "inconclusive"]
 Clause = Literal[
-    "score", "regression", "chance", "length", "confirmation", "lost rows", "indecisive", "tokens", "latency"
+    "score",
+    "regression",
+    "chance",
+    "length",
+    "confirmation",
+    "lost rows",
+    "indecisive",
+    "tokens",
+    "latency",
+    "window",
 ]
 """The part of a policy that fixed its ruling, or the constraint that overruled it; an accept names what the
-policy asks for beyond a better score.
+policy asks for beyond a better score. `window`: a row shows that the target cannot take the candidate.
 """
 
 SHORTEST_CAP = 4_000

@@ -14,7 +14,7 @@ from skillopt.evaluation.runner import Evaluator, Row
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Judged
 from skillopt.events.state import Metric
-from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of
+from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of, too_long
 from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
 from skillopt.place import Place
@@ -256,8 +256,8 @@ class Gate:
             tries=2,  # a row is asked once more before it may leave the verdict open
         )
         try:
-            await self._read(stage, reader, to_the_end)
-            if case.first < len(rows) and (reader.ruling is None or to_the_end):
+            fits = await self._read(stage, reader, to_the_end)
+            if fits and case.first < len(rows) and (reader.ruling is None or to_the_end):
                 stage.extend(rows[case.first :])
                 await self._read(stage, reader, to_the_end)
             outcomes = stage.conclude()
@@ -265,15 +265,19 @@ class Gate:
             stage.cancel()
         return self._rule(step, skill, incumbent, outcomes, reader)
 
-    async def _read(self, stage: Evaluation, reader: PolicyReader, to_the_end: bool) -> None:
+    async def _read(self, stage: Evaluation, reader: PolicyReader, to_the_end: bool) -> bool:
+        """Read until the ruling is fixed; False where a row shows a candidate that the target cannot take."""
         while reader.ruling is None or to_the_end:
             outcome = await stage.next()
             if outcome is None:
                 break
+            if isinstance(outcome, Invalid) and outcome.kind == "too_long":
+                return False
             worth = None
             if isinstance(outcome, Scored):
                 worth = value(outcome.score, self.metric, self.weight)
             reader.read(worth)
+        return True
 
     def _rule(
         self,
@@ -287,10 +291,13 @@ class Gate:
         complete = len(outcomes) == len(incumbent.values) and not lost
         candidate = self.measured(skill, outcomes) if complete else None
         ruled = Ruled(ruling=reader.ruling or "inconclusive", why=reader.why, by=reader.decided_by)
+        unfit = [one for one in outcomes if isinstance(one, Invalid) and one.kind == "too_long"]
+        if unfit:
+            ruled = too_long(unfit[0].task_id, unfit[0].detail)
         if candidate is not None:
             ruled = self.settings.constraints.apply(ruled, incumbent.effort, candidate.effort)
         bound, why = None, ruled.why
-        if ruled.ruling == "reject" and ruled.by != "length":
+        if ruled.ruling == "reject" and ruled.by not in ("length", "window"):
             bound = float(reader.upper / reader.total) if candidate is None else candidate.score
         elif ruled.ruling == "inconclusive":
             why = f"{ruled.why}: {', '.join(lost)}"
@@ -305,6 +312,7 @@ class Gate:
             verified=self.verified,
             decided_by=ruled.by or "",
             skill=digest(skill),
+            refused=bool(unfit),
         )
         step.emit(self.event(step.place, verdict))
         return verdict

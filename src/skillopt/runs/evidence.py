@@ -14,7 +14,7 @@ from skillopt.errors import UsageError
 from skillopt.events import EpochEnded, Judged, Notice, Reflected, RowFact, StageClosed, Updated
 from skillopt.events.records import EditRecord, StepRecord
 from skillopt.events.state import Metric, State
-from skillopt.gate.constraints import Constraints, Effort, Ruled
+from skillopt.gate.constraints import Constraints, Effort, Ruled, too_long
 from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, worth_of
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
@@ -194,11 +194,14 @@ def _recomputed(
             unknown=gate["unknown_effort"],
         )
         ruled = constraints.apply(ruled, _effort(incumbent_rows), _effort(candidate_rows))
+    unfit = [row for row in candidate_rows if row.invalid == "too_long"]
+    if unfit:
+        ruled = too_long(unfit[0].task, unfit[0].detail)
     is_slow_update = updated is None
     to_the_end = not gated or (is_slow_update and not config["optimizer"]["slow_update_gate_with_selection"])
     return VerdictEvidence(
         **about,
-        recomputed="open" if reader.ruling is None else ruled.ruling,
+        recomputed="open" if reader.ruling is None and not unfit else ruled.ruling,
         reason=ruled.why,
         decided_by=ruled.by or "",
         bar=reader.bar,
@@ -206,7 +209,7 @@ def _recomputed(
         total=reader.total,
         read=len(uppers),
         rows=rows if in_order else (),
-        same_rows=in_order and len(told) == (len(case.rows) if to_the_end else len(uppers)),
+        same_rows=in_order and len(told) == (len(case.rows) if to_the_end and not unfit else len(uppers)),
         same_skill=candidate.digest == judged.skill,
     )
 

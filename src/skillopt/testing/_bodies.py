@@ -8,12 +8,7 @@ from typing import Any
 from skillopt.testing._answers import Answer, Call
 from skillopt.testing._asked import tools
 
-_CHAT_FINISH = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "refusal": "content_filter",
-}
+_CHAT_FINISH = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "refusal": "content_filter"}
 _MESSAGES_FINISH = {
     "stop": "end_turn",
     "length": "max_tokens",

@@ -26,6 +26,12 @@ from skillopt.redact import Scrubber, redact_patterns
 PLACE_HEADER = "x-skillopt-place"
 MAX_DETAIL = 500
 _PORTS = {"http": 80, "https": 443}
+_WINDOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_WINDOW_WORDS = re.compile(
+    r"maximum context length|context length exceeded|exceeds? the context|context window"
+    r"|(?:prompt|input) is too long",
+    re.IGNORECASE,
+)
 _TRY_AGAIN = re.compile(r"try again in ([0-9]+(?:\.[0-9]+)?)(ms|s)\b")
 
 
@@ -228,6 +234,8 @@ def kind_of_status(status: int, body: Any) -> Kind:
         return "rate_limit"
     if status == 408:
         return "timeout"
+    if status in (400, 413, 422) and (words & _WINDOW_CODES or _WINDOW_WORDS.search(message)):
+        return "too_long"
     return "unavailable" if status >= 500 else "contract"
 
 
