@@ -154,6 +154,11 @@ def test_a_shape_takes_nothing_with_it(name: str) -> None:
         assert redact_patterns(text.format(SHAPES[name])) == text.format(MARK)
 
 
+def test_a_key_in_the_name_of_a_file_is_found() -> None:
+    for name in ("github", "stripe", "hugging face", "aws", "groq"):
+        assert SHAPES[name] not in redact_patterns(f"sessions/rollout-{SHAPES[name]}.jsonl")
+
+
 @pytest.mark.parametrize(
     "written", [quote, json.dumps, html.escape, lambda key: key[:9] + "\x1b[01;31m" + key[9:] + "\x1b[m"]
 )

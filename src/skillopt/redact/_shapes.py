@@ -112,7 +112,7 @@ _PREFIXED = {
     "sk.eyJ": rf"{_WORD}{{40,}}\.{_WORD}{{20,}}",
     "eyJ": rf"{_WORD}{{8,}}\.eyJ{_WORD}{{8,}}\.{_WORD}{{8,}}",
 }
-"""What follows each prefix, which counts only at the beginning of a run of letters, digits, `_` and `-`."""
+"""What follows each prefix."""
 
 _BODIES = {prefix: compiled(body) for prefix, body in _PREFIXED.items()}
 
@@ -175,6 +175,17 @@ _RULES = (
         ),
     ),
 )
+
+
+def _may_begin(prefix: str, before: str) -> bool:
+    """Whether a credential with this prefix can follow that character. Where a `-` can be a part of it, a `-`
+    cannot stand before it: that keeps `task-...` apart, and the search linear.
+    """
+    if prefix in ("AKIA", "ASIA"):
+        return not (before.isascii() and (before.isupper() or before.isdigit()))
+    if before == "-":
+        return prefix.endswith("_")
+    return not (before.isascii() and before.isalnum()) and before != "_"
 
 
 def credentials(text: str) -> Iterator[Span]:
