@@ -107,7 +107,12 @@ def test_each_different_model_is_asked_once_and_none_without_calls(person: Perso
     [
         ("modle: openai:m\n", "settings", "fix", "Did you mean 'model'?"),
         ("model: [openai\n", "settings", "fix", "is not valid YAML"),
-        ("codex_path: /x\n", "settings", "note", "codex_path has no effect"),
+        (
+            "codex_path: /x\n",
+            "settings",
+            "note",
+            "config.yaml:1) has no effect (agent programs are found on PATH",
+        ),
         ("backend: mock\n", "models", "fix", "simulated world"),
         ("target_model: openai:m\n", "models", "fix", "its optimizer is not"),
         ("model: openai:gpt-5.4-mini\n", "target: configured", "fix", "OPENAI_API_KEY"),
