@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and kills with SIGKILL")
 
 
-@pytest.fixture(scope="module", params=["hook", "call"])
+@pytest.fixture(scope="module", params=["hook", pytest.param("call", marks=pytest.mark.slow)])
 def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     script = Path(__file__).with_name("_killed.py")
     folder = tmp_path_factory.mktemp("killed")
@@ -31,7 +31,6 @@ def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return found
 
 
-@pytest.mark.slow
 def test_every_one_of_them_was_really_killed(rows: list[dict[str, Any]]) -> None:
     assert {row["signal"] for row in rows} == {9}
 
