@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.cli._options import _annotated
 from skillopt.errors import UsageError
 from skillopt.process import own_program
@@ -49,9 +50,7 @@ PUBLIC_ONLY: Mapping[str, Any] = {
     **{"auto-adopt": bool, "opencode-tool-replay": bool, "progress": bool},
     **{"codex-path": str, "cursor-path": str, "pi-path": str, "opencode-path": str},
 }
-"""Public options of every command that mean nothing here, or nothing we would do; their settings say why. Not
-shown in help.
-"""
+"""Public options of every command without effect here, or refused; not shown in help."""
 ADOPT_ONLY: Mapping[str, tuple[Any, str, bool]] = {
     "staging": (
         str,
@@ -137,7 +136,7 @@ def _answer(flags: Sequence[str]) -> None:
         )
         if refused:
             raise UsageError(f"--{flag} is refused: {why}.")
-        typer.echo(f"warning: --{flag} has no effect ({why})", err=True)
+        echo(f"warning: --{flag} has no effect ({why})", err=True)
 
 
 def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
@@ -146,7 +145,7 @@ def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Nigh
 
     context = open_context(flags, home=Path.home(), cwd=Path.cwd(), environ=os.environ)
     for warning in context.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     return context if tasks_file is None else with_tasks(context, tasks_file.absolute())
 
 

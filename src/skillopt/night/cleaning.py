@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from skillopt.changes.status import Decision, ProposalStatus, decisions, status
+from skillopt.changes.status import decisions, status
 from skillopt.errors import RunConflict, UsageError
 from skillopt.night.context import NightContext
 from skillopt.night.plan import NightPlan
@@ -79,17 +79,12 @@ def _run_folders(kept: ProjectHome, before: datetime) -> Iterator[Path]:
 def _decided(context: NightContext, before: datetime) -> Iterator[str]:
     store = context.home.store
     made = decisions(store, None)
-    last = {one.path: one.proposal for one in made if one.decision == "adopted"}
+    last_adopted = {one.path: one.proposal for one in made if one.decision == "adopted"}.values()
     for one in status(store, context.roots()).proposals:
-        if (
-            _is_over(one, [each for each in made if each.proposal == one.proposal.id], before)
-            and one.proposal.id not in last.values()
-        ):
+        times = [each.time for each in made if each.proposal == one.proposal.id]
+        is_over = one.state in ("adopted", "discarded") and times and max(times) < before
+        if is_over and one.proposal.id not in last_adopted:
             yield one.proposal.id
-
-
-def _is_over(one: ProposalStatus, made: list[Decision], before: datetime) -> bool:
-    return one.state in ("adopted", "discarded") and bool(made) and all(each.time < before for each in made)
 
 
 def _remove(folders: tuple[()] | list[Path]) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 from skillopt.changes.adoption import Adoption
 from skillopt.errors import UsageError
+from skillopt.night.job import NightJobs
+from skillopt.night.roles import Roles
 from skillopt.night.settings import NightSettings, expanded, find_settings, read_settings
 from skillopt.night.state import NightHome, ProjectHome
 from skillopt.night.targets import SkillPlaces, skill_places
@@ -46,6 +48,16 @@ class NightContext:
         """Where the person decides on proposals, within what adoption may write."""
         return Adoption(store=self.home.store, roots=self.roots(), now=now, project=str(self.project))
 
+    def jobs(self, roles: Roles, environ: Mapping[str, str]) -> NightJobs:
+        """Makes the jobs of a night of the project."""
+        return NightJobs(
+            settings=self.settings,
+            roles=roles,
+            rollouts=self.kept.rollouts,
+            environ=environ,
+            cwd=self.project,
+        )
+
     def roots(self) -> tuple[Path, ...]:
         """Where adoption may write: the skills of this project and of every other one that had a night."""
         every = [self, *(replace(self, project=one) for one in self.home.projects() if one != self.project)]
@@ -55,9 +67,7 @@ class NightContext:
 def open_context(
     flags: Mapping[str, Any], *, home: Path, cwd: Path, environ: Mapping[str, str]
 ) -> NightContext:
-    """The context of a command, by the settings file with the flags over it; the project is the one the
-    settings name, or the working folder. Raises `UsageError` for settings or a project that cannot be used.
-    """
+    """The context of a command: the settings file with flags over it. Raises `UsageError` for bad ones."""
     read = read_settings(find_settings(home / ".skillopt-sleep"), flags)
     settings = read.settings
     project = (settings.invoked_project or cwd).absolute()

@@ -1,6 +1,4 @@
-"""Dreams: variants of tonight's train tasks that the optimizer writes. One is kept where the measure of its
-task fits it and where it can never be a held-out request.
-"""
+"""Dreams: variants of train tasks that the optimizer writes; none can be a held-out request."""
 
 from __future__ import annotations
 

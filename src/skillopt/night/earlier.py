@@ -1,6 +1,4 @@
-"""What earlier nights of a project still teach: tasks that are learned from again, and the text that a slow
-update compares with. A request that was held out in any night is never learned from.
-"""
+"""What earlier nights teach: tasks to learn from again, and an older text; nothing ever held out."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ def held_out_forms(targets: Iterable[NightTarget]) -> frozenset[str]:
 
 
 def with_recalled(target: NightTarget, earlier: Sequence[NightTarget], count: int) -> NightTarget:
-    """The target with up to `count` earlier train tasks of the same skill that share most words with
-    tonight's; not with those that are asked tonight already.
-    """
+    """The target with up to `count` earlier tasks of its skill that share most words with tonight's."""
     ids, prompts = {task.id for task in target.tasks}, {task.prompt for task in target.tasks}
     tonight = [_words(task.prompt) for task in target.tasks if task.split == "train"]
     found: dict[str, tuple[Fraction, NightTask]] = {}

@@ -48,9 +48,7 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMining:
-    """How the optimizer is asked about the sessions of a night. Replies lie in `folder`, the night's own;
-    `fresh` forgets what was read before a stop.
-    """
+    """How the optimizer is asked about sessions; replies lie in `folder`, and `fresh` forgets those."""
 
     jobs: NightJobs
     folder: Path

@@ -235,7 +235,10 @@ def _look_back(target: NightTarget) -> LookBack | None:
 def _system(target: NightTarget) -> str:
     """What the target is told; of a memory file also the person's own text around our block."""
     own = without_frontmatter(with_learned(target.before or "", "")) if target.kind == "memory" else ""
-    own = own.strip()
     # Braces of the person's own are no placeholder of ours.
-    notes = f"## The person's own notes\n\n{own.replace('{skill}', '{ skill }')}\n\n" if own else ""
+    notes = (
+        f"## The person's own notes\n\n{own.strip().replace('{skill}', '{ skill }')}\n\n"
+        if own.strip()
+        else ""
+    )
     return prompt_text("rollout").replace("## Skill\n", f"{notes}## Skill\n")

@@ -1,6 +1,4 @@
-"""How answers to a night's task are measured: by checks or a rubric that were seen to tell good answers from
-bad ones, and by the scorer that applies them in a run.
-"""
+"""How a night's tasks are measured: checks and rubrics that told good from bad, and their scorer."""
 
 from __future__ import annotations
 

@@ -85,13 +85,13 @@ async def mine(
     measured = await together(
         *(_mined(group, told, settings, judge) for group, told in zip(groups, labels, strict=True))
     )
-    left_out["nothing to measure it by"] += sum(not one.tasks and one.suggestion is None for one in measured)
-    found = [task for one in measured for task in one.tasks]
+    left_out["nothing to measure it by"] += measured.count(([], None))
+    found = [task for tasks, _ in measured for task in tasks]
     found.sort(key=lambda task: (_WORST_FIRST[task.outcome], -len(task.sessions), task.id))
     most = settings.max_tasks_per_night
     left_out["over the limit of tasks"] += max(0, len(found) - most)
     tasks = sorted(found[:most], key=lambda task: task.id)
-    suggestions = tuple(one.suggestion for one in measured if one.suggestion is not None)
+    suggestions = tuple(suggestion for _, suggestion in measured if suggestion is not None)
     standing, note = standing_of(tasks, len(suggestions))
     return Mined(
         tasks=tuple(tasks),
@@ -180,17 +180,10 @@ async def _labels(
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MinedKind:
-    """The tasks of a kind, or a suggestion where there is none and something to say."""
-
-    tasks: tuple[NightTask, ...] = ()
-    suggestion: MinedSuggestion | None = None
-
-
 async def _mined(
     group: Sequence[PastRequest], told: Label | None, settings: NightSettings, judge: Judge | None
-) -> _MinedKind:
+) -> tuple[list[NightTask], MinedSuggestion | None]:
+    """The tasks of a kind, or a suggestion where there is none and something to say."""
     title = told.title if told is not None and told.title else _title(group)
     forms: dict[str, list[PastRequest]] = defaultdict(list)
     for one in group:
@@ -215,8 +208,8 @@ async def _mined(
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
     corrections = _unique(text for one in group for text in one.corrections)
     if tasks or not corrections:
-        return _MinedKind(tasks=tuple(tasks))
-    suggestion = MinedSuggestion(
+        return tasks, None
+    return [], MinedSuggestion(
         kind=title,
         project=group[0].session.project,
         reason=reasons.most_common(1)[0][0],
@@ -225,7 +218,6 @@ async def _mined(
         prompts=_unique(one.turn.text for one in group)[:5],
         corrections=corrections[:10],
     )
-    return _MinedKind(suggestion=suggestion)
 
 
 def _task(

@@ -16,7 +16,7 @@ from skillopt.night.context import NightContext
 from skillopt.night.dreams import with_accepted
 from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
 from skillopt.night.gather import ModelMining, gather, since_of
-from skillopt.night.job import NightJobs, advice_of, with_allowance
+from skillopt.night.job import advice_of, with_allowance
 from skillopt.night.plan import NightPlan, NightTarget
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
@@ -49,13 +49,7 @@ async def run_night(
     """
     context = replace(context, settings=with_allowance(context.settings, roles))
     kept = context.kept
-    jobs = NightJobs(
-        settings=context.settings,
-        roles=roles,
-        rollouts=kept.rollouts,
-        environ=environ,
-        cwd=context.project,
-    )
+    jobs = context.jobs(roles, environ)
     terms = jobs.terms + ("" if context.tasks is None else f" {context.tasks.digest}")
     context.home.store.refuse_inside(context.places.roots)
     with kept.alone():
@@ -116,9 +110,7 @@ async def _begin(
 
 
 def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | None:
-    """The open night; None when it was begun with other models or settings, or a skill it works on was edited
-    meanwhile: what it would prove then is about a run or a text that is gone.
-    """
+    """The open night; None if its models, settings or live texts are not those it was begun with."""
     night = NightPlan.load(context.kept.night(number))
     roots = context.places.roots
     is_same = night.terms == terms and all(

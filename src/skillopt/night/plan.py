@@ -1,6 +1,4 @@
-"""What a night works on, written down before anything is paid: a night that goes on after a stop is the same
-night, whatever happened meanwhile.
-"""
+"""What a night works on, written down before anything is paid, so that a stopped night goes on as it was."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -20,17 +18,21 @@ from skillopt.night.tasks import NightTask
 from skillopt.tasks.task import Split, Task
 from skillopt.transcripts.session import Harvest, RecordedSession
 
-PLAN_FILE, SESSIONS_FILE = "tonight.json", "harvest.json"
-
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def write(self, path: Path) -> None:
-        """Write it, for its owner alone, whole or not at all."""
+
+class _KeptRecord(_Record):
+    """A record that is a file of the night's folder."""
+
+    FILE: ClassVar[str]
+
+    def save(self, folder: Path) -> None:
+        """Write it into the night's folder, for its owner alone, whole or not at all."""
         text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_bytes(path, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_bytes(folder / self.FILE, f"{text}\n".encode("utf-8", "replace"), mode=0o600)
 
 
 class Dreams(_Record):
@@ -43,9 +45,7 @@ class Dreams(_Record):
 
 
 class EarlierSkill(_Record):
-    """What a slow update across nights looks back to: the text before the oldest adopted night of the window,
-    and tasks of nights since.
-    """
+    """What a slow update looks back to: the text before the oldest adopted night, and tasks since."""
 
     night: int
     nights_ago: int
@@ -82,9 +82,7 @@ class NightTarget(_Record):
     before: str | None
     """The file as it is; None where there is none yet."""
     seed: str
-    """What training starts from: the file's text, or a page with nothing but a name and a purpose; of a
-    memory file our block.
-    """
+    """What training starts from: the file's text, a new page, or our block of a memory file."""
     tasks: tuple[NightTask, ...]
     dreams: Dreams | None = None
     """None while no variants were asked for."""
@@ -103,8 +101,10 @@ class NightTarget(_Record):
         return self.outcome
 
 
-class NightPlan(_Record):
+class NightPlan(_KeptRecord):
     """All that the night knows; each skill's outcome is added when it is there."""
+
+    FILE = "tonight.json"
 
     version: Literal[2] = 2
     number: int
@@ -140,15 +140,11 @@ class NightPlan(_Record):
         said = tuple(f"{target.name}: {note}" for note in notes)
         return self.model_copy(update={"targets": tuple(targets), "notes": (*self.notes, *said)})
 
-    def save(self, folder: Path) -> None:
-        """Write it into the night's folder."""
-        self.write(folder / PLAN_FILE)
-
     @classmethod
     def load(cls, folder: Path) -> NightPlan:
         """Read it back. Raises `UsageError` where it cannot be."""
         try:
-            return cls.model_validate_json((folder / PLAN_FILE).read_bytes())
+            return cls.model_validate_json((folder / cls.FILE).read_bytes())
         except (OSError, ValidationError) as error:
             raise UsageError(
                 f"The open night in {folder} cannot be read ({type(error).__name__}). `skillopt sleep run"
@@ -165,10 +161,10 @@ class _PinnedSession(_Record):
     ended: datetime
 
 
-class PinnedSessions(_Record):
-    """Which sessions a night was begun with, so that mining which goes on after a stop asks about the very
-    same turns. `terms` is a hash of the models and settings: under others it is another night.
-    """
+class PinnedSessions(_KeptRecord):
+    """The sessions a night was begun with, so that mining asks about the same turns after a stop."""
+
+    FILE = "harvest.json"
 
     terms: str
     since: datetime | None
@@ -190,14 +186,10 @@ class PinnedSessions(_Record):
     def load(cls, folder: Path, terms: str) -> PinnedSessions | None:
         """What the night in this folder was begun with; None where it was not, or under other terms."""
         try:
-            pinned = cls.model_validate_json((folder / SESSIONS_FILE).read_bytes())
+            pinned = cls.model_validate_json((folder / cls.FILE).read_bytes())
         except (OSError, ValidationError):  # it only spares questions: without it they are asked anew
             return None
         return pinned if pinned.terms == terms else None
-
-    def save(self, folder: Path) -> None:
-        """Write it into the night's folder."""
-        self.write(folder / SESSIONS_FILE)
 
     def as_then(
         self, found: Harvest, sessions: Iterable[RecordedSession]

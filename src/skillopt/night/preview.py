@@ -10,7 +10,6 @@ from skillopt.errors import ConfigError
 from skillopt.estimation import NOTHING, Range, estimate
 from skillopt.night.context import NightContext
 from skillopt.night.gather import Gathered, gather, since_of
-from skillopt.night.job import NightJobs
 from skillopt.night.roles import REMEDY, Roles
 
 _BY_HAND = Roles(target="handoff", optimizer="handoff")
@@ -33,21 +32,14 @@ async def preview(
 ) -> Preview:
     """Look; nothing is sent, nothing is written and no night is begun."""
     context.home.store.refuse_inside(context.places.roots)
-    kept = context.kept
-    gathered = await gather(context, since_of(context.settings, now, kept.load().next_since))
+    gathered = await gather(context, since_of(context.settings, now, context.kept.load().next_since))
     if roles is not None and context.settings.llm_mine and context.tasks is None:
         told = (
             "Found without a model: a night also asks its optimizer, which may find more and is not in the"
             " cost."
         )
         gathered = replace(gathered, notes=(*gathered.notes, told))
-    jobs = NightJobs(
-        settings=context.settings,
-        roles=roles or _BY_HAND,
-        rollouts=kept.rollouts,
-        environ=environ,
-        cwd=context.project,
-    )
+    jobs = context.jobs(roles or _BY_HAND, environ)
     remedy = REMEDY if roles is None else ""
     calls, tokens, usd = NOTHING, NOTHING, NOTHING if roles is not None else None
     for target in gathered.targets:

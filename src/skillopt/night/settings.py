@@ -242,7 +242,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
         del entries[key]
         why, harmless = DEAD.get(key) or REFUSED.get(key) or ("", ())
         if not why:
-            close = difflib.get_close_matches(key, _KNOWN, n=1, cutoff=0.6)
+            close = difflib.get_close_matches(key, [*_LEAVES, *DEAD, *REFUSED], cutoff=0.6)[:1]
             problems.append(
                 f"{entry}: unknown key. {suggest(key, close) if close else 'docs/sleep.md lists them.'}"
             )
@@ -274,6 +274,5 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
 
 
 _LEAVES = {leaf.key: leaf for leaf in leaves(NightSettings)}
-_KNOWN = [*_LEAVES, *DEAD, *REFUSED]
 PATHS = frozenset(key for key, leaf in _LEAVES.items() if Path in leaf.options or key == "skill_roots")
 """The keys that hold paths."""

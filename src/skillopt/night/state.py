@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -155,11 +154,9 @@ class ProjectHome:
         """The folder of a night."""
         return self.folder / "nights" / f"{number:04d}"
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Hold the project's lock. Raises `RunConflict` while another night of it runs."""
-        with lock_privately(self.folder / "night.lock"):
-            yield
+        return lock_privately(self.folder / "night.lock")
 
     def load(self) -> ProjectState:
         """What is remembered. Raises `UsageError` for an unreadable file: that is no first night."""

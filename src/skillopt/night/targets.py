@@ -160,13 +160,7 @@ def _held(name: str, places: SkillPlaces) -> list[Path]:
     for root in places.skills:
         if (path := root / name / SKILL_FILE).is_file():
             real = os.path.realpath(path)
-            links = (
-                0
-                if str(path) == real
-                else 1
-                if str(Path(os.path.realpath(root), name, SKILL_FILE)) == real
-                else 2
-            )
+            links = (str(path) != real) + (str(Path(os.path.realpath(root), name, SKILL_FILE)) != real)
             held[real].append((links, path))
     return [min(paths, key=lambda pair: pair[0])[1] for paths in held.values()]
 

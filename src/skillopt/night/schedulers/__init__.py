@@ -15,18 +15,6 @@ from skillopt.night.schedulers.port import RunProgram, Schedule, Scheduler
 from skillopt.night.schedulers.systemd import Systemd
 from skillopt.process import Finished, minimal_env, run_process
 
-__all__ = [
-    "KINDS",
-    "PRINTED",
-    "RunProgram",
-    "Schedule",
-    "Scheduler",
-    "available",
-    "scheduler_for",
-    "system",
-    "unschedule",
-]
-
 PRINTED = {"launchd": launchd, "task_scheduler": task_scheduler}
 """Schedulers whose definition is printed: `how_to_install(schedule, home)` and `how_to_remove(id, home)`."""
 KINDS = ("systemd", "cron", *PRINTED)
