@@ -9,6 +9,9 @@ from typing import Any
 
 _UNSENT = "a knob left unset sends nothing"
 _PROGRAM = "unset leaves it to the program"
+_SAME_CAP = (
+    "unset is the same number, and is not sent where nobody asked for it and the server may not take it"
+)
 _NO_CAP = "the cap of a role is model.<role>.max_tokens; a smaller one nobody asked for would cut replies"
 
 PUBLIC: Mapping[str, Any] = {
@@ -117,6 +120,8 @@ PUBLIC: Mapping[str, Any] = {
 """Public key to the value it ships with, or that its backend then takes. A key that is not here is ours."""
 
 WHY: Mapping[str, str] = {
+    "model.optimizer.max_tokens": _SAME_CAP,
+    "model.target.max_tokens": _SAME_CAP,
     "model.backend": "unset, a bare name goes to Azure where an Azure endpoint is configured, else to OpenAI",
     "model.optimizer_backend": "unset means the same as openai_chat",
     "model.target_backend": "unset means the same as openai_chat",

@@ -107,12 +107,7 @@ def test_each_different_model_is_asked_once_and_none_without_calls(person: Perso
     [
         ("modle: openai:m\n", "settings", "fix", "Did you mean 'model'?"),
         ("model: [openai\n", "settings", "fix", "is not valid YAML"),
-        (
-            "codex_path: /x\n",
-            "settings",
-            "note",
-            "config.yaml:1) has no effect (agent programs are found on PATH",
-        ),
+        ("codex_path: /x\n", "settings", "note", "has no effect (agent programs are found on PATH"),
         ("backend: mock\n", "models", "fix", "simulated world"),
         ("target_model: openai:m\n", "models", "fix", "its optimizer is not"),
         ("model: openai:gpt-5.4-mini\n", "target: configured", "fix", "OPENAI_API_KEY"),
@@ -144,6 +139,7 @@ def test_a_folder_or_a_key_that_others_can_read_is_to_be_fixed(person: Person) -
     assert one(found, "target: configured")[0] == "fine", "its key is in the person's own .env"
 
 
+@pytest.mark.slow
 def test_an_open_night_and_a_proposal_that_waits_are_told(person: Person) -> None:
     with LoopbackProvider.in_thread(scripted(RULE)) as provider:
         run("sleep", "run", "--quiet", "--model", f"compatible:m@{provider.base_url}")

@@ -85,6 +85,10 @@ class Service:
     """
     needs_key: bool | Callable[[Mapping[str, Any]], bool] = False
     """Whether nothing can be asked without a key; a function decides by the options that are set."""
+    takes_common_effort: bool = True
+    """Whether `model.reasoning_effort`, which is for both roles, reaches it also from a file. Where many
+    endpoints do not know it, only a role's own setting and the command line ask for it.
+    """
     may_lack_key: bool = False
     """Whether an endpoint may be without a key after all: on this machine, or where the key is `none`."""
     needs_url: bool = False

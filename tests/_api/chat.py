@@ -33,11 +33,10 @@ def check_chat(body: dict[str, Any], extensions: Collection[str]) -> None:
     only(body, known | set(extensions), "body")
     text(body, "model", "body")
     given = [field for field in CAPS["chat"] if field in body]
-    if len(given) != 1:
-        raise BadRequest(
-            f"exactly one of max_tokens and max_completion_tokens is required, got {given or 'none'}"
-        )
-    whole(body, given[0], 1)
+    if len(given) > 1:
+        raise BadRequest("only one of max_tokens and max_completion_tokens may be given")
+    for field in given:
+        whole(body, field, 1)
     number(body, "temperature", 0, 2)
     number(body, "top_p", 0, 1)
     if "seed" in body:

@@ -7,8 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 
 from cli._commands import SMALL, Command
+from skillopt.cli._run import scrubbed
+from skillopt.redact import Scrubber
 from skillopt.testing import LoopbackProvider
 
 QUICKSTART = ("train", "quickstart", "--cfg-options", *SMALL, "--out_root", "run")
@@ -124,6 +127,16 @@ def test_a_spent_budget_ends_with_4_and_a_larger_one_goes_on_to_the_same_result(
 
 
 def test_an_unexpected_error_keeps_its_traceback_but_no_credential(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(typer.Exit) as ended, scrubbed(Scrubber(["hunter2-hunter2-hunter2"])):
+        raise RuntimeError("a bug that quotes hunter2-hunter2-hunter2")
+    assert ended.value.exit_code == 1
+    told = capsys.readouterr().err
+    assert "Traceback" in told and "a bug that quotes [redacted]" in told
+
+
+def test_what_the_machine_refuses_is_a_sentence_without_a_credential(
     skillopt: Command, provider: LoopbackProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "hunter2-hunter2-hunter2"
@@ -135,9 +148,9 @@ def test_an_unexpected_error_keeps_its_traceback_but_no_credential(
     (run / "run.db").touch()
     models = ("--target_model", "openai:m", "--optimizer_model", "openai:m")
     ran = skillopt("train", "--env", "world", *models, "--cfg-options", *SMALL, "--out_root", run.name)
-    assert ran.code == 1
-    assert "Traceback" in ran.err
-    assert "run-[redacted]" in ran.err
+    assert ran.code == 3
+    assert "run-[redacted]/best_skill.md: Is a directory. What was paid is kept." in ran.err
+    assert "Traceback" not in ran.err
     assert secret not in ran.err + ran.out
 
 

@@ -17,7 +17,7 @@ from skillopt.build.money import budget_of, price_for
 from skillopt.build.targets import Targets
 from skillopt.errors import Stopped
 from skillopt.evaluation.runner import Evaluator, Rollouts
-from skillopt.events import Checkpoint, Event, Sink, Spending
+from skillopt.events import Checkpoint, Event, Notice, Sink, Spending
 from skillopt.executors import Executor, executors
 from skillopt.files import write_json
 from skillopt.ledger import Ledger
@@ -115,6 +115,7 @@ async def open_run(
             closing=stack,
             retry=retry,
             one_stops_all=one_stops_all,
+            remark=lambda text: run.emit(Notice(text=text, level="warning")),
         )
         run.live.slowed = models.slowed
         targets = Targets(job, models, ledger=ledger, rollouts=rollouts, executor=executor)

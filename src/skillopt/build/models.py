@@ -13,9 +13,9 @@ from skillopt.config import RoleSpec
 from skillopt.errors import Stopped
 from skillopt.ledger import Ledger
 from skillopt.messages import Role
-from skillopt.models import PROVIDERS
+from skillopt.models import provider as declaration
 from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
-from skillopt.models.port import Model, ModelSpec, Provider
+from skillopt.models.port import Model, ModelSpec
 from skillopt.models.stack.budgeted import Budgeted
 from skillopt.models.stack.limited import Limited, Limiter, Retry
 from skillopt.models.stack.recorded import Recorded
@@ -38,8 +38,12 @@ class ModelStack:
         closing: AsyncExitStack,
         retry: Retry | None,
         one_stops_all: bool,
+        remark: Callable[[str], None],
     ) -> None:
-        """`one_stops_all`: an endpoint whose login is dead also stops the calls to all others."""
+        """`one_stops_all`: an endpoint whose login is dead also stops the calls to all others. `remark` hears
+        how a provider came to ask otherwise than it was told to.
+        """
+        self._remark = remark
         self.questions_by_hand = HandoffQueue()
         self._job = job
         self._folder = folder
@@ -53,8 +57,9 @@ class ModelStack:
 
     def of(self, role: Role, spec: RoleSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
-        build: Provider = PROVIDERS.get(spec.model.provider)
-        provider = build(_at_home(spec.model, self._folder))
+        provider = declaration(spec.model.provider)(
+            replace(_at_home(spec.model, self._folder), remark=self._remark)
+        )
         self._closing.push_async_callback(provider.close)
         config, scrubber = self._job.config, self._job.scrubber
         open_it: Callable[[], object] | None = getattr(provider, "open", None)

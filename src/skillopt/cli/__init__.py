@@ -93,7 +93,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from skillopt import __version__
 
-        typer.echo(f"skillopt {__version__}")
+        echo(f"skillopt {__version__}")
         raise typer.Exit
 
 

@@ -23,7 +23,7 @@ class SafeConsole(Console):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
-def console(*, stderr: bool = False) -> Console:
+def open_console(*, stderr: bool = False) -> Console:
     """A console on stdout, or on stderr for progress and warnings."""
     return SafeConsole(stderr=stderr, highlight=False)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from skillopt.cli._console import open_console
 from skillopt.runs import words
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def show(
     found: Matrix, compared: Sequence[Versus], remarks: Sequence[str], folder: Path, *, simulated: bool
 ) -> None:
     """Print what was measured, what is missing, and where the rows are."""
-    console = Console(highlight=False)
+    console = open_console()
     several = len({target for target, _, _ in _asked(found)}) > 1
     console.print(table(found, simulated=simulated) if several else _list(found, simulated=simulated))
     for one in compared:

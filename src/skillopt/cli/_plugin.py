@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -186,26 +187,26 @@ def show(told: dict[str, Any]) -> None:
     """Say what was done, file by file."""
     for one in told["files"]:
         word = _WORDS[one["state"]][0 if told["dry_run"] else 1]
-        typer.echo(f"{word:9} {one['path']}" + (f" ({one['about']})" if one["about"] else ""))
+        echo(f"{word:9} {one['path']}" + (f" ({one['about']})" if one["about"] else ""))
     if told["dry_run"]:
-        typer.echo("Nothing was written: this was a dry run.")
+        echo("Nothing was written: this was a dry run.")
     elif not told["changed"]:
-        typer.echo("Everything was in place already.")
+        echo("Everything was in place already.")
     for remark in told["remarks"]:
-        typer.echo(remark)
+        echo(remark)
 
 
 def show_list(told: dict[str, Any]) -> None:
     """One agent a line, and its installs below it."""
     for one in told["agents"]:
-        typer.echo(f"{one['name']:12} {one['title']}: {one['gets']}")
+        echo(f"{one['name']:12} {one['title']}: {one['gets']}")
         for there in one["installed"]:
             where = "for all projects" if there["scope"] == "user" else f"in {there['root']}"
             changed = (
                 f"; not as it was left: {', '.join(there['changed_since'])}" if there["changed_since"] else ""
             )
-            typer.echo(f"{'':12} installed {where} by {there['version']}{changed}")
-    typer.echo(
+            echo(f"{'':12} installed {where} by {there['version']}{changed}")
+    echo(
         "\nskillopt plugin install AGENT [--user | --project FOLDER] [--dry-run]; uninstall puts every file"
         " back."
     )

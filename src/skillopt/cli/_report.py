@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from skillopt.cli._console import echo, open_console
 from skillopt.runs import words
 from skillopt.runs.side_by_side import score_table
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 
 def print_json(data: Any) -> None:
     """One JSON value on stdout."""
-    typer.echo(
-        json.dumps(data, indent=2, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
-    )
+    echo(json.dumps(data, indent=2, ensure_ascii=False, default=str).encode("utf-8", "replace").decode())
 
 
 def as_json(result: Result) -> dict[str, Any]:
@@ -40,7 +37,7 @@ def show(result: Result, *, subject: str, quiet: bool) -> None:
     from skillopt.runs.reader import read_facts
 
     facts = read_facts(result.folder)
-    console = Console(highlight=False)
+    console = open_console()
     if not quiet:
         ended = (
             "Training finished"

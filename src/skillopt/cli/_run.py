@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from skillopt.aio import run_gently
+from skillopt.cli._console import echo, open_console
 from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped
 from skillopt.redact import Scrubber
 
@@ -37,7 +38,7 @@ def configure(config: str | None, flags: Mapping[str, str], options: Sequence[st
 
     resolved = load(config, flags=flags, options=list(options or ()), environ=os.environ, cwd=Path.cwd())
     for warning in resolved.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     return resolved
 
 
@@ -45,12 +46,11 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     """Live on a terminal, plain lines elsewhere; always on stderr, so that stdout is the result. `target`
     names several as one.
     """
-    from rich.console import Console
 
     from skillopt.cli._progress import LiveView, PlainLines, Silent
     from skillopt.runs.status import RunStatus
 
-    console = Console(stderr=True, highlight=False)
+    console = open_console(stderr=True)
     if quiet:
         return Silent(console)
     subject = f"{job.benchmark.name} · target {target or job.config.model.target.name}"
@@ -151,14 +151,15 @@ def scrubbed(scrubber: Scrubber) -> Iterator[None]:
     except (OSError, sqlite3.Error) as error:
         raise MachineFailed(scrubber.scrub(machine_trouble(error))) from None
     except Exception:  # noqa: BLE001 - whatever it is, its text may hold a credential
-        typer.echo(scrubber.scrub(traceback.format_exc()), err=True)
+        echo(scrubber.scrub(traceback.format_exc()), err=True)
         raise typer.Exit(1) from None
 
 
 def machine_trouble(error: OSError | sqlite3.Error) -> str:
     """What this machine refused, and how to go on."""
     if isinstance(error, OSError):
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+        named = error.filename2 or error.filename  # of a rename the file that it was for
+        what = f"{named}: {error.strerror}" if named else str(error.strerror or error)
     else:
         what = f"the run's database: {error}"
     return f"{what}. What was paid is kept. Remove the cause and run the same command again."

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from skillopt.cli._console import open_console
 from skillopt.runs import side_by_side
 
 
 def show(told: side_by_side.Compared) -> None:
     """A column a run; claims and remarks below."""
-    console = Console(highlight=False)
+    console = open_console()
     names = side_by_side.short_names(told.folders)
     drawn = Table(show_edge=False, pad_edge=False, box=box.SIMPLE_HEAD)
     drawn.add_column("", style="dim", overflow="fold")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.cli._options import _annotated
 from skillopt.errors import UsageError
 from skillopt.process import own_program
@@ -135,7 +136,7 @@ def _answer(flags: Sequence[str]) -> None:
         )
         if refused:
             raise UsageError(f"--{flag} is refused: {why}.")
-        typer.echo(f"warning: --{flag} has no effect ({why})", err=True)
+        echo(f"warning: --{flag} has no effect ({why})", err=True)
 
 
 def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> NightContext:
@@ -144,7 +145,7 @@ def context_of(flags: Mapping[str, Any], tasks_file: Path | None = None) -> Nigh
 
     context = open_context(flags, home=Path.home(), cwd=Path.cwd(), environ=os.environ)
     for warning in context.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     return context if tasks_file is None else with_tasks(context, tasks_file.absolute())
 
 

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from skillopt.changes.page import plain
+from skillopt.cli._console import echo
 from skillopt.cli._report import print_json
 from skillopt.night import project_id
 from skillopt.runs import words
@@ -40,7 +39,7 @@ def tell(
         print_json(told)
     else:
         for line in lines(told):
-            typer.echo(line)
+            echo(line)
 
 
 def harvest_json(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from skillopt.cli._console import echo, open_console
 from skillopt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,11 +66,10 @@ def watch(
 
     Ends with the run. Ctrl-C ends the watching and leaves the run alone.
     """
-    from rich.console import Console
 
     from skillopt.runs.reader import RunReader
 
-    console = Console(highlight=False)
+    console = open_console()
     watcher = RunReader(_folder(run, wait=wait))
     try:
         if json_lines:
@@ -78,10 +78,10 @@ def watch(
             watcher.read()
             _conclude(watcher, console)
         else:
-            _show(watcher, Console(stderr=True, highlight=False), plain=plain)
+            _show(watcher, open_console(stderr=True), plain=plain)
             _conclude(watcher, console)
     except KeyboardInterrupt:
-        typer.echo("No longer watching; the run goes on.", err=True)
+        echo("No longer watching; the run goes on.", err=True)
 
 
 def _command() -> Any:
@@ -106,7 +106,7 @@ def _show(watcher: RunReader, console: Console, *, plain: bool) -> None:
     is_plain = plain or not console.is_terminal
     view = PlainLines(watcher.status, console) if is_plain else LiveView(watcher.status, console)
     if watcher.state == "waiting":
-        typer.echo(f"Waiting for a run in {watcher.folder}. Ctrl-C ends the waiting.", err=True)
+        echo(f"Waiting for a run in {watcher.folder}. Ctrl-C ends the waiting.", err=True)
     view.start()
     try:
         for line in watcher.lines[-FIRST_LINES:]:

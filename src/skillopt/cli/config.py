@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import typer
 
 from skillopt.cli import _options
+from skillopt.cli._console import open_console
 from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json
 
 PANEL, PLACE = "Look things up", 0
@@ -31,7 +32,6 @@ def show(
     """Print the configuration a command with these arguments would use: key, value, source. No credential is
     shown.
     """
-    from rich.console import Console
     from rich.text import Text
 
     from skillopt.cli import _report, _run
@@ -42,7 +42,7 @@ def show(
     if json:
         _report.print_json({"config": as_json(resolved), "sources": {key: source for key, _, source in rows}})
         return
-    console = Console(highlight=False)
+    console = open_console()
     shown = [(key, json_format.dumps(value, ensure_ascii=False), source) for key, value, source in rows]
     key_width, value_width = (max(len(row[column]) for row in shown) for column in (0, 1))
     for key, value, source in shown:

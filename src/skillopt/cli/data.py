@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.errors import UsageError
 from skillopt.tasks.task import Split
 
@@ -76,8 +77,8 @@ def data(
     }
     _write(folder, splits, benchmark)
     for split, found in splits.items():
-        typer.echo(f"{len(found):>6}  {folder / split / FILE}")
-    typer.echo(f"Train on it: skillopt train --config {benchmark} --split_dir {folder}")
+        echo(f"{len(found):>6}  {folder / split / FILE}")
+    echo(f"Train on it: skillopt train --config {benchmark} --split_dir {folder}")
 
 
 def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchmark: str) -> None:

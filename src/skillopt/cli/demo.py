@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from skillopt.cli import EXIT_CODES
+from skillopt.cli._console import echo
 from skillopt.cli._options import Json, Plain, Quiet
 
 PANEL, PLACE = "Train and measure", 0
@@ -39,7 +40,7 @@ def demo(
     from skillopt.cli import _report, _run
 
     if not quiet:
-        typer.echo(WHAT_IT_IS, err=json)
+        echo(WHAT_IT_IS, err=json)
     folder = Path.cwd() / (out or _free_folder(quiet=quiet))
     job = prepare(_run.configure("quickstart", {}, None))
     result = _run.train(job, folder, _run.choose_view(job, quiet=quiet, plain=plain))
@@ -50,9 +51,7 @@ def demo(
         _show_change(job.skill.rendered, result.best_skill)
     _report.show(result, subject=_run.subject(job), quiet=quiet)
     if not quiet:
-        typer.echo(
-            f"Look closer:  skillopt explain {_short(folder)} 1    Your own tasks:  skillopt train --help"
-        )
+        echo(f"Look closer:  skillopt explain {_short(folder)} 1    Your own tasks:  skillopt train --help")
 
 
 def _free_folder(*, quiet: bool) -> Path:
@@ -66,7 +65,7 @@ def _free_folder(*, quiet: bool) -> Path:
         taken, number = folder, number + 1
         folder = Path(f"outputs/demo-{number}")
         if not quiet:
-            typer.echo(
+            echo(
                 f"{taken} already holds a finished run and is left alone; this one goes to {folder}.",
                 err=True,
             )

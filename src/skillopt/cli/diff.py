@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.errors import UsageError
 
 PANEL, PLACE = "Look at runs", 2
@@ -40,7 +41,7 @@ def diff(
         before, after = _text(a), _text(b)
     difference = unified(before[1], after[1], before[0], after[0])
     if not difference:
-        typer.echo(f"{before[0]} and {after[0]} are equal.")
+        echo(f"{before[0]} and {after[0]} are equal.")
     print_coloured(difference)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillopt.cli import _options
+from skillopt.cli._console import open_console
 from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Quiet
 from skillopt.errors import UsageError
 
@@ -72,11 +73,10 @@ def doctor(
 
 def _watched(run: Callable[..., Any], *, quiet: bool) -> Examination:
     """Run with a live list of the open checks on a terminal; elsewhere nothing is shown before the end."""
-    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(stderr=True, highlight=False)
+    console = open_console(stderr=True)
     open_checks: list[str] = []
 
     def drawn() -> Text:
@@ -125,12 +125,11 @@ def _as_json(found: Examination) -> dict[str, Any]:
 
 
 def _show(found: Examination) -> None:
-    from rich.console import Console
     from rich.text import Text
 
     from skillopt.runs.words import count
 
-    console = Console(highlight=False)
+    console = open_console()
     area = ""
     for one in found.findings:
         if one.area != area:

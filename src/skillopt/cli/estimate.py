@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillopt.cli import _options
+from skillopt.cli._console import open_console
 from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, ShortOptimizer, ShortTarget
 
 if TYPE_CHECKING:
@@ -95,10 +96,9 @@ def _figures(of: Estimate | StageCost) -> dict[str, Any]:
 
 
 def _show(found: Estimate) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = open_console()
     steps = f"{found.steps} steps" + (", simulated" if found.simulated else "")
     table = Table(
         title=f"Likely cost of {steps} (least to most)", title_justify="left", box=None, pad_edge=False

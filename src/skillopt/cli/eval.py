@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillopt.cli import EXIT_CODES, _options
+from skillopt.cli._console import echo
 from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet
 from skillopt.errors import ConfigError, Interrupted, Stopped, UsageError
 
@@ -146,7 +147,7 @@ def evaluate(
                 "looks": list(map(asdict, found.noted)),
             }
             for remark in remarks[1:]:
-                typer.echo(job.scrubber.scrub(remark), err=True)
+                echo(job.scrubber.scrub(remark), err=True)
             _report.print_json(job.scrubber.scrub_json(whole))
         else:
             _matrix.show(found, compared, remarks, folder, simulated=job.simulated)
@@ -209,7 +210,7 @@ def resolve(
         load(config, flags=one, options=list(options), environ=os.environ, cwd=Path.cwd()) for one in wanted
     ]
     for warning in dict.fromkeys(warning for one in found for warning in one.warnings):
-        typer.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     if len(found) > 1:
         _check_shared(found)
     secrets = tuple(dict.fromkeys(secret for one in found for secret in one.secrets))

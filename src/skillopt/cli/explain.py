@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skillopt.cli._console import open_console
 from skillopt.cli._options import Json
 
 if TYPE_CHECKING:
@@ -50,13 +51,12 @@ def explain(
 
 
 def _show(evidence: VerdictEvidence) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from skillopt.runs import words
 
-    console = Console(highlight=False)
+    console = open_console()
     judged = evidence.judged
     console.print(Text(f"{evidence.name}: {words.outcome(judged.action)}", style="bold"), soft_wrap=True)
     console.print(Text(f"recorded   {judged.why}"), soft_wrap=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.cli._options import Json
 from skillopt.errors import UsageError
 
@@ -105,8 +106,8 @@ def _show(done: Exported) -> None:
     for one in done.placed:
         kept = "" if one.backup is None else f" (the old one is {one.backup})"
         was = " (already there, the same)" if one.state == "unchanged" else ""
-        typer.echo(f"{one.state:<9}  {one.path}{kept}{was}")
+        echo(f"{one.state:<9}  {one.path}{kept}{was}")
     for path in done.others:
-        typer.echo(f"left alone {path} (not part of this skill)")
+        echo(f"left alone {path} (not part of this skill)")
     for remark in done.remarks:
-        typer.echo(remark, err=True)
+        echo(remark, err=True)

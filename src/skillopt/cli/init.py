@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.errors import SkillError, UsageError
 
 PANEL, PLACE = "Train and measure", 0
@@ -34,8 +35,8 @@ def init(
     """
     folder = Path(name)
     for path in start(folder):
-        typer.echo(f"created  {path}")
-    typer.echo(
+        echo(f"created  {path}")
+    echo(
         f"\nTry it, simulated and without a key:\n  skillopt train {folder} --target world\n\nThen put your"
         f" own tasks into {folder / 'tasks.jsonl'} and your own words into the skill; {folder / 'train.yaml'}"
         " says how."

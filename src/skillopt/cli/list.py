@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.cli._options import Json
 from skillopt.errors import UnknownName
 
@@ -38,10 +39,10 @@ def list_plugins(
         _report.print_json(found)
         return
     for name, rows in found.items():
-        typer.echo(f"{name}:")
+        echo(f"{name}:")
         width = max(map(len, rows), default=0)
         for row, text in rows.items():
-            typer.echo(f"  {row:<{width}}  {text}".rstrip())
+            echo(f"  {row:<{width}}  {text}".rstrip())
 
 
 def _listed(kind: str) -> dict[str, str]:

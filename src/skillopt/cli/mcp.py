@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.errors import ConfigError, UnknownName, UsageError
 
 PANEL, PLACE = "Look things up", 6
@@ -86,7 +87,7 @@ def mcp(
         if token_file is not None:
             raise UsageError("--token-file is for --http; over stdin and stdout there is no token.")
         if sys.stdin.isatty():
-            typer.echo(
+            echo(
                 "Waiting for an MCP client on stdin; an agent starts this by itself. Ctrl-C ends it.",
                 err=True,
             )
@@ -94,7 +95,5 @@ def mcp(
         return
     token = new_token() if token_file is None else read_token(token_file)
     if token_file is None:
-        typer.echo(f"Token, told this once: {token}", err=True)
-    serve_http(
-        Toolbox(app), folder, words, port=port, token=token, say=lambda text: typer.echo(text, err=True)
-    )
+        echo(f"Token, told this once: {token}", err=True)
+    serve_http(Toolbox(app), folder, words, port=port, token=token, say=lambda text: echo(text, err=True))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillopt.cli import EXIT_CODES, _options
+from skillopt.cli._console import echo
 from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet, ShortTarget
 from skillopt.errors import UsageError
 
@@ -138,4 +139,4 @@ def _show(found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool
     if left_out:
         lines.append(f"  left out, as a draw could not be measured: {', '.join(left_out)}")
     for line in lines:
-        typer.echo(line)
+        echo(line)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from skillopt.cli._console import echo
 from skillopt.cli._options import Json
 from skillopt.errors import UsageError
 
@@ -49,7 +50,7 @@ def report(
     if json:
         _report.print_json({"html": str(target), "markdown": str(beside)})
     else:
-        typer.echo(f"{target}\n{beside}")
+        echo(f"{target}\n{beside}")
 
 
 def _check(target: Path) -> None:

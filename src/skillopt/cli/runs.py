@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skillopt.cli._console import echo, open_console
 from skillopt.cli._options import Json
 from skillopt.cli._watch import RunsCommand
 from skillopt.errors import UsageError
@@ -52,7 +53,7 @@ def runs(
     found = []
     for run in Listing().read(_below(places)):
         if run.trouble:  # one damaged folder must not hide the others
-            typer.echo(f"{run.folder}: {run.trouble}", err=True)
+            echo(f"{run.folder}: {run.trouble}", err=True)
         else:
             found.append(run)
     if compare or len(places) > 1:
@@ -64,7 +65,7 @@ def runs(
     elif json:
         _report.print_json({"runs": [run.as_json() for run in found]})
     elif not found:
-        typer.echo(f"No runs in {places[0]}.")
+        echo(f"No runs in {places[0]}.")
     else:
         for run in found:
             _show(run)
@@ -87,12 +88,11 @@ def _below(places: Sequence[Path]) -> list[Path]:
 
 
 def _show(run: RunOverview) -> None:
-    from rich.console import Console
     from rich.text import Text
 
     from skillopt.runs import words
 
-    console = Console(highlight=False)
+    console = open_console()
     head = Text(str(run.folder), style="bold")
     head.append(f"  {run.status}", style={"finished": "green", "running": "cyan"}.get(run.status, "yellow"))
     head.append(f"  step {run.step}/{run.steps}")

@@ -12,6 +12,7 @@ import typer
 
 from skillopt.aio import run_gently
 from skillopt.cli import EXIT_CODES, _sleep
+from skillopt.cli._console import echo
 from skillopt.cli._options import Json, Plain, Quiet
 from skillopt.errors import ConfigError, UsageError
 
@@ -232,7 +233,7 @@ def schedule(
 
     context = _sleep.context_of(flags)
     if roles_of(context.settings) is None:
-        typer.echo(
+        echo(
             "warning: no model is configured, so the nights will say what they found and stop; see `skillopt"
             " sleep dry-run`",
             err=True,
@@ -251,14 +252,14 @@ def schedule(
         environment=() if is_bare else _sleep.places_of(context.homes.env),
     )
     if kind in PRINTED:
-        typer.echo(PRINTED[kind].how_to_install(entry, context.homes.home))
+        echo(PRINTED[kind].how_to_install(entry, context.homes.home))
     else:
         _scheduler(kind, context).install(entry)
-        typer.echo(f"Every night at {entry.time}, by {kind}: {' '.join(entry.command)}")
-    typer.echo(f"Log: {log}. Nothing is adopted by it: see `skillopt sleep status` in the morning.")
+        echo(f"Every night at {entry.time}, by {kind}: {' '.join(entry.command)}")
+    echo(f"Log: {log}. Nothing is adopted by it: see `skillopt sleep status` in the morning.")
     if entry.environment:
-        typer.echo(f"Kept of your shell's variables: {', '.join(name for name, _ in entry.environment)}.")
-    typer.echo("A scheduler knows no others of your shell: keys it needs go into ~/.skillopt-sleep/.env.")
+        echo(f"Kept of your shell's variables: {', '.join(name for name, _ in entry.environment)}.")
+    echo("A scheduler knows no others of your shell: keys it needs go into ~/.skillopt-sleep/.env.")
 
 
 def unschedule(
@@ -276,13 +277,13 @@ def unschedule(
         if kind in PRINTED:
             projects = context.home.projects() if every else [context.project]
             for project in projects:
-                typer.echo(PRINTED[kind].how_to_remove(project_id(project), context.homes.home))
+                echo(PRINTED[kind].how_to_remove(project_id(project), context.homes.home))
             return
         gone += take_out(_scheduler(kind, context), None if every else project_id(context.project))
     for entry in gone:
-        typer.echo(f"No longer scheduled: {entry.folder} at {entry.time}.")
+        echo(f"No longer scheduled: {entry.folder} at {entry.time}.")
     if not gone:
-        typer.echo("Nothing of ours was scheduled.")
+        echo("Nothing of ours was scheduled.")
 
 
 def clean(

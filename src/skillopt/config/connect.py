@@ -81,6 +81,13 @@ class _Role:
             url = None
         self.take("api_key", key)
         self.take("base_url", url or _none(self.key("base_url")))
+        effort = _given(self.entries.get("model.reasoning_effort"))
+        if (
+            effort is not None
+            and effort.source.layer in ("flag", "cfg-options")
+            and not self.own("reasoning_effort")
+        ):
+            self.take("reasoning_effort", None if service.takes_common_effort else effort)
         self.take_over(provider)
         if program is not None:
             self.take_over(program.name)

@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from skillopt.models.port import DEFAULT_MAX_TOKENS
-
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 RoleName = Literal["optimizer", "target", "judge"]
 ROLES: tuple[RoleName, ...] = ("optimizer", "target")
@@ -99,8 +97,12 @@ class RoleConfig(Section):
     reasoning_effort: Effort | None = Field(
         default=None, description="Reasoning effort; unset means model.reasoning_effort."
     )
-    max_tokens: int = Field(
-        default=DEFAULT_MAX_TOKENS, ge=1, description="Output cap of every call, always sent."
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description=(
+            "Output cap of every call; unset means 16384, which compatible and Qwen endpoints are not sent."
+        ),
     )
     timeout: float | None = Field(
         default=None, gt=0, description="Seconds one call may take; unset means env.exec_timeout."

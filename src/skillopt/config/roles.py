@@ -14,7 +14,7 @@ from skillopt.config.role_schema import PriceConfig, RoleName
 from skillopt.config.schema import Config
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
-from skillopt.models.port import ModelSpec
+from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
 from skillopt.models.wires.address import is_loopback
 
 NO_KEY = "none"
@@ -76,8 +76,9 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
             temperature=settings.temperature,
             top_p=settings.top_p,
             seed=settings.seed,
-            reasoning_effort=settings.reasoning_effort or config.model.reasoning_effort,
+            reasoning_effort=config.effort(role),
             timeout=settings.timeout if settings.timeout is not None else config.env.exec_timeout,
+            cap=settings.max_tokens,
             connections=max(
                 64, config.gradient.analyst_workers if role == "optimizer" else config.env.workers
             ),
@@ -85,7 +86,7 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
             options=options,
         ),
         harness=parts.harness,
-        max_tokens=settings.max_tokens,
+        max_tokens=settings.max_tokens or DEFAULT_MAX_TOKENS,
         price=settings.price,
         agent=agent if parts.harness in declared().programs else {},
     )

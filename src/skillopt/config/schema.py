@@ -39,7 +39,11 @@ class ModelConfig(Section):
         default=None, description="Backend of a bare target name; beats model.backend."
     )
     reasoning_effort: Effort | None = Field(
-        default=None, description="Reasoning effort of both roles unless a role sets its own."
+        default=None,
+        description=(
+            "Reasoning effort of both roles unless a role sets its own; a compatible or Qwen endpoint gets it"
+            " only from the command line."
+        ),
     )
     rewrite_reasoning_effort: Effort | None = Field(
         default=None,
@@ -331,6 +335,13 @@ class Config(Section):
             return self.model.judge or self.model.optimizer
         return self.model.optimizer if role == "optimizer" else self.model.target
 
+    def effort(self, role: RoleName) -> Effort | None:
+        """The reasoning effort of a role: its own, else that of both roles where its provider takes it."""
+        own = self.role(role)
+        if own.reasoning_effort or not declared().service(provider_of(own.name)).takes_common_effort:
+            return own.reasoning_effort
+        return self.model.reasoning_effort
+
     def identity(self) -> dict[str, Any]:
         """What can change a result, as JSON values: two runs with equal identities (and equal skill and task
         content) are one run.
@@ -361,7 +372,7 @@ class Config(Section):
                 mode="json", exclude={"base_url", "api_key", "timeout", "price", "options", "agent"}
             ),
             "name": _without_model_folder(config.name),
-            "reasoning_effort": config.reasoning_effort or self.model.reasoning_effort,
+            "reasoning_effort": self.effort(role),
         }
         service = declared().service(provider_of(config.name))
         options = {name: value for name, value in config.options.items() if name not in service.routing}

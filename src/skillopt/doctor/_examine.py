@@ -15,9 +15,9 @@ from skillopt.config.role_schema import ROLES, RoleName
 from skillopt.config.services import declared
 from skillopt.doctor import _machine
 from skillopt.doctor._data import Loaded, load_data
+from skillopt.doctor._nights import Nights
 from skillopt.doctor._result import CheckResult
 from skillopt.doctor._role import Needs, RoleCheck, Spent
-from skillopt.doctor._sleep import Nights
 from skillopt.errors import SkillOptError
 from skillopt.redact import Scrubber, redact_patterns
 

@@ -24,6 +24,7 @@ from skillopt.harnesses import harnesses
 from skillopt.harnesses.port import Setup
 from skillopt.messages import Reply, Request
 from skillopt.models import PROVIDERS
+from skillopt.models import provider as declaration
 from skillopt.models.port import Model
 from skillopt.models.prices import Price, cost
 from skillopt.models.reading import Unusable, read
@@ -90,7 +91,7 @@ class RoleCheck:
             self._add("call", "skipped", reason)
             return
         try:
-            provider: Model = PROVIDERS.get(spec.model.provider)(
+            provider: Model = declaration(spec.model.provider)(
                 replace(spec.model, timeout=min(spec.model.timeout, LONGEST))
             )
         except (

@@ -41,4 +41,6 @@ def provider(name: str) -> Provider:
 
 def price_of(name: str, model: str, *, base_url: str | None = None, on: Date | None = None) -> Price | None:
     """What a provider says a model costs, today or on a day; None is unknown, and is not zero."""
+    if name not in PROVIDERS.names():
+        return None
     return provider(name).price(model, base_url, on or datetime.now(timezone.utc).date())

@@ -43,6 +43,10 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
+def _unheard(text: str) -> None:
+    """Nobody listens to remarks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """What a provider is built from; config fills it, no provider reads the environment. Unset (`None`) knobs
@@ -58,6 +62,8 @@ class ModelSpec:
     seed: int | None = None
     reasoning_effort: str | None = None
     timeout: float = 120.0
+    cap: int | None = None
+    """The output cap that somebody asked for; without it `Request.max_tokens` is only our own bound."""
     connections: int = 64
     """How many calls may be open at once; sizes the connection pool."""
     structured_output: str = "auto"
@@ -66,6 +72,8 @@ class ModelSpec:
     """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Provider-specific settings, by name."""
+    remark: Callable[[str], None] = field(default=_unheard, repr=False, compare=False)
+    """Hears what a person should know of how the provider asks; a run makes a notice of it."""
 
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters that are set, as the fingerprint and the wire name them."""

@@ -17,11 +17,12 @@ def build(spec: ModelSpec) -> Model:
             f"compatible:{spec.name} needs an address. Write compatible:{spec.name}@http://host/v1 or set the"
             " base URL."
         )
-    return ChatModel(spec, Wire(spec, base_url=spec.base_url), cap_field="max_tokens")
+    return ChatModel(spec, Wire(spec, base_url=spec.base_url), cap_field="max_tokens", lenient=True)
 
 
 PLUGIN = Provider(
     open=build,
+    takes_common_effort=False,
     needs_key=True,
     may_lack_key=True,
     needs_url=True,

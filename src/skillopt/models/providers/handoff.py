@@ -75,5 +75,10 @@ def build(spec: ModelSpec) -> Model:
 
 
 PLUGIN = Provider(
-    open=build, Options=HandoffOptions, routing=frozenset({"folder"}), needs_name=False, keys={}
+    open=build,
+    takes_common_effort=False,
+    Options=HandoffOptions,
+    routing=frozenset({"folder"}),
+    needs_name=False,
+    keys={},
 )

@@ -216,6 +216,7 @@ def build(spec: ModelSpec) -> Model:
 
 PLUGIN = Provider(
     open=build,
+    takes_common_effort=False,
     Options=LocalOptions,
     routing=frozenset({"threads", "parallel"}),
     model_files=".gguf",

@@ -95,6 +95,7 @@ def build(spec: ModelSpec) -> Model:
 
 PLUGIN = Provider(
     open=build,
+    takes_common_effort=False,
     Options=MiniMaxOptions,
     routing=frozenset({"region"}),
     needs_key=True,

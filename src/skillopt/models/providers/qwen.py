@@ -39,11 +39,13 @@ def build(spec: ModelSpec) -> Model:
         extra=extra,
         thinks_in_text=True,  # without a reasoning parser the server leaves the thinking in the text
         options=["enable_thinking"],
+        lenient=True,
     )
 
 
 PLUGIN = Provider(
     open=build,
+    takes_common_effort=False,
     Options=QwenOptions,
     routing=frozenset({"use_max_completion_tokens"}),
     default_model="Qwen/Qwen3.5-4B",

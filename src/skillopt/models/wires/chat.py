@@ -5,11 +5,12 @@ that speaks it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from skillopt.messages import Finish, Image, Message, Reply, Request, ToolCall, Usage
-from skillopt.models.port import ModelSpec
+from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
 from skillopt.models.wires.http import HttpRefusal, Wire, clean_text, count, fingerprint
 from skillopt.models.wires.structured import Form, Structure, is_strict, schema_name
@@ -30,7 +31,9 @@ class ChatModel:
     """A model behind `POST .../chat/completions`.
 
     `cap_field` is the name this vendor gives the output cap, `extra` what it wants in every body besides, and
-    `thinks_in_text` says that its thinking may come inside the text, between `<think>` and `</think>`.
+    `thinks_in_text` says that its thinking may come inside the text, between `<think>` and `</think>`. A
+    `lenient` model stands for servers of many kinds: a cap that nobody asked for is not sent, and a field
+    that the server refuses by name is left out from then on.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class ChatModel:
         extra: Mapping[str, Any] | None = None,
         thinks_in_text: bool = False,
         options: Iterable[str] = (),
+        lenient: bool = False,
     ) -> None:
         self._spec = spec
         self._wire = wire
@@ -52,6 +56,8 @@ class ChatModel:
         self._structure = structure or Structure(spec)
         self._extra = dict(extra or {})
         self._thinks_in_text = thinks_in_text
+        self._lenient = lenient
+        self._left_out: set[str] = set()
         self.endpoint = wire.endpoint
         self.fingerprint: Mapping[str, Any] = fingerprint(spec, options)
 
@@ -67,10 +73,12 @@ class ChatModel:
     async def complete(self, request: Request) -> Reply:
         """One attempt; see `Model`."""
         form = self._structure.form(request)
+        sent = self.body(request, form)
         try:
-            answer = await self._wire.post(self._path, self.body(request, form), request)
+            answer = await self._wire.post(self._path, sent, request)
         except HttpRefusal as error:
             error.again |= self._structure.refused(form, error.status, error.said)
+            error.again |= self._leave_out(error, sent)
             raise
         self.check(answer)
         choices = answer.get("choices")
@@ -121,9 +129,7 @@ class ChatModel:
         body: dict[str, Any] = {
             "model": self._spec.name,
             "messages": [self._message(message) for message in request.messages],
-            self._cap_field: request.max_tokens,
-            **self._spec.sampling(),
-            **self._extra,
+            **self._knobs(request),
         }
         if request.tools:
             body["tools"] = [
@@ -144,6 +150,30 @@ class ChatModel:
         elif form == "json":
             body["response_format"] = {"type": "json_object"}
         return body
+
+    def _knobs(self, request: Request) -> dict[str, Any]:
+        """The cap and what is set besides, without what the server refused."""
+        knobs = {self._cap_field: request.max_tokens, **self._spec.sampling(), **self._extra}
+        if self._lenient and self._spec.cap is None and request.max_tokens >= DEFAULT_MAX_TOKENS:
+            del knobs[self._cap_field]
+        return {name: value for name, value in knobs.items() if name not in self._left_out}
+
+    def _leave_out(self, refusal: HttpRefusal, sent: Mapping[str, Any]) -> bool:
+        """Leave a field out from now on that a server refused by its name; what the field stands for stays as
+        the server has it. True where the question is worth asking again without it.
+        """
+        if not self._lenient or refusal.status not in (400, 422):
+            return False
+        for name in sorted({self._cap_field, *self._spec.sampling(), *self._extra} & sent.keys()):
+            inner = self._extra.get(name)
+            words = (name, *inner) if isinstance(inner, Mapping) else (name,)
+            if any(re.search(rf"\b{re.escape(word)}\b", refusal.said) for word in words):
+                if name not in self._left_out:
+                    self._left_out.add(name)
+                    shown = f"{self._spec.provider}:{self._spec.name}"
+                    self._spec.remark(f"{shown} refuses the field {name!r}; it is no longer sent.")
+                return True
+        return False
 
     def _message(self, message: Message) -> dict[str, Any]:
         if message.images and message.role != "user":

@@ -52,14 +52,8 @@ class Nights:
         if not folder.is_dir():
             found = ", ".join(source.name for source in await asyncio.to_thread(present, homes))
             text = f"there were none so far; transcripts to learn from: {found or 'none were found'}"
-            return [
-                _finding(
-                    "nights",
-                    "skipped",
-                    text,
-                    "`skillopt sleep dry-run` shows what a night would do." if found else "",
-                )
-            ]
+            remedy = "`skillopt sleep dry-run` shows what a night would do." if found else ""
+            return [_result("nights", "skipped", text, remedy)]
         findings, settings = _settings(folder)
         settings = settings or NightSettings()
         state = NightHome.of(settings, self.home)
@@ -80,14 +74,8 @@ class Nights:
             roles = roles_of(settings)
             if roles is None:
                 remedy = "Name one: `model` in the settings, or --model of `skillopt sleep run`."
-                return [
-                    _finding(
-                        "models",
-                        "note",
-                        "none is named in the settings; a night without one only says what it found",
-                        remedy,
-                    )
-                ]
+                text = "none is named in the settings; a night without one only says what it found"
+                return [_result("models", "note", text, remedy)]
             environ = {**read_dotenv(folder / ".env"), **self.environ}
             options = [f"model.{role}={name}" for role, name in _named(roles).items()]
             options += [
@@ -95,7 +83,7 @@ class Nights:
             ]
             resolved = load(None, flags={}, options=options, environ=environ, cwd=folder, dotenv=False)
         except (SkillOptError, OSError) as error:
-            return [_finding("models", "fix", "a night cannot use them", str(error))]
+            return [_result("models", "fix", "a night cannot use them", str(error))]
         trials: dict[str, tuple[RoleName, RoleCheck]] = {}
         for role, name in _named(roles).items():
             trials.setdefault(name, (role, RoleCheck(resolved.config, role, Scrubber(resolved.secrets))))
@@ -124,68 +112,38 @@ def _settings(folder: Path) -> tuple[list[CheckResult], NightSettings | None]:
         path = find_settings(folder)
         read = read_settings(path)
     except (UsageError, OSError) as error:
-        return [
-            _finding(
-                "settings",
-                "fix",
-                "they cannot be used, and every command of `skillopt sleep` stops at them",
-                str(error),
-            )
-        ], None
-    notes = [_finding("settings", "note", warning) for warning in read.warnings]
-    return [
-        _finding(
-            "settings",
-            "fine",
-            f"{path}" if path is not None else f"the defaults: {folder} holds no config.yaml",
-        ),
-        *notes,
-    ], (read.settings)
+        text = "they cannot be used, and every command of `skillopt sleep` stops at them"
+        return [_result("settings", "fix", text, str(error))], None
+    notes = [_result("settings", "note", warning) for warning in read.warnings]
+    text = f"{path}" if path is not None else f"the defaults: {folder} holds no config.yaml"
+    return [_result("settings", "fine", text), *notes], read.settings
 
 
 def _folder(folder: Path) -> list[CheckResult]:
     if not folder.is_dir():
-        return [_finding("folder", "skipped", f"{folder} is made by the first night")]
+        return [_result("folder", "skipped", f"{folder} is made by the first night")]
     mode = stat.S_IMODE(folder.stat().st_mode)
     if not os.access(folder, os.W_OK | os.X_OK):
-        return [
-            _finding(
-                "folder",
-                "fix",
-                f"{folder} cannot be written to",
-                f"Give it back to yourself: chmod u+rwx {folder}",
-            )
-        ]
+        remedy = f"Give it back to yourself: chmod u+rwx {folder}"
+        return [_result("folder", "fix", f"{folder} cannot be written to", remedy)]
     kept = [folder / ".env", *folder.glob("projects/*"), *folder.glob("proposals/*")]
     is_open = [path for path in kept if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
     if sys.platform != "win32" and mode & 0o077 and is_open:
-        remedy = f"Close it: chmod 700 {folder}"
-        return [
-            _finding(
-                "folder",
-                "fix",
-                f"others can look into {folder} (mode {mode:03o}), also into {is_open[0]}",
-                remedy,
-            )
-        ]
-    return [
-        _finding(
-            "folder",
-            "fine",
-            f"{folder} is yours" + (" alone" if not mode & 0o077 else ", and what nights keep in it alone"),
-        )
-    ]
+        text = f"others can look into {folder} (mode {mode:03o}), also into {is_open[0]}"
+        return [_result("folder", "fix", text, f"Close it: chmod 700 {folder}")]
+    whose = " alone" if not mode & 0o077 else ", and what nights keep in it alone"
+    return [_result("folder", "fine", f"{folder} is yours{whose}")]
 
 
 def _decisions(state: NightHome) -> list[CheckResult]:
     path = state.store.decisions.path
     try:
         if not state.store.decisions.load() and not path.exists():
-            return [_finding("decisions", "skipped", "the file is made with the first proposal")]
+            return [_result("decisions", "skipped", "the file is made with the first proposal")]
     except UsageError as error:
         said = "they cannot be trusted, so every proposal is refused"
-        return [_finding("decisions", "fix", said, str(error))]
-    return [_finding("decisions", "fine", f"{path} is readable by you alone")]
+        return [_result("decisions", "fix", said, str(error))]
+    return [_result("decisions", "fine", f"{path} is readable by you alone")]
 
 
 def _sources(settings: NightSettings, homes: Homes) -> list[CheckResult]:
@@ -193,22 +151,15 @@ def _sources(settings: NightSettings, homes: Homes) -> list[CheckResult]:
         picked = sources_of(settings, homes)
         found = harvest(picked, since_of(settings, datetime.now(timezone.utc), None))
     except (SkillOptError, OSError) as error:
-        return [_finding("transcripts", "fix", "they cannot be read", str(error))]
+        return [_result("transcripts", "fix", "they cannot be read", str(error))]
     counts = {source.name: 0 for source in picked} | Counter(session.source for session in found.sessions)
-    notes = [_finding("transcripts", "note", note) for note in found.notes]
+    notes = [_result("transcripts", "note", note) for note in found.notes]
     if not counts:
-        return [
-            _finding(
-                "transcripts",
-                "note",
-                "none were found",
-                "docs/sleep-sources.md says where each program keeps its own.",
-            ),
-            *notes,
-        ]
+        remedy = "docs/sleep-sources.md says where each program keeps its own."
+        return [_result("transcripts", "note", "none were found", remedy), *notes]
     told = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     window = f"the last {settings.lookback_hours:g} hours" if settings.lookback_hours else "all time"
-    return [_finding("transcripts", "fine", f"sessions of {window}: {told}", facts=counts), *notes]
+    return [_result("transcripts", "fine", f"sessions of {window}: {told}", facts=counts), *notes]
 
 
 def _schedules(home: Path, environ: Mapping[str, str]) -> list[CheckResult]:
@@ -219,33 +170,19 @@ def _schedules(home: Path, environ: Mapping[str, str]) -> list[CheckResult]:
         try:
             entries += scheduler_for(kind, ask, home).entries()
         except (UsageError, Fault) as error:
-            findings.append(_finding("schedule", "note", f"{kind} could not be asked", str(error)))
+            findings.append(_result("schedule", "note", f"{kind} could not be asked", str(error)))
     for entry in entries:
-        program, remedy = (
-            Path(entry.command[0]),
-            f"In {entry.folder}: `skillopt sleep schedule`, or `skillopt sleep unschedule`.",
-        )
+        program, night = Path(entry.command[0]), f"the night of {entry.folder}"
         if not program.is_absolute() or not os.access(program, os.X_OK):
-            findings.append(
-                _finding(
-                    "schedule",
-                    "fix",
-                    f"the night of {entry.folder} starts {program}, which is not there",
-                    remedy,
-                )
-            )
+            remedy = f"In {entry.folder}: `skillopt sleep schedule`, or `skillopt sleep unschedule`."
+            text = f"{night} starts {program}, which is not there"
+            findings.append(_result("schedule", "fix", text, remedy))
         elif not entry.folder.is_dir():
-            findings.append(
-                _finding(
-                    "schedule",
-                    "fix",
-                    f"the night of {entry.folder} has no folder any more",
-                    "`skillopt sleep unschedule --all`",
-                )
-            )
+            remedy = "`skillopt sleep unschedule --all`"
+            findings.append(_result("schedule", "fix", f"{night} has no folder any more", remedy))
         else:
-            findings.append(_finding("schedule", "fine", f"{entry.folder} every night at {entry.time}"))
-    return findings or [_finding("schedule", "skipped", "no night is scheduled")]
+            findings.append(_result("schedule", "fine", f"{entry.folder} every night at {entry.time}"))
+    return findings or [_result("schedule", "skipped", "no night is scheduled")]
 
 
 def _standing(state: NightHome) -> list[CheckResult]:
@@ -254,41 +191,29 @@ def _standing(state: NightHome) -> list[CheckResult]:
         try:
             number = state.project(project).load().open
         except UsageError as error:
-            findings.append(_finding("nights", "fix", f"the state of {project} cannot be read", str(error)))
+            findings.append(_result("nights", "fix", f"the state of {project} cannot be read", str(error)))
             continue
         if number is not None:
-            findings.append(
-                _finding(
-                    "nights",
-                    "note",
-                    f"night {number} of {project} is open",
-                    "`skillopt sleep run` there goes on with it.",
-                )
-            )
+            remedy = "`skillopt sleep run` there goes on with it."
+            findings.append(_result("nights", "note", f"night {number} of {project} is open", remedy))
     try:
         standing = status(state.store, ())
     except (UsageError, OSError) as error:
-        return [*findings, _finding("proposals", "fix", "they cannot be read", str(error))]
+        return [*findings, _result("proposals", "fix", "they cannot be read", str(error))]
     counts: Counter[str] = Counter(one.state for one in standing.proposals)
     waiting = [state for state in ("pending", "partly adopted", "interrupted") if counts[state]]
     told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
     remedy = (
         "`skillopt sleep status` shows them, `skillopt sleep diff` what they would change." if waiting else ""
     )
-    findings.append(_finding("proposals", "note" if waiting else "fine", told, remedy, facts=dict(counts)))
+    findings.append(_result("proposals", "note" if waiting else "fine", told, remedy, facts=dict(counts)))
     if standing.refused:
-        findings.append(
-            _finding(
-                "proposals",
-                "note",
-                f"{len(standing.refused)} are refused",
-                next(iter(standing.refused.values())),
-            )
-        )
+        why = next(iter(standing.refused.values()))
+        findings.append(_result("proposals", "note", f"{len(standing.refused)} are refused", why))
     return findings
 
 
-def _finding(
+def _result(
     name: str, state: State, text: str, remedy: str = "", facts: Mapping[str, object] | None = None
 ) -> CheckResult:
     return CheckResult(area=AREA, name=name, state=state, text=text, remedy=remedy, facts=facts or {})
