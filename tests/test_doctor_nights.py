@@ -140,6 +140,7 @@ def test_a_folder_or_a_key_that_others_can_read_is_to_be_fixed(person: Person) -
     assert one(found, "target: configured")[0] == "fine", "its key is in the person's own .env"
 
 
+@pytest.mark.slow
 def test_an_open_night_and_a_proposal_that_waits_are_told(person: Person) -> None:
     with LoopbackProvider.in_thread(scripted(RULE)) as provider:
         run("sleep", "run", "--quiet", "--model", f"compatible:m@{provider.base_url}")

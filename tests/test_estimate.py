@@ -228,6 +228,7 @@ def test_a_judge_of_pairs_is_asked_twice_and_its_unknown_price_is_unknown(tmp_pa
     assert alone.usd is None
 
 
+@pytest.mark.slow
 def test_inside_an_agent_every_turn_carries_what_the_agent_sends_itself(tmp_path):
     key = {f"model__{role}__api_key": "k-1" for role in ("target", "optimizer")}
     alone = estimate(job_of(tmp_path, model__target="anthropic:m", model__optimizer="openai:m", **key))
@@ -280,6 +281,7 @@ def test_a_budget_that_one_reservation_exceeds_is_said_to_pay_for_no_step(tmp_pa
     )
 
 
+@pytest.mark.slow
 def test_of_a_large_plan_a_part_is_rehearsed_and_scaled_and_the_reader_is_told(tmp_path):
     large = {"env__train_cases": 400, "env__val_cases": 200, "env__test_cases": 1400, "train__num_epochs": 4}
     started = time.process_time()

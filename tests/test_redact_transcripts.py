@@ -182,6 +182,7 @@ def test_much_text_of_near_misses_is_read_in_linear_time(unit: str) -> None:
     assert time.process_time() - started < 1.5
 
 
+@pytest.mark.slow
 def test_twice_the_text_takes_about_twice_the_time() -> None:
     """Forty kilobytes of `a_` once took half a minute."""
     taken = []

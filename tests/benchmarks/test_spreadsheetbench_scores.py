@@ -436,6 +436,7 @@ def workbook(cells: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_workbooks_are_compared_by_case_and_formulas_count(tmp_path: Path) -> None:
     data = make_data(tmp_path, 2)

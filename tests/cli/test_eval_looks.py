@@ -42,6 +42,7 @@ def test_a_skill_that_lies_in_a_run_tells_whose_test_is_looked_at(
     assert (noted.tasks, noted.seen[0].target) == (20, "world")
 
 
+@pytest.mark.slow
 def test_the_report_and_the_list_of_runs_count_it(skillopt: Command, trained: Path) -> None:
     skillopt(*WORDS, "--skill", str(trained), "--against", "none")
     skillopt("report", str(trained))

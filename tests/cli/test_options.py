@@ -86,6 +86,7 @@ def test_a_dead_key_is_said_once_on_stderr(skillopt: Command) -> None:
     assert json.loads(ran.out)
 
 
+@pytest.mark.slow
 def test_a_run_is_estimated_without_the_key_that_it_will_need(skillopt: Command) -> None:
     given = (
         "quickstart",

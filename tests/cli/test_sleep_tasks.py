@@ -31,6 +31,7 @@ def sleep(*arguments: str) -> Ran:
     return run("sleep", *arguments)
 
 
+@pytest.mark.slow
 def test_tasks_are_written_reviewed_and_used_and_nothing_is_sent_before_that(
     person: Person, provider: LoopbackProvider
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_file_that_is_not_there_is_named(person: Person) -> None:
     assert ran.code == 2 and "gone.json cannot be read" in ran.err
 
 
+@pytest.mark.slow
 def test_another_file_is_another_night(person: Person, provider: LoopbackProvider) -> None:
     """An open night about sessions is not what a night about a file goes on with."""
     sleep("harvest", "--output", "tasks.json")

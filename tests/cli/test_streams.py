@@ -27,6 +27,7 @@ def shell(line: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_output_device_ends_no_training_and_is_told_at_the_end(tmp_path: Path) -> None:
     ended = shell(f"$S {' '.join(TRAIN)} > /dev/full", tmp_path)
@@ -50,6 +51,7 @@ def test_closed_outputs_end_no_training(tmp_path: Path, closed: str) -> None:
     assert (tmp_path / "run" / "summary.json").exists()
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_ends_nothing(tmp_path: Path) -> None:
     line = f"$S {' '.join(TRAIN[: -len(SMALL) - 1])} --plain --cfg-options {' '.join(SMALL)}"
     ended = shell(f"({line} 2>&1; echo $? > code) | head -c 1", tmp_path)
@@ -58,11 +60,13 @@ def test_a_reader_that_leaves_early_ends_nothing(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_terminal_that_cannot_show_a_character_gets_another(tmp_path: Path) -> None:
     ended = shell("$S list", tmp_path, PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP on this system")
 def test_a_lost_terminal_stops_between_decisions(slow: LoopbackProvider, tmp_path: Path) -> None:  # noqa: F811
     before = slow.calls

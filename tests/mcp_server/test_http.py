@@ -175,6 +175,7 @@ def test_a_token_file_that_others_can_read_or_that_holds_none_is_refused(tmp_pat
     assert read_token(token) == TOKEN
 
 
+@pytest.mark.slow
 def test_what_cannot_be_served_is_said_before_anything_listens(tmp_path: Path) -> None:
     ran = run("mcp", "--allow", "adpot")
     assert ran.code == 2 and "Did you mean 'adopt'?" in ran.err

@@ -31,6 +31,7 @@ def generator() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_table_of_tools_is_what_the_code_says(page: str) -> None:
     assert page == generator().mcp(page), "run: make docs"
     assert all(f"| `{spec.name}` |" in page for spec in Toolbox(app).specs(SWITCHES))

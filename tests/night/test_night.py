@@ -205,6 +205,7 @@ def with_memos(home: Path, text: str) -> Person:
     return person
 
 
+@pytest.mark.slow
 async def test_the_skills_of_a_night_share_one_allowance(tmp_path: Path) -> None:
     person = with_memos(tmp_path / "home", SKILL)
     caps = {"model.target.max_tokens": 200, "model.optimizer.max_tokens": 600}
@@ -487,6 +488,7 @@ async def test_the_simulated_world_behind_a_harness_is_refused_too(person: Perso
         await run_night(person.around(), Roles(target="chat/world", optimizer="world"), environ={}, now=clock)
 
 
+@pytest.mark.slow
 async def test_earlier_tasks_are_recalled_for_learning_and_never_one_that_was_held_out(
     tmp_path: Path,
 ) -> None:

@@ -182,6 +182,7 @@ async def test_nobody_is_asked_where_mining_with_a_model_is_off_and_never_in_a_p
     assert ended.plan.mining is None and ended.plan.suggestions == 1
 
 
+@pytest.mark.slow
 async def test_by_hand_rubrics_are_tried_and_applied_in_whole_rounds(vague: Person) -> None:
     folder = vague.around().home.project(vague.project).night(1)
     ended = None

@@ -137,6 +137,7 @@ async def test_several_tries_of_a_task_are_studied_best_against_worst(person: Pe
     assert contrasted == batch and ended.proposal is not None
 
 
+@pytest.mark.slow
 async def test_a_change_that_makes_answers_cost_more_than_allowed_is_not_proposed(person: Person) -> None:
     ear = Ear()
     async with LoopbackProvider(scripted(RULE)) as provider:

@@ -92,6 +92,7 @@ def test_a_page_is_well_formed_and_holds_every_part(real: Page, trained: Trained
     assert "train.batch_size 20" in real.text
 
 
+@pytest.mark.slow
 def test_a_page_needs_nothing_but_itself(real: Page) -> None:
     assert {"script", "link", "img", "iframe", "object", "use"}.isdisjoint(real.tags)
     assert [

@@ -21,7 +21,7 @@ from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, Ste
 from skillopt.events.state import State
 from skillopt.runs.facts import facts_of, mixed_weight
 from skillopt.runs.fold import Fold
-from skillopt.runs.steps import Teller
+from skillopt.runs.steps import ChangeBuilder
 from skillopt.runs.values import Facts
 from skillopt.skill.document import Document
 from skillopt.skill.store import MemoryTexts, Skills
@@ -65,11 +65,11 @@ def kept(text: str) -> str:
 
 def fold(events: Iterable[Event], skills: Skills = SKILLS, **about: Any) -> Facts:
     """The facts of a log that stands in no folder."""
-    tell = Teller(skills, mixed_weight(about.get("config")))
-    folded = Fold(tell)
+    build = ChangeBuilder(skills, mixed_weight(about.get("config")))
+    folded = Fold(build)
     for event in events:
         folded.take(event)
-    return facts_of(folded, rendered=tell.rendered, **about)
+    return facts_of(folded, rendered=build.rendered, **about)
 
 
 def state(skill: str = SEED, score: float | None = 0.5, **changes: Any) -> State:

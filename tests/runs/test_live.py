@@ -121,6 +121,7 @@ def test_a_run_is_seen_from_outside_as_it_happens(seen: tuple[Looks, Result]) ->
     assert (facts.best, facts.claim) == (result.summary["best_gate_score"], result.summary["claim"])
 
 
+@pytest.mark.slow
 def test_rows_come_in_one_after_the_other_and_never_more_than_there_are(seen: tuple[Looks, Result]) -> None:
     looks, _ = seen
     opened = [event for event in looks.events if isinstance(event, StageOpened)]
@@ -150,6 +151,7 @@ def test_rows_come_in_one_after_the_other_and_never_more_than_there_are(seen: tu
     assert set(of_test) <= {None}  # that a test row is in, not how it went
 
 
+@pytest.mark.slow
 def test_facts_are_those_of_a_report(finished: Path) -> None:
     watcher = RunReader(finished)
     watcher.read()

@@ -62,6 +62,7 @@ def test_ten_thousand_events_and_five_thousand_tasks_are_read_at_once_and_update
     assert idle < 0.02
 
 
+@pytest.mark.slow
 def test_a_list_reads_a_long_run_in_part_only(big: Path) -> None:
     listing = Listing()
     first, _ = cost(lambda: listing.read([big]))

@@ -55,6 +55,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "PYTHONIOENCODING": "ascii"}
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_program(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes("größe\r\n".encode())
     (tmp_path / "b.md").write_bytes("größer\r\n".encode())

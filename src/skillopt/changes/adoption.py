@@ -206,8 +206,7 @@ class Adoption:
             other = " Those of other projects are named by their id; `skillopt sleep status` lists them."
             raise UsageError(
                 f"There is no proposal{whose} in {self.store.home} yet.{why}{other if found else ''}"
-                f" `skillopt"
-                " sleep run` makes one."
+                " `skillopt sleep run` makes one."
             )
         return next((one for one in meant if one.pending), meant[0])
 
@@ -299,8 +298,7 @@ def _refuse_changed(change: FileChange, remedy: str) -> None:
     if found is not None and not found.mode & 0o200:
         raise UsageError(
             f"{path} is read-only (mode {found.mode:03o}), so it is left alone. Nothing was written; chmod"
-            f" u+w"
-            " allows it."
+            " u+w allows it."
         )
 
 
@@ -313,7 +311,7 @@ def _back_up(changes: Sequence[FileChange], folder: Path, move: int) -> None:
         except OSError as error:
             raise UsageError(
                 f"{error.filename or folder} cannot be written: {error.strerror or error}. Nothing was"
-                f" changed."
+                " changed."
             ) from error
 
 

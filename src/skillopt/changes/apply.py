@@ -118,7 +118,6 @@ def _is_put(change: FileChange, put: Callable[[FileChange], bool], *, leave_chan
     if not is_put and not leave_changed:
         raise UsageError(
             f"{change.file.path} was changed at this moment by somebody else. Nothing was written; look at"
-            f" it,"
-            " then try again."
+            " it, then try again."
         )
     return is_put

@@ -192,5 +192,5 @@ class Decisions:
     def _refused(self, problem: str) -> UsageError:
         return UsageError(
             f"{self.path} {problem}. Until then no proposal here counts as yours, and nothing of them is"
-            f" used."
+            " used."
         )

@@ -248,8 +248,7 @@ def _look(path: Path, *, ours: bool) -> bytes | None:
         if stat.S_ISLNK(found.st_mode) and (ours or not path.exists()):
             raise UsageError(
                 f"{path} is a link{'' if path.exists() else ' to nothing'}. It is left alone: move it away,"
-                f" then"
-                " install again."
+                " then install again."
             )
         if not path.is_file():
             raise UsageError(f"{path} is no file. It is left alone: move it away, then install again.")
@@ -264,7 +263,7 @@ def _look(path: Path, *, ours: bool) -> bytes | None:
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror or error}. Check its permissions and those of its"
-            f" folder."
+            " folder."
         ) from error
 
 

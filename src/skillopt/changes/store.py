@@ -139,8 +139,7 @@ class Store:
         if record is None or digest(data) != record.digest:
             raise UsageError(
                 f"{folder / MANIFEST} was not written by a night of yours, or was altered since. Nothing of"
-                f" it"
-                f" is used. Delete {folder}; the next night makes a proposal of its own."
+                f" it is used. Delete {folder}; the next night makes a proposal of its own."
             )
         try:
             return OpenedProposal(proposal=NightProposal.model_validate_json(data), record=record)
@@ -218,6 +217,5 @@ class Store:
             if inner == outer or outer in inner.parents:
                 raise UsageError(
                     f"{self.state} lies in {root}, a folder that adoption may write to. Keep proposals"
-                    f" outside"
-                    " of it, or name the folders of your skills instead of one that holds everything."
+                    " outside of it, or name the folders of your skills instead of one that holds everything."
                 )

@@ -183,7 +183,9 @@ def credentials(text: str) -> Iterator[Span]:
         done = 0
         for start in occurrences(prefix, text):
             before = text[start - 1] if start else " "
-            if start < done or (before.isascii() and before.isalnum()) or before in "_-":
+            # "sk-" after a dash is a word such as "ask-sk-...", but nothing else has "ghp_" in it.
+            is_word = (before.isascii() and before.isalnum()) or (before in "_-" and prefix.endswith("-"))
+            if start < done or is_word:
                 continue
             if match := body.match(text, start + len(prefix)):
                 done = match.end()

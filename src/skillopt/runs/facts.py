@@ -14,7 +14,7 @@ from skillopt.errors import UsageError
 from skillopt.gate.gate import SMALLEST_VERIFIED
 from skillopt.redact import looks_secret, without_password
 from skillopt.runs.fold import Fold
-from skillopt.runs.steps import Told
+from skillopt.runs.steps import SectionFacts
 from skillopt.runs.values import Facts
 from skillopt.runs.words import count
 from skillopt.skill.diff import unified
@@ -29,7 +29,7 @@ def mixed_weight(config: Mapping[str, Any] | None) -> float:
 
 
 def facts_of(
-    fold: Fold[Told],
+    fold: Fold[SectionFacts],
     *,
     rendered: Callable[[str], str],
     config: Mapping[str, Any] | None = None,
@@ -47,7 +47,7 @@ def facts_of(
             "The log does not begin a training run; there is nothing to report. A folder of 'skillopt eval'"
             " holds none."
         )
-    versions = [told.version for told in fold.kept if told.version is not None]
+    versions = [one.version for one in fold.kept if one.version is not None]
     account = account or Account()
     facts = Facts(
         benchmark=started.benchmark,
@@ -57,7 +57,7 @@ def facts_of(
         status=status,
         planned=started.steps,
         counts=started.counts,
-        changes=[told.change for told in fold.kept if told.change is not None],
+        changes=[one.change for one in fold.kept if one.change is not None],
         versions=versions,
         tasks=list(dict.fromkeys(task for version in versions for task in version.cells)),
         test=_test(fold, mixed_weight(config), summary),
@@ -84,7 +84,7 @@ def facts_of(
     return replace(facts, remarks=list(_remarks(facts, fold, config, summary)))
 
 
-def _test(fold: Fold[Told], weight: float, summary: Mapping[str, Any] | None) -> TestReport:
+def _test(fold: Fold[SectionFacts], weight: float, summary: Mapping[str, Any] | None) -> TestReport:
     """The last look at the test split, compared as the run itself compares it."""
     state = fold.state
     if not fold.looks:
@@ -96,7 +96,10 @@ def _test(fold: Fold[Told], weight: float, summary: Mapping[str, Any] | None) ->
 
 
 def _remarks(
-    facts: Facts, fold: Fold[Told], config: Mapping[str, Any] | None, summary: Mapping[str, Any] | None
+    facts: Facts,
+    fold: Fold[SectionFacts],
+    config: Mapping[str, Any] | None,
+    summary: Mapping[str, Any] | None,
 ) -> Iterator[str]:
     gate_off = config is not None and config.get("evaluation", {}).get("use_gate") is False
     if gate_off or any(change.action == "force_accept" for change in facts.steps):

@@ -43,7 +43,7 @@ class Notes(Protocol):
 
 
 class LiveWriter:
-    """Told of live events; keeps the note of a run up to date."""
+    """Hears live events and keeps the note of a run up to date."""
 
     def __init__(self, notes: Notes, clock: Callable[[], float] = time.monotonic) -> None:
         self.slowed: Callable[[], str] = lambda: ""

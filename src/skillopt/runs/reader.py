@@ -26,7 +26,7 @@ from skillopt.runs.log import DATABASE, EVENTS
 from skillopt.runs.looks import read_looks
 from skillopt.runs.spending import LedgerView
 from skillopt.runs.status import RunStatus
-from skillopt.runs.steps import Teller, Told
+from skillopt.runs.steps import ChangeBuilder, SectionFacts
 from skillopt.runs.tail import DatabaseTail, EventTail
 from skillopt.runs.values import Facts
 from skillopt.skill.store import Skills
@@ -56,8 +56,10 @@ class RunReader:
         self.config: Mapping[str, Any] = {}
         """What the run was last started with; empty until it is written."""
         self.skills = Skills(partial(stored_text, self.folder / DATABASE))
-        self._tell = Teller(self.skills)
-        self.fold: Fold[Told] = Fold(self._tell if self._in_detail else lambda section: Told())
+        self._build = ChangeBuilder(self.skills)
+        self.fold: Fold[SectionFacts] = Fold(
+            self._build if self._in_detail else lambda section: SectionFacts()
+        )
         self.spending = LedgerView(self._now)
         self.status = RunStatus(self.fold, clock=self._now)
         self.status.elapsed = self.seconds
@@ -89,7 +91,7 @@ class RunReader:
                 events = self._log.read() or []
             if events or not self.config:
                 self.config = _whole_json(self.folder / "config.json") or self.config
-                self._tell.weight = mixed_weight(self.config)
+                self._build.weight = mixed_weight(self.config)
                 self.status.epochs = int(self.config.get("train", {}).get("num_epochs", self.status.epochs))
             for event in events:
                 self._take(event)
@@ -110,7 +112,7 @@ class RunReader:
             if self._facts is None or self._facts[0] != version:
                 told = facts_of(
                     self.fold,
-                    rendered=self._tell.rendered,
+                    rendered=self._build.rendered,
                     config=self.config or None,
                     summary=_whole_json(self.folder / "summary.json"),
                     account=self.spending.account,

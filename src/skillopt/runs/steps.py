@@ -27,33 +27,33 @@ LONGEST_DETAIL = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class SectionFacts:
     """What is kept of a section: the change, where it made one, and the version, where one was measured."""
 
     change: SkillChange | None = None
     version: Version | None = None
 
 
-class Teller:
-    """Turns closed sections into changes and versions."""
+class ChangeBuilder:
+    """Builds changes and versions from closed sections of a log."""
 
     def __init__(self, skills: Skills, weight: float = 0.5) -> None:
         """`weight` is that of the soft score where the gate reads a mixed one."""
         self.skills = skills
         self.weight = weight
 
-    def __call__(self, section: LogSection) -> Told:
+    def __call__(self, section: LogSection) -> SectionFacts:
         checkpoint, after = section.closed_by, section.after
         assert checkpoint is not None and after is not None, "an open section is told when it closes"
         if checkpoint.kind == "baseline":
             seed = self.rendered(after.seed)
-            return Told(
+            return SectionFacts(
                 version=self._version(
                     section, None, "seed", "the seed skill", "baseline", 0.0, seed, after.baseline_score
                 )
             )
         if section.before is None or not isinstance(checkpoint.record, (StepRecord, EpochRecord)):
-            return Told()
+            return SectionFacts()
         verdicts = section.of(Judged)
         # The verdict that counts is that of the accepted candidate, else the first.
         judged = next((one for one in verdicts if one.action == "accept"), verdicts[0] if verdicts else None)
@@ -62,10 +62,10 @@ class Teller:
         else:
             slow = self._slow_update(section, section.before, after, judged)
             if slow is None:
-                return Told()
+                return SectionFacts()
             change = slow
         text = "" if judged is None else self._candidate(section, section.before, judged, change.text)
-        return Told(
+        return SectionFacts(
             change=change,
             version=self._version(
                 section, judged, change.short, change.name, change.action, change.at, text, change.candidate
