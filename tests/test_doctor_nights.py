@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
@@ -105,14 +106,14 @@ def test_each_different_model_is_asked_once_and_none_without_calls(person: Perso
 @pytest.mark.parametrize(
     ("text", "name", "state", "words"),
     [
-        ("modle: openai:m\n", "settings", "fix", "Did you mean 'model'?"),
+        ("modle: openai:m\n", "settings", "fix", r"Did you mean 'model'\?"),
         ("model: [openai\n", "settings", "fix", "is not valid YAML"),
-        ("codex_path: /x\n", "settings", "note", "has no effect (agent programs are found on PATH"),
+        ("codex_path: /x\n", "settings", "note", r"codex_path \(.*config\.yaml:1\) has no effect"),
         ("backend: mock\n", "models", "fix", "simulated world"),
         ("target_model: openai:m\n", "models", "fix", "its optimizer is not"),
         ("model: openai:gpt-5.4-mini\n", "target: configured", "fix", "OPENAI_API_KEY"),
         ("seed: 3\n", "models", "note", "none is named"),
-        ("transcript_source: codx\n", "transcripts", "fix", "Did you mean 'codex'?"),
+        ("transcript_source: codx\n", "transcripts", "fix", r"Did you mean 'codex'\?"),
     ],
 )
 def test_what_is_wrong_with_the_settings_is_named_and_hides_nothing_else(
@@ -121,7 +122,7 @@ def test_what_is_wrong_with_the_settings_is_named_and_hides_nothing_else(
     settings(person, text)
     found = doctor("--no-calls")
     told = [(check["state"], f"{check['text']} {check.get('remedy', '')}") for check in found[name]]
-    assert any(one_state == state and words in said for one_state, said in told), told
+    assert any(one_state == state and re.search(words, said) for one_state, said in told), told
     assert {"settings", "folder", "decisions", "transcripts", "schedule", "proposals"} <= set(found)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from skillopt.errors import RunConflict
-from skillopt.files import lock, read_text, write_json, write_text
+from skillopt.files import append_json, lock, read_text, write_json, write_text
 
 SRC = str(Path(__file__).parents[1] / "src")
 
@@ -140,3 +140,21 @@ def test_a_lock_holds_within_one_process_and_is_freed_after_an_error(tmp_path: P
         raise ZeroDivisionError
     with lock(path):
         pass
+
+
+def test_an_item_is_added_to_a_list_as_if_the_whole_list_had_been_written(tmp_path: Path) -> None:
+    grown, whole = tmp_path / "grown.json", tmp_path / "whole.json"
+    items = [{"a": "größe\u2028\ud800", "b": [1, None]}, {"a": "x\ny"}, {"c": {}}]
+    write_json(grown, items[:1])
+    for item in items[1:]:
+        assert append_json(grown, item)
+    write_json(whole, items)
+    assert grown.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("text", ["[]\n", "", "[\n  {", "{}\n"])
+def test_nothing_is_added_to_what_does_not_end_like_a_list_with_items(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    assert not append_json(tmp_path / "x.json", {})
+    assert (tmp_path / "x.json").read_text() == text
+    assert not append_json(tmp_path / "missing.json", {})

@@ -18,6 +18,8 @@ from skillopt.account import Account, Amount, Entry, Settlement
 from skillopt.errors import BudgetSpent, Stopped
 from skillopt.messages import Role, Usage
 
+MARGIN = Fraction(13, 10)
+"""What is estimated is set aside with this margin."""
 TEST_STAGE = "test"
 TIME_IS_KEPT_EVERY = 1.0
 """Seconds."""

@@ -116,17 +116,17 @@ def test_a_confirmation_is_explained_reading_by_reading(skillopt: Command, tmp_p
     assert "drawn again" in said
 
 
-def test_a_step_that_was_saved_in_part_is_explained_by_the_half_that_was_taken(
+def test_a_step_that_was_saved_in_part_is_explained_by_the_candidate_that_was_taken(
     skillopt: Command, finished: Path
 ) -> None:
     for record in history(finished):
-        halves = record.get("salvage", {"halves": ()})["halves"]
-        taken = next((number for number, half in enumerate(halves, 1) if half["action"] == "accept"), None)
-        if halves:
+        tried = record["candidates"]
+        taken = next((one["id"] for one in tried if one["action"] == "accept"), 0)
+        if len(tried) > 1:
             _, data = explained(skillopt, finished, str(record["step"]))
-            assert data["name"] == f"step {record['step']}/" + (f"half-{taken}" if taken else "bundle")
-            assert len(data["others"]) == len(halves)
-            code, data = explained(skillopt, finished, f"{record['step']}/bundle")
+            assert data["name"] == f"step {record['step']}/c{taken}"
+            assert len(data["others"]) == len(tried) - 1
+            code, data = explained(skillopt, finished, f"{record['step']}/c0")
             assert (code, data["recorded"], data["agrees"]) == (0, "reject", True)
 
 

@@ -120,8 +120,10 @@ async def test_a_skill_may_not_get_longer_where_no_further_token_is_allowed(quic
         event.action == "reject" and event.candidate > event.incumbent for event in stopped
     )
     assert "accept" not in {event.action for event in judged(bound)}
-    states = [event.state for event in events_of(bound) if isinstance(event, Checkpoint)]
-    assert "gate.max_tokens_increase" in str(states[-1]["memory"]), "the optimizer is told why"
+    told = [
+        entry.why for event in events_of(bound) if isinstance(event, Checkpoint) for entry in event.remembered
+    ]
+    assert any("gate.max_tokens_increase" in why for why in told), "the optimizer is told why"
 
 
 @pytest.mark.slow
@@ -211,7 +213,7 @@ async def test_answers_without_usage_stop_a_limited_run_at_once_and_say_why(tmp_
 def test_explain_finds_constrained_verdicts_again(tmp_path: Path, options: tuple[str, ...]) -> None:
     asyncio.run(run(job_of(*options), tmp_path))
     for event in judged(tmp_path):
-        _, where, part = (*str(event.place).split("/"), "bundle")[:3]
-        ran = command("explain", str(tmp_path), f"{where[1:]}/{part}", "--json")
+        name = f"{event.place.step}/c{event.place.candidate}"
+        ran = command("explain", str(tmp_path), name, "--json")
         assert ran.code == 0, ran.out
     assert {event.decided_by for event in judged(tmp_path)} & {"tokens"}

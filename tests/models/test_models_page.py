@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import pkgutil
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import skillopt.models.providers
+from skillopt.models import PROVIDERS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 
@@ -18,12 +17,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text(en
 def test_every_provider_of_ours_is_in_the_table_and_no_other() -> None:
     table = PAGE.partition("| provider | named |")[2].partition("\n\n")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
-    files = {
-        module.name
-        for module in pkgutil.iter_modules(skillopt.models.providers.__path__)
-        if not module.name.startswith("_")
-    }
-    assert named == files
+    assert named == set(PROVIDERS.names())
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

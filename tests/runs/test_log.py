@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from skillopt.errors import Interrupted, RunConflict
-from skillopt.events import Event, Notice, RunStarted, Spending
+from skillopt.events import SCHEMA, Event, Notice, RunStarted, Spending
 from skillopt.redact import Scrubber
+from skillopt.runs.database import Database
 from skillopt.runs.log import Run, difference
 from skillopt.tasks.rollout import Trajectory
 
@@ -135,3 +138,30 @@ def test_a_database_that_is_none_is_bad_input(tmp_path):
     (tmp_path / "run.db").write_bytes(b"not a database at all" * 100)
     with pytest.raises(RunConflict, match="cannot be opened"):
         open_run(tmp_path)
+
+
+STARTED = RunStarted(
+    id="run", identity="i", benchmark="b", target="t", optimizer="o", simulated=True, steps=1, counts={}
+)
+
+
+def test_a_log_of_another_form_is_refused_in_one_sentence(tmp_path):
+    with open_run(tmp_path) as run:
+        run.emit(STARTED.model_copy(update={"identity": run.identity}))
+    log = tmp_path / "events.jsonl"
+    log.write_text(log.read_text().replace(f'"schema_version":{SCHEMA},', ""))
+    with pytest.raises(RunConflict, match=r"another version of SkillOpt \(form 1, this one reads"):
+        open_run(tmp_path)
+
+
+def test_a_database_of_another_form_is_refused_and_left_as_it_is(tmp_path):
+    with open_run(tmp_path):
+        pass
+    with closing(sqlite3.connect(tmp_path / "run.db")) as database:
+        database.execute("PRAGMA user_version = 1")
+        database.commit()
+    before = (tmp_path / "run.db").read_bytes()
+    for opening in (open_run, lambda folder: Database.reading(folder / "run.db")):
+        with pytest.raises(RunConflict, match="another version of SkillOpt"):
+            opening(tmp_path)
+    assert (tmp_path / "run.db").read_bytes() == before

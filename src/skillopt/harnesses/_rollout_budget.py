@@ -12,11 +12,10 @@ from skillopt.account import Amount, Entry
 from skillopt.agents.port import AgentReport
 from skillopt.aio import to_the_end
 from skillopt.errors import ConfigError, Fault
-from skillopt.ledger import Ledger
+from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
 
-SAFETY = Fraction(13, 10)
 FIRST_TOKENS = 60_000
 """What a rollout is taken to use before any has been seen; an agent's system prompt alone is 10,000 tokens a
 turn.
@@ -37,7 +36,7 @@ def reservation(allowance: Allowance, most: Amount, price: Price | None) -> Amou
     """What is set aside for a rollout before it starts: its allowance, or 1.3 x `most`, the dearest one seen;
     before any, a guess.
     """
-    seen = most.times(SAFETY)
+    seen = most.times(MARGIN)
     tokens = allowance.tokens or seen.tokens or FIRST_TOKENS
     usd = allowance.usd or seen.usd
     if not usd:

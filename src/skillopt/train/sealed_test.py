@@ -19,14 +19,12 @@ from skillopt.events.state import Metric, TestShare
 from skillopt.gate.decision import worth_of
 from skillopt.gate.gate import STAGE, Gate
 from skillopt.harnesses._rollout_budget import Allowance, reservation
-from skillopt.ledger import TEST_STAGE, Ledger
+from skillopt.ledger import MARGIN, TEST_STAGE, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
 from skillopt.skill.document import Document
 from skillopt.step import Step
 from skillopt.tasks.rollout import Means, Rollout, Scored
-
-MARGIN = Fraction(13, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,11 @@ from fractions import Fraction
 from skillopt.account import Amount, Entry
 from skillopt.aio import to_the_end
 from skillopt.errors import ModelError
-from skillopt.ledger import Ledger
+from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models.port import Model
 from skillopt.models.prices import Price, cost
 
-SAFETY = Fraction(13, 10)
 BYTES_PER_TOKEN = Fraction(3)
 CALIBRATED_AFTER = 5
 IMAGE_TOKENS = 2000
@@ -83,7 +82,7 @@ class Budgeted:
 
     def _estimate(self, size: int, images: int) -> int:
         density = self._densest if self._seen >= CALIBRATED_AFTER else max(self._densest, 1 / BYTES_PER_TOKEN)
-        return math.ceil(SAFETY * (density * size + IMAGE_TOKENS * images)) + 16
+        return math.ceil(MARGIN * (density * size + IMAGE_TOKENS * images)) + 16
 
     def _amount(self, usage: Usage) -> Amount:
         return Amount(
