@@ -480,7 +480,7 @@ def test_no_key_is_left_out():
         "budget.per_rollout.tokens",
     }  # followed in tests/harnesses/test_per_rollout.py
     trackers_only = {
-        f"tracking.{key}" for key in ("project", "mlflow_uri", "wandb_mode", "otel_endpoint", "texts")
+        f"tracking.{key}" for key in ("project", "mlflow.uri", "wandb.mode", "otel.endpoint", "texts")
     }  # in tests/trackers
     # Those of SPEC_KEYS are followed in test_provider_keys.py.
     assert told == {parameter.id for parameter in CASES} | set(SPEC_KEYS) | agents_only | trackers_only
