@@ -85,9 +85,8 @@ def _loopback_only() -> Iterator[None]:
 
     def guarded_getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
         name = host.decode() if isinstance(host, bytes) else host
-        if isinstance(name, str) and name.endswith(
-            ".invalid"
-        ):  # RFC 6761: never resolves, so tests use it for DNS failures
+        # RFC 6761: never resolves, so tests use it for DNS failures
+        if isinstance(name, str) and name.endswith(".invalid"):
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         if not _is_local(name):
             raise NetworkBlocked(f"a test tried to look up {name}; only loopback is open in tests")

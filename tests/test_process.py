@@ -172,9 +172,8 @@ async def test_a_program_that_is_withdrawn_while_it_starts_neither_hangs_nor_liv
     reason="needs a Python that everybody may start",
 )
 def test_the_guard_of_a_dead_trainer_also_removes_read_only_folders() -> None:
-    nobody: dict[str, Any] = (
-        {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
-    )  # root minds no permission
+    # root minds no permission
+    nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
     folder = Path(tempfile.mkdtemp(prefix="guarded-"))
     try:
         (folder / "documents").mkdir()

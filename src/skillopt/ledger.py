@@ -152,9 +152,8 @@ class Ledger:
             return await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
-                self._close(
-                    replace(granted.result(), state="refused", charged=Amount())
-                )  # granted, never sent
+                # granted, never sent
+                self._close(replace(granted.result(), state="refused", charged=Amount()))
             self._pump()
             raise
 

@@ -135,11 +135,10 @@ def _check_thinking(body: Mapping[str, Any]) -> None:
     one_of(thinking.get("type"), ("adaptive", "disabled"), "thinking.type")
 
 
+# a field of tool calls, not of the body
 _EXTENSIONS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "chat_template_kwargs": _check_template,
     "thinking": _check_thinking,
     "reasoning_split": lambda body: flag(body, "reasoning_split", "body"),
-    "extra_content": lambda body: only(
-        body, set(body) - {"extra_content"}, "body"
-    ),  # a field of tool calls, not of the body
+    "extra_content": lambda body: only(body, set(body) - {"extra_content"}, "body"),
 }

@@ -98,9 +98,8 @@ async def test_training_takes_the_held_out_rows_from_nothing_to_all(
     assert (result.summary["baseline_test_hard"], result.summary["test_hard"]) == (0.0, 1.0)
     assert result.test is not None and result.test.n == 6
     assert SEEDS[seed] in result.best_skill
-    assert result.best_skill.startswith(
-        (folder / "SKILL.md").read_text().partition("\n# ")[0]
-    )  # the frontmatter, byte for byte
+    # the frontmatter, byte for byte
+    assert result.best_skill.startswith((folder / "SKILL.md").read_text().partition("\n# ")[0])
 
 
 async def test_a_skill_that_transcribes_the_pattern_is_refused(test_data: Path, tmp_path: Path) -> None:

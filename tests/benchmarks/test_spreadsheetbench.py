@@ -76,9 +76,8 @@ def test_it_is_registered_with_the_public_defaults(tmp_path: Path) -> None:
 def test_splits_come_from_folders_with_the_workbooks_elsewhere(data: Path, tmp_path: Path) -> None:
     data = make_data(data, 4, cases=1)
     for split, names in (("train", ["task-0", "task-1"]), ("val", ["task-2"]), ("test", ["task-3"])):
-        write(
-            tmp_path / "splits" / split / "items.json", [{"id": name} for name in names]
-        )  # the rest comes from dataset.json
+        # the rest comes from dataset.json
+        write(tmp_path / "splits" / split / "items.json", [{"id": name} for name in names])
     made = PLUGIN(SpreadsheetSettings(split_dir=tmp_path / "splits", data_root=data))
     assert [task.id for split in SPLITS for task in made.tasks(split)] == [
         "task-0",
@@ -424,9 +423,8 @@ async def test_in_mode_react_there_is_a_shell_and_a_file_to_write(data: Path) ->
         ' print(openpyxl.load_workbook("output.xlsx").active["B4"].value)\''
     )
     assert (await desk.step("bash", {"command": look})).startswith("14\n")
-    assert "output.xlsx" not in await desk.step(
-        "bash", {"command": "ls; echo spoiled > solution.py"}
-    )  # every command starts afresh
+    # every command starts afresh
+    assert "output.xlsx" not in await desk.step("bash", {"command": "ls; echo spoiled > solution.py"})
     assert "openpyxl" in await desk.step("bash", {"command": "cat solution.py"})
     assert "[exit code 3]" in await desk.step("bash", {"command": "exit 3"})
     assert len(await desk.step("bash", {"command": "yes | head -100000"})) < 7000

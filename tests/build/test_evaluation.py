@@ -90,10 +90,11 @@ def test_the_task_is_the_unit_of_repeated_draws() -> None:
         scores("old", (0.0, 0.0), (1.0, 1.0), (0.0, 1.0)), scores("new", (1.0, 0.0), (1.0, 1.0), (1.0, 0.0))
     )
     assert versus.comparison is not None
+    # one task moved; six independent rows would claim more
     assert (versus.comparison.n, versus.comparison.p) == (
         3,
         1.0,
-    )  # one task moved; six independent rows would claim more
+    )
     assert versus.comparison.delta == pytest.approx(0.5 / 3)
     assert (versus.comparison.fixed, versus.comparison.broken) == (("t00",), ())
 
@@ -158,13 +159,13 @@ async def test_another_evaluation_in_the_same_folder_adds_to_what_is_there(tmp_p
         ] * 12
         assert summary(tmp_path)["comparisons"] == compared
         assert [one["skill"] for one in summary(tmp_path)["evaluations"]] == ["good", "bad", "third"]
+        # the public fields are the last command's
         assert (summary(tmp_path)["skill"], summary(tmp_path)["n_items"]) == (
             "third",
             12,
-        )  # the public fields are the last command's
-        await api.evaluate(
-            job, {"good": SKILLS["good"]}, ["val"], tmp_path, retry=QUICK
-        )  # fewer draws than before
+        )
+        # fewer draws than before
+        await api.evaluate(job, {"good": SKILLS["good"]}, ["val"], tmp_path, retry=QUICK)
         assert len(lines(tmp_path)) == len(before) + 12
     assert {(one["skill"], one["repeats"]) for one in summary(tmp_path)["evaluations"]} == {
         ("good", 2),
@@ -225,9 +226,8 @@ async def test_an_outage_takes_nothing_from_the_folder_and_names_what_is_missing
         [missing] = summary(tmp_path)["missing"]
         assert (missing["skill"], missing["split"]) == ("bad", "val")
         assert "HTTP 500" in missing["why"]
-        assert "n_items" not in summary(
-            tmp_path
-        )  # the public figures of one evaluation are not those of half a command
+        # the public figures of one evaluation are not those of half a command
+        assert "n_items" not in summary(tmp_path)
         ill[0] = False
         await api.evaluate(job, SKILLS, ["val"], tmp_path, against="bad", retry=QUICK)
     assert summary(tmp_path)["missing"] == []

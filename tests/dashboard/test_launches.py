@@ -160,9 +160,8 @@ def test_a_run_that_was_taken_up_elsewhere_is_running_and_can_be_stopped(
 def test_only_what_works_on_a_run_can_be_stopped(desk: Launches, tmp_path: Path) -> None:
     folder = tmp_path / "outputs" / "left"
     folder.mkdir(parents=True)
-    (folder / ".lock").write_text(
-        str(os.getpid())
-    )  # left behind by a process that was killed; the number is somebody else's now
+    # left behind by a process that was killed; the number is somebody else's now
+    (folder / ".lock").write_text(str(os.getpid()))
     with pytest.raises(UsageError, match="nothing to stop"):
         desk.stop(folder)
 

@@ -294,6 +294,5 @@ def test_charts_hold_no_point_of_the_test_before_it_was_opened(shown: Shown) -> 
     test = {one["name"]: one["data"] for one in drawn["series"] if one["name"].startswith("test")}
     assert all(test.values())
     assert not any(one["data"] for one in sealed["series"] if one["name"].startswith("test"))
-    assert (
-        drawn["tooltip"]["renderMode"] == together([])["tooltip"]["renderMode"] == "richText"
-    )  # names of runs are no markup
+    # names of runs are no markup
+    assert drawn["tooltip"]["renderMode"] == together([])["tooltip"]["renderMode"] == "richText"

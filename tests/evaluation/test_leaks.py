@@ -56,9 +56,8 @@ def test_a_held_out_answer_of_twelve_characters_is_a_leak(reference: Any, additi
     for split in ("val", "test"):
         found = kinds(guard(**{split: [task("x", reference=reference)]}), addition)
         assert found == (["reference"] if leaks else [])
-    assert (
-        kinds(guard(train=[task("x", reference=reference)]), addition) == []
-    )  # the optimizer is shown the answers of train
+    # the optimizer is shown the answers of train
+    assert kinds(guard(train=[task("x", reference=reference)]), addition) == []
 
 
 @pytest.mark.parametrize(("sharing", "leaks"), [(1, True), (2, True), (3, False)])

@@ -67,11 +67,12 @@ def test_no_row_worse_is_not_enough_without_a_better_one():
 def test_five_fixed_and_none_broken_is_no_accident_and_four_are():
     bars = [ZERO] * 6
     assert ended("paired", one_draw(*bars), [ONE] * 5 + [ZERO]) == ("accept", "chance", 6)  # p = 1/32
+    # p = 1/16
     assert ended("paired", one_draw(*bars), [ONE, ONE, ONE, ZERO, ONE, ZERO]) == (
         "reject",
         "chance",
         6,
-    )  # p = 1/16
+    )
 
 
 def test_where_too_few_rows_can_change_nothing_is_measured():
@@ -81,11 +82,12 @@ def test_where_too_few_rows_can_change_nothing_is_measured():
 
 def test_the_draws_of_one_task_are_one_witness():
     drawn = {(task, draw): ZERO for task in "abcd" for draw in range(3)}
+    # twelve rows, but four tasks: p = 1/16
     assert ended("paired", Case.of(drawn), [ONE] * 12) == (
         "reject",
         "chance",
         0,
-    )  # twelve rows, but four tasks: p = 1/16
+    )
     drawn |= {("e", draw): ZERO for draw in range(3)}
     assert ended("paired", Case.of(drawn), [ONE] * 15)[0] == "accept"
 
@@ -181,9 +183,8 @@ def test_a_candidate_that_was_lucky_once_is_found_out():
     assert (verdict.action, verdict.decided_by) == ("reject", "confirmation")
     assert "1.0000 at first" in verdict.why
     assert verdict.rows_total == 10
-    assert (
-        len(table.asked) == len(verdict.rows) == 7
-    )  # after two failures of the second reading nothing can be better than 0.8
+    # after two failures of the second reading nothing can be better than 0.8
+    assert len(table.asked) == len(verdict.rows) == 7
 
 
 def test_a_reject_on_the_first_draws_asks_for_no_further_ones():

@@ -251,9 +251,8 @@ async def test_a_cancelled_train_stops_and_the_same_call_goes_on_to_the_same_res
     ]
     assert (tmp_path / "run" / "best_skill.md").read_bytes() == (undisturbed / "best_skill.md").read_bytes()
     sent = [(entry.place, entry.draw) for entry in slow.log[before:]]
-    assert len(sent) == len(
-        set(sent)
-    )  # it was stopped gently: what had been sent was waited for, and nothing is paid twice
+    # it was stopped gently: what had been sent was waited for, and nothing is paid twice
+    assert len(sent) == len(set(sent))
 
 
 @pytest.mark.real

@@ -264,9 +264,8 @@ async def test_a_hold_that_is_prolonged_is_kept_to_its_end() -> None:
     )
     both = [asyncio.ensure_future(one.run(provider, ask(place))) for place in ("sluggish", "quick")]
     await ticks()
-    late = asyncio.ensure_future(
-        one.run(provider, ask("late"))
-    )  # waits for the first hold when the second is heard of
+    # waits for the first hold when the second is heard of
+    late = asyncio.ensure_future(one.run(provider, ask("late")))
     await asyncio.gather(late, *both)
     assert provider.sent[:2] == ["quick", "sluggish"]
     assert min(provider.at[2:]) - provider.at[1] >= 0.195
@@ -484,9 +483,8 @@ async def test_closing_wakes_whoever_sleeps_out_a_pause_or_a_hold_and_nothing_mo
         for provider, place in ((paused, "p"), (held, "h"))
     ]
     await ticks()
-    late = asyncio.ensure_future(
-        one.run(Provider(), ask("late"))
-    )  # has a slot, waits for the end of the hold
+    # has a slot, waits for the end of the hold
+    late = asyncio.ensure_future(one.run(Provider(), ask("late")))
     await ticks()
     one.close(Interrupted("enough"))
     for task in (*tasks, late):

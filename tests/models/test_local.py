@@ -251,9 +251,8 @@ async def test_an_answer_that_takes_too_long_is_given_up(library: Any, gguf: Pat
         await model.complete(ASK)
     assert failed.value.kind == "timeout"
     assert (await model.complete(ASK)).text == "Hello "
-    assert (
-        time.monotonic() - before < 1.5
-    )  # the generation stopped, else the next call would stand in line behind it
+    # the generation stopped, else the next call would stand in line behind it
+    assert time.monotonic() - before < 1.5
 
 
 async def test_standing_in_line_uses_up_no_time(library: Any, gguf: Path) -> None:

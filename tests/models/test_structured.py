@@ -229,9 +229,8 @@ async def test_each_step_down_is_metered_as_a_call_and_counts_as_no_retry() -> N
         journal = Journal()
         ledger = Ledger(Budget(), journal)
         paid = Budgeted(Scrubbed(provider, Scrubber([])), ledger, None)
-        limiter = Limiter(
-            {"optimizer": 1, "target": 1}, Retry(attempts=1)
-        )  # a single transient failure would end the call
+        # a single transient failure would end the call
+        limiter = Limiter({"optimizer": 1, "target": 1}, Retry(attempts=1))
         await Limited(paid, limiter).complete(ASK)
         await provider.close()
     assert server.calls == 3

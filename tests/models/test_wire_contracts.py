@@ -230,10 +230,11 @@ async def test_only_the_loopback_host_learns_the_place(provider: str) -> None:
         return "ok"
 
     async with LoopbackProvider(answer) as server:
+        # the same server under a name that is not loopback
         for url in (
             server.url,
             server.url.replace("127.0.0.1", "0.0.0.0"),
-        ):  # the same server under a name that is not loopback
+        ):
             async with opened(spec(provider, base_url=f"{url}/v1")) as model:
                 await model.complete(HELLO)
     assert [call.place for call in seen] == ["p/1", None]

@@ -181,9 +181,8 @@ async def test_what_a_person_decides_is_told_to_the_next_nights_optimizer_and_to
         await night(person, provider, llm_mine=False)
         decide(desk(person))
         after = len(asked)
-        person.skill.write_text(
-            person.skill.read_text() + "- Be kind.\n"
-        )  # another text: nothing is read from the first night
+        # another text: nothing is read from the first night
+        person.skill.write_text(person.skill.read_text() + "- Be kind.\n")
         await night(person, provider, llm_mine=False)
     told = f"- The person {said} this in brief-writer: {json.dumps(RULE)}"
     analysts = [text for place, text in asked[after:] if "/analyst_" in place]

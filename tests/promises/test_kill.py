@@ -136,9 +136,8 @@ def choose(left: dict[str, str], landed: Counter[str], dice: random.Random) -> s
     soon = dict(list(left.items())[:WINDOW])
     stage = min(dict.fromkeys(soon.values()), key=lambda one: landed[one])
     places = [place for place, where in soon.items() if where == stage]
-    return dice.choice(
-        places if landed[stage] else places[: (len(places) + 1) // 2]
-    )  # early at first, so as not to slip out of it
+    # early at first, so as not to slip out of it
+    return dice.choice(places if landed[stage] else places[: (len(places) + 1) // 2])
 
 
 def landed_in(folder: Path, reservations: int, stages: dict[str, str]) -> tuple[str, int]:
@@ -224,9 +223,8 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(
         asyncio.run(run(make_job(options), tmp_path / "undisturbed"))
         stages = stages_of(tmp_path / "undisturbed")
         undisturbed = provider.calls
-        for again in range(
-            3
-        ):  # a kill may slip into the next stage on a busy machine: then another run is killed as well
+        # a kill may slip into the next stage on a busy machine: then another run is killed as well
+        for again in range(3):
             folder = tmp_path / f"killed{again}"
             before = provider.calls
             landed += kill_again_and_again(

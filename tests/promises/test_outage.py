@@ -97,9 +97,8 @@ async def test_an_outage_is_never_a_score_and_the_same_command_goes_on_to_the_un
         assert outage.hits
         assert down.value.exit_code == 3
         assert cause in str(down.value)
-        assert (
-            facts(tmp_path) == facts(undisturbed)[: len(facts(tmp_path))]
-        )  # no zero, no extra step, nothing made up
+        # no zero, no extra step, nothing made up
+        assert facts(tmp_path) == facts(undisturbed)[: len(facts(tmp_path))]
         kept, sent = committed(tmp_path), provider.calls
         assert outage.spared <= kept  # every answer that was given is there
         outage.over = True
@@ -154,9 +153,8 @@ async def test_every_cause_is_named(tmp_path: Path) -> None:
     named = [
         cause for cause in ("HTTP 500", "connection failed", "not well-formed") if cause in str(down.value)
     ]
-    assert (
-        len(named) == 2
-    )  # two rows of sixteen are more than a tenth: the stage is given up with both causes
+    # two rows of sixteen are more than a tenth: the stage is given up with both causes
+    assert len(named) == 2
 
 
 async def test_a_dead_login_stops_at_once(tmp_path: Path) -> None:
@@ -457,13 +455,14 @@ OWN_FAULTS = {
 
 @pytest.mark.parametrize("fault", OWN_FAULTS)
 async def test_what_the_target_does_wrong_is_a_zero_with_its_name(fault: str, tmp_path: Path) -> None:
+    # many: the target's own faults are no outage
     cases = (
         "W000003",
         "W000004",
         "W000005",
         "W000006",
         "W000007",
-    )  # many: the target's own faults are no outage
+    )
     async with provider_of(
         answer=lambda call: OWN_FAULTS[fault] if on(*cases)(call) else world_answers(QUIET)(call)
     ) as provider:

@@ -156,9 +156,8 @@ def looker(agent: RealAgent) -> Callable[[Call], str | Answer]:
         home = re.search(r"/\S*?skillopt-agent-\w+/workspace", call.text)
         path = json.dumps({"file_path": f"{home[0] if home else '.'}/attachments/image-1.png"})
         steps = [ToolCall(id="call_read", name="Read", arguments=path)] if agent is CLAUDE else []
-        loads = (
-            {"name": "skillopt-target"} if agent is OPENCODE else agent.skill_tool
-        )  # beside images it is asked in words as well
+        # beside images it is asked in words as well
+        loads = {"name": "skillopt-target"} if agent is OPENCODE else agent.skill_tool
         if loads is not None:
             steps.insert(0, ToolCall(id="call_skill", name="skill", arguments=json.dumps(loads)))
         if len(call.results) < len(steps):

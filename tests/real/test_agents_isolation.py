@@ -104,9 +104,8 @@ async def test_nothing_of_the_users_is_visible_to_a_rollout(
         if agent is OPENCODE
         else "env; cat ~/.claude/CLAUDE.md ~/.codex/AGENTS.md; echo seen-by-me"
     )
-    seen = Seen(
-        scripted(agent, look, answer="<answer>Paris</answer>")
-    )  # OpenCode refuses to look outside of its folder at all
+    # OpenCode refuses to look outside of its folder at all
+    seen = Seen(scripted(agent, look, answer="<answer>Paris</answer>"))
     async with LoopbackProvider(seen, lenient=True) as provider:
         options = [
             *searchqa(tmp_path),
@@ -124,10 +123,11 @@ async def test_nothing_of_the_users_is_visible_to_a_rollout(
     bodies = "\n".join(json.dumps(call.body) for call in seen.calls)
     for hidden in (PLANTED, CANARY, str(home)):
         assert hidden not in bodies, bodies[max(0, bodies.find(hidden) - 300) : bodies.find(hidden) + 100]
+    # the other two cannot keep it from their programs here, as docs/agents.md says
     if agent in (
         CODEX,
         COPILOT,
-    ):  # the other two cannot keep it from their programs here, as docs/agents.md says
+    ):
         assert "sk-loopback-target-key" not in bodies, "the agent's own programs see its key"
     assert "sk-loopback-target-key" not in repr(outcome), "a credential of ours is kept"
     assert not told.exists(), "a hook or server of the user's ran"

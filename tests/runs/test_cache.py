@@ -22,9 +22,8 @@ def test_a_score_of_another_run_is_taken_over_with_its_trajectory(tmp_path: Path
     assert second.finished("r") == (0, said("a"))
     assert second.score("r", 0, "judge") == Score(hard=1, soft=1)
     assert second.score("r", 0, "another judge") is None
-    assert Database(tmp_path / "two.db").score("r", 0, "judge") == Score(
-        hard=1, soft=1
-    )  # its own from now on
+    # its own from now on
+    assert Database(tmp_path / "two.db").score("r", 0, "judge") == Score(hard=1, soft=1)
 
 
 def test_a_score_is_never_that_of_another_trajectory(tmp_path: Path) -> None:
@@ -35,9 +34,8 @@ def test_a_score_is_never_that_of_another_trajectory(tmp_path: Path) -> None:
     first.keep("r", 0, said("a"))
     first.keep_score("r", 0, "judge", Score(hard=1, soft=1))
     assert second.score("r", 0, "judge") is None
-    second.keep_score(
-        "r", 0, "other", Score(hard=0, soft=0)
-    )  # the shared file now holds the later trajectory
+    # the shared file now holds the later trajectory
+    second.keep_score("r", 0, "other", Score(hard=0, soft=0))
     third = SharedRollouts(Database(tmp_path / "three.db"), tmp_path / "shared.db")
     assert third.finished("r") == (0, said("b"))
     assert third.score("r", 0, "judge") is None

@@ -398,9 +398,8 @@ async def test_commands_run_side_by_side(tmp_path: Path) -> None:
     met.mkdir()
     meet = f"import pathlib; here = pathlib.Path(r'{met}'); (here / str(os.getpid())).touch()\n"
     waiting = script(tmp_path, meet + "while len(list(here.iterdir())) < 2: time.sleep(0.01)\nprint(1)")
-    scorer = get_scorer(
-        waiting, options={"sandbox": "off"}
-    )  # inside it nobody could leave a file for another
+    # inside it nobody could leave a file for another
+    scorer = get_scorer(waiting, options={"sandbox": "off"})
     await asyncio.gather(*(run(scorer) for _ in range(2)))
 
 

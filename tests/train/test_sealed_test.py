@@ -221,8 +221,7 @@ async def test_on_resuming_only_the_rows_that_are_missing_are_set_aside_again():
     opened, _, _ = exam(table, budget=Budget(calls=1000))
     opened.provide(TestShare(calls=40, tokens=0, usd=None, seconds=0.0), SEED)
     assert opened._ledger._set_aside.calls == 40
-    await opened.measure(
-        step_at("test/1.1"), {"seed": SEED, "best": SEED}, look=1
-    )  # the seed's ten rows are measured now
+    # the seed's ten rows are measured now
+    await opened.measure(step_at("test/1.1"), {"seed": SEED, "best": SEED}, look=1)
     opened.provide(TestShare(calls=40, tokens=0, usd=None, seconds=0.0), SEED)
     assert opened._ledger._set_aside.calls == 20

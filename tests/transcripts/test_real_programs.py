@@ -60,9 +60,8 @@ async def test_a_session_of_the_real_program_is_harvested_with_its_skill_and_its
     agent: RealAgent, tmp_path: Path, machine_env: Mapping[str, str]
 ) -> None:
     program = cli(agent.package, agent.version, agent.binary, env=machine_env)
-    for attempt in range(
-        3
-    ):  # under load a program may end before it has written its session down; then there is nothing to harvest
+    # under load a program may end before it has written its session down; then there is nothing to harvest
+    for attempt in range(3):
         place, found = await worked(agent, program, tmp_path / str(attempt))
         if found.sessions:
             break

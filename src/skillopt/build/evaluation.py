@@ -127,9 +127,8 @@ async def matrix(
             await opened.drain()
             found = work.matrix()
             if found.evaluations:  # also when the person stopped it: a cell that is complete stays complete
-                noted = (
-                    note_in(run, job, found.evaluations) for run in runs
-                )  # before anybody can read the figures
+                # before anybody can read the figures
+                noted = (note_in(run, job, found.evaluations) for run in runs)
                 found = replace(found, noted=tuple(one for one in noted if one is not None))
                 compared = (
                     comparisons(found.evaluations, against, graded=job.benchmark.graded)

@@ -1,11 +1,13 @@
-"""Decides what a budget written as text means."""
+"""What a run may spend: the keys of the section `budget`, and a budget written as text."""
 
 from __future__ import annotations
 
 import re
 from decimal import Decimal
 
-from skillopt.config.schema import BudgetConfig
+from pydantic import Field
+
+from skillopt.config.role_schema import Section
 from skillopt.errors import ConfigError, suggest
 
 _UNITS = {
@@ -20,6 +22,38 @@ _PART = re.compile(
     r"^(?P<dollar>\$)?\s*(?P<number>\d+(?:\.\d+)?|\.\d+)(?P<scale>[kKmM]?)\s*(?P<unit>[A-Za-z]*)$"
 )
 _HELP = "Write '$2', '200k tokens', '500 calls', '30 minutes', or several with commas"
+
+
+class AllowanceConfig(Section):
+    """What one rollout inside an agent program may use: set aside before it starts, as its
+    calls are its own.
+    """
+
+    usd: float | None = Field(
+        default=None, gt=0, description="US dollars set aside for a rollout inside an agent program."
+    )
+    tokens: int | None = Field(
+        default=None, gt=0, description="Tokens set aside for a rollout inside an agent program."
+    )
+
+
+class BudgetConfig(Section):
+    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', '500 calls', '30 minutes',
+    or several with commas.
+    """
+
+    usd: float | None = Field(default=None, gt=0, description="US dollars.")
+    tokens: int | None = Field(default=None, gt=0, description="Input and output tokens together.")
+    calls: int | None = Field(default=None, gt=0, description="Model calls.")
+    minutes: float | None = Field(
+        default=None,
+        gt=0,
+        description="Wall time over all sessions; calls under way at its end are waited for.",
+    )
+    per_rollout: AllowanceConfig = Field(
+        default_factory=AllowanceConfig,
+        description="Set aside for one rollout inside an agent program; unset learns from those seen.",
+    )
 
 
 def parse_budget(text: str) -> BudgetConfig:

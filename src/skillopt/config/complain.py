@@ -15,7 +15,7 @@ from skillopt.config.fields import Leaf
 from skillopt.config.layers import leaf_of, settings_leaves, tree, tree_sections
 from skillopt.config.names import DEAD, DEAD_PREFIXES, FLAT, REFUSED, known_words
 from skillopt.config.services import declared
-from skillopt.config.source import CHOSEN, Entry
+from skillopt.config.source import CHOSEN, ConfigEntry
 from skillopt.errors import SkillOptError, suggest
 from skillopt.redact import looks_secret
 from skillopt.registry import Registry
@@ -28,7 +28,7 @@ COMMON_KEYS = frozenset(
 
 
 def check_keys(
-    entries: Iterable[Entry],
+    entries: Iterable[ConfigEntry],
     settings: type[BaseModel] | None,
     benchmark: str | None,
     registry: Registry,
@@ -72,7 +72,7 @@ def check_keys(
     return list(dict.fromkeys(warnings))
 
 
-def check_provider_values(merged: Mapping[str, Entry]) -> dict[str, str]:
+def check_provider_values(merged: Mapping[str, ConfigEntry]) -> dict[str, str]:
     """A line for each key of a provider that was written with a value of the wrong type, whether or not a
     role is on that provider.
     """
@@ -93,7 +93,7 @@ def check_provider_values(merged: Mapping[str, Entry]) -> dict[str, str]:
 
 def about(
     error: ValidationError,
-    merged: Mapping[str, Entry],
+    merged: Mapping[str, ConfigEntry],
     settings: type[BaseModel] | None = None,
     *,
     below: str = "",
@@ -113,7 +113,7 @@ def about(
     return list(dict.fromkeys(lines))
 
 
-def value_problem(key: str, entry: Entry | None, leaf: Leaf | None, detail: Any) -> str:
+def value_problem(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail: Any) -> str:
     """One line about a value that pydantic refused: where it stands, what was expected, what was written."""
     kind, context = detail["type"], detail.get("ctx", {})
     if entry is None:
@@ -142,7 +142,7 @@ def _did_you_mean(name: str, known: list[str]) -> str:
 
 
 def _unknown(
-    entry: Entry, settings: type[BaseModel] | None, benchmark: str | None, registry: Registry
+    entry: ConfigEntry, settings: type[BaseModel] | None, benchmark: str | None, registry: Registry
 ) -> str:
     owners = _owners(entry, benchmark, registry)
     if owners:
@@ -150,7 +150,7 @@ def _unknown(
     return f"unknown key. {_near_miss(entry, settings, benchmark)}"
 
 
-def _owners(entry: Entry, benchmark: str | None, registry: Registry) -> list[str]:
+def _owners(entry: ConfigEntry, benchmark: str | None, registry: Registry) -> list[str]:
     """The other benchmarks that have this key."""
     name = entry.key.removeprefix("env.")
     if name == entry.key or benchmark is None:
@@ -163,7 +163,7 @@ def _owners(entry: Entry, benchmark: str | None, registry: Registry) -> list[str
     return found
 
 
-def _near_miss(entry: Entry, settings: type[BaseModel] | None, benchmark: str | None) -> str:
+def _near_miss(entry: ConfigEntry, settings: type[BaseModel] | None, benchmark: str | None) -> str:
     own = [leaf.key for leaf in settings_leaves(settings)] if settings else []
     known = [*tree(), *declared().keys, *own]
     written = entry.written.lstrip("-")

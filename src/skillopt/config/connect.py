@@ -15,7 +15,7 @@ from skillopt.config.model_string import ModelString, parse_model_string
 from skillopt.config.role_schema import DEFAULT_MODEL, RoleName
 from skillopt.config.roles import check_own_settings
 from skillopt.config.services import CHAT, SENTINELS, Backend, ServiceKey, declared, find_backend, for_role
-from skillopt.config.source import CHOSEN, DEFAULT, Entry, Source
+from skillopt.config.source import CHOSEN, DEFAULT, ConfigEntry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.models.port import DEFAULT_MAX_TOKENS
 from skillopt.redact import without_password
@@ -31,11 +31,11 @@ class Connected:
     should know.
     """
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, ConfigEntry]
     warnings: tuple[str, ...]
 
 
-def connect(role: RoleName, entries: Mapping[str, Entry], *, cwd: Path) -> Connected:
+def connect(role: RoleName, entries: Mapping[str, ConfigEntry], *, cwd: Path) -> Connected:
     """Decide what a role talks to. `entries` is everything that was given, by key; a name without provider
     goes to the role's backend.
     """
@@ -45,16 +45,16 @@ def connect(role: RoleName, entries: Mapping[str, Entry], *, cwd: Path) -> Conne
 class _Role:
     """One role while it is being decided."""
 
-    def __init__(self, role: RoleName, entries: Mapping[str, Entry], cwd: Path) -> None:
+    def __init__(self, role: RoleName, entries: Mapping[str, ConfigEntry], cwd: Path) -> None:
         self.role: RoleName = role
         self.entries = entries
         self.cwd = cwd
         self.declared = declared()
-        self.found: dict[str, Entry] = {}
+        self.found: dict[str, ConfigEntry] = {}
         self.warnings: list[str] = []
 
     def connect(self) -> Connected:
-        name = self.own("name") or Entry(
+        name = self.own("name") or ConfigEntry(
             key=self.key("name"), value=DEFAULT_MODEL, source=DEFAULT, written=self.key("name")
         )
         parts = parse_model_string(name.value, self.role)
@@ -99,7 +99,7 @@ class _Role:
         """The tree's key of a part of this role's settings."""
         return f"model.{self.role}.{part}"
 
-    def own(self, part: str) -> Entry | None:
+    def own(self, part: str) -> ConfigEntry | None:
         """What was written for this role itself."""
         return _given(self.entries.get(self.key(part)))
 
@@ -112,13 +112,13 @@ class _Role:
             if key.startswith(prefix) and _given(entry)
         ]
 
-    def public(self, owner: str, part: str) -> Entry | None:
+    def public(self, owner: str, part: str) -> ConfigEntry | None:
         """What was set for a service or program: in this run's own settings, else in the environment, else in
         `.env`; the role's first.
         """
         return self.best(self.declared.keys_of(owner, self.role, part))
 
-    def best(self, keys: Sequence[ServiceKey]) -> Entry | None:
+    def best(self, keys: Sequence[ServiceKey]) -> ConfigEntry | None:
         """The strongest entry; a key for one role beats the one for both, unless that one stands nearer to
         this run.
         """
@@ -129,14 +129,14 @@ class _Role:
         ]
         return max(given, key=lambda each: (_nearness(each[0]), each[1]), default=(None, False))[0]
 
-    def take(self, part: str, entry: Entry | None) -> None:
+    def take(self, part: str, entry: ConfigEntry | None) -> None:
         """Make an entry this role's own."""
         if entry is not None:
             self.found[self.key(part)] = replace(entry, key=self.key(part))
 
     # Which provider
 
-    def backend(self, parts: ModelString, chosen: Entry | None) -> Backend:
+    def backend(self, parts: ModelString, chosen: ConfigEntry | None) -> Backend:
         """The backend of a name without provider: the harness' own login, the role's backend, else the common
         one.
         """
@@ -158,7 +158,7 @@ class _Role:
             return None
         return for_role(found, self.role, entry.value, key)
 
-    def by_address(self, backend: Backend, chosen: Entry | None) -> Backend:
+    def by_address(self, backend: Backend, chosen: ConfigEntry | None) -> Backend:
         """The backend, or where it is open the service that stands in for it, if only that has an address."""
         stands_in = next(
             (name for name, each in self.declared.services.items() if each.stands_in_for == backend.provider),
@@ -178,7 +178,7 @@ class _Role:
             return replace(backend, provider=stands_in)
         raise self.two_endpoints(theirs, other, f"write '{stands_in}:NAME' or '{backend.provider}:NAME'")
 
-    def named(self, parts: ModelString, name: Entry) -> tuple[ModelString, Entry]:
+    def named(self, parts: ModelString, name: ConfigEntry) -> tuple[ModelString, ConfigEntry]:
         """The model of a role whose name is the public default: it exists at OpenAI; elsewhere it stands for
         the provider's own default.
 
@@ -216,7 +216,7 @@ class _Role:
 
     # Which endpoint
 
-    def chosen_url(self, parts: ModelString, name: Entry) -> Entry | None:
+    def chosen_url(self, parts: ModelString, name: ConfigEntry) -> ConfigEntry | None:
         """The endpoint written for this role: in its model string or as its base_url."""
         in_string = replace(name, value=parts.base_url) if parts.base_url else None
         as_key = self.own("base_url")
@@ -224,13 +224,13 @@ class _Role:
             raise self.two_endpoints(in_string, as_key, "keep one of them")
         return in_string or as_key
 
-    def one_url(self, provider: str, chosen: Entry | None) -> Entry | None:
+    def one_url(self, provider: str, chosen: ConfigEntry | None) -> ConfigEntry | None:
         public = self.public(provider, "base_url")
         if chosen and public and public.source.layer in CHOSEN and not _same(chosen.value, public.value):
             raise self.two_endpoints(chosen, public, "keep one of them")
         return chosen or public
 
-    def two_endpoints(self, one: Entry, other: Entry, remedy: str) -> ConfigError:
+    def two_endpoints(self, one: ConfigEntry, other: ConfigEntry, remedy: str) -> ConfigError:
         named = " and ".join(f"{without_password(str(each.value))} ({each.source})" for each in (one, other))
         return ConfigError(f"model.{self.role} has two endpoints: {named}; {remedy}")
 
@@ -256,7 +256,7 @@ class _Role:
                         f"{given}: every reply of the {self.role} is cut at {given.value} tokens"
                     )
 
-    def spoken(self, keys: Sequence[ServiceKey]) -> Entry | None:
+    def spoken(self, keys: Sequence[ServiceKey]) -> ConfigEntry | None:
         """One part that two keys say, one of them in words; where they stand equally near they must not
         contradict each other.
         """
@@ -284,24 +284,24 @@ class _Role:
         )
 
 
-def _given(entry: Entry | None) -> Entry | None:
+def _given(entry: ConfigEntry | None) -> ConfigEntry | None:
     """The entry, unless it is blank: public files carry blanks that mean unset."""
     return None if entry is None or entry.value is None or entry.value == "" else entry
 
 
-def _none(key: str) -> Entry:
-    return Entry(key=key, value=None, source=DEFAULT, written=key)
+def _none(key: str) -> ConfigEntry:
+    return ConfigEntry(key=key, value=None, source=DEFAULT, written=key)
 
 
-def _nearness(entry: Entry) -> int:
+def _nearness(entry: ConfigEntry) -> int:
     return 2 if entry.source.layer in CHOSEN else 1 if entry.source.layer == "environment" else 0
 
 
-def _smaller(one: Entry, other: Entry) -> bool:
+def _smaller(one: ConfigEntry, other: ConfigEntry) -> bool:
     return isinstance(one.value, int) and isinstance(other.value, int) and one.value < other.value
 
 
-def _is_foreign(service: Service, url: Entry, key: Entry | None) -> bool:
+def _is_foreign(service: Service, url: ConfigEntry, key: ConfigEntry | None) -> bool:
     """A `.env` comes with a folder, maybe somebody else's: no key or login that it did not bring goes to an
     endpoint of its choice.
     """
@@ -310,7 +310,7 @@ def _is_foreign(service: Service, url: Entry, key: Entry | None) -> bool:
     return service.uses_own_login if key is None else key.source.layer != ".env"
 
 
-def _unused_url(url: Entry) -> str:
+def _unused_url(url: ConfigEntry) -> str:
     return (
         f"The endpoint of {url.source.where} in .env is not used: the API key does not come from the same"
         " file"

@@ -20,7 +20,7 @@ from skillopt.config.files import BASE_KEY, ConfigFile
 from skillopt.config.names import FLAT, aliases, canonical, dotted, variables
 from skillopt.config.schema import Config
 from skillopt.config.services import declared
-from skillopt.config.source import Entry, Layer, Source
+from skillopt.config.source import ConfigEntry, Layer, Source
 from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS
@@ -80,10 +80,10 @@ def option_owner(key: str) -> str | None:
     return key.split(".")[1] if key.startswith(tuple(f"{each}." for each in _OPTIONS)) else None
 
 
-def file_layer(document: ConfigFile, problems: list[str]) -> dict[str, Entry]:
+def file_layer(document: ConfigFile, problems: list[str]) -> dict[str, ConfigEntry]:
     """What one file says; within it the structured form beats the flat one."""
-    flat: list[Entry] = []
-    structured: list[Entry] = []
+    flat: list[ConfigEntry] = []
+    structured: list[ConfigEntry] = []
     for key, node in (document.root.children or {}).items():
         if key == BASE_KEY:
             continue
@@ -101,9 +101,9 @@ def file_layer(document: ConfigFile, problems: list[str]) -> dict[str, Entry]:
 
 def option_layer(
     options: Sequence[str], settings: type[BaseModel] | None, problems: list[str]
-) -> dict[str, Entry]:
+) -> dict[str, ConfigEntry]:
     """What `--cfg-options a.b=c` says; a later option beats an earlier one."""
-    found: dict[str, Entry] = {}
+    found: dict[str, ConfigEntry] = {}
     for option in options:
         written, equals, text = option.partition("=")
         written = written.strip()
@@ -116,7 +116,7 @@ def option_layer(
             continue
         source = Source(layer="cfg-options", where=written)
         found |= _layer(
-            [Entry(key=_key_of(written, settings), value=text, source=source, written=written)],
+            [ConfigEntry(key=_key_of(written, settings), value=text, source=source, written=written)],
             problems,
             settings=settings,
         )
@@ -125,10 +125,10 @@ def option_layer(
 
 def flag_layer(
     flags: Mapping[str, object], settings: type[BaseModel] | None, problems: list[str]
-) -> dict[str, Entry]:
+) -> dict[str, ConfigEntry]:
     """What flags say, by flat name (`batch_size`) or dotted key; None is a flag that was not given."""
     given = [
-        Entry(
+        ConfigEntry(
             key=_key_of(name, settings),
             value=str(value) if isinstance(value, Path) else value,
             source=Source(layer="flag", where=f"--{name}"),
@@ -142,13 +142,13 @@ def flag_layer(
 
 def variable_layer(
     given: Mapping[str, str], layer: Layer, problems: list[str], warnings: list[str]
-) -> dict[str, Entry]:
+) -> dict[str, ConfigEntry]:
     """What the variables say; a blank one says nothing, and of two for one key the first counts.
 
     A `.env` may be somebody else's, so it does not decide which program starts on this machine and what that
     may do.
     """
-    found: dict[str, Entry] = {}
+    found: dict[str, ConfigEntry] = {}
     for name, key in variables().items():
         if not given.get(name) or key in found:
             continue
@@ -160,15 +160,16 @@ def variable_layer(
             )
             continue
         source = Source(layer=layer, where=name)
-        found[key] = Entry(key=key, value=given[name], source=source, written=name)
+        found[key] = ConfigEntry(key=key, value=given[name], source=source, written=name)
     return _layer(found.values(), problems)
 
 
-def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> dict[str, Entry]:
+def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> dict[str, ConfigEntry]:
     """What the benchmark sets when the user did not."""
     source = Source(layer="default", where=f"of {benchmark}")
     return _layer(
-        [Entry(key=key, value=value, source=source, written=key) for key, value in defaults.items()], problems
+        [ConfigEntry(key=key, value=value, source=source, written=key) for key, value in defaults.items()],
+        problems,
     )
 
 
@@ -209,8 +210,8 @@ def settings_leaves(settings: type[BaseModel]) -> list[Leaf]:
     return [leaf for leaf in _settings_leaves(settings) if leaf.key not in tree()]
 
 
-def _walk(prefix: str, node: Node, document: ConfigFile) -> list[Entry]:
-    found: list[Entry] = []
+def _walk(prefix: str, node: Node, document: ConfigFile) -> list[ConfigEntry]:
+    found: list[ConfigEntry] = []
     for key, child in (node.children or {}).items():
         full = f"{prefix}.{key}"
         # A mapping that is no section of ours is one value: a benchmark's own key, or an unknown one to be
@@ -222,16 +223,16 @@ def _walk(prefix: str, node: Node, document: ConfigFile) -> list[Entry]:
     return found
 
 
-def _entry(key: str, value: Any, written: str, line: int, document: ConfigFile) -> Entry:
+def _entry(key: str, value: Any, written: str, line: int, document: ConfigFile) -> ConfigEntry:
     source = Source(layer="config", where=f"{document.shown}:{line}")
-    return Entry(key=key, value=value, source=source, written=written, folder=document.path.parent)
+    return ConfigEntry(key=key, value=value, source=source, written=written, folder=document.path.parent)
 
 
 def _layer(
-    entries: Iterable[Entry], problems: list[str], *, settings: type[BaseModel] | None = None
-) -> dict[str, Entry]:
+    entries: Iterable[ConfigEntry], problems: list[str], *, settings: type[BaseModel] | None = None
+) -> dict[str, ConfigEntry]:
     """Entries by key: shorthands spelled out, second names joined, text read by its key's type."""
-    found: dict[str, Entry] = {}
+    found: dict[str, ConfigEntry] = {}
     for entry in entries:
         try:
             spelled = _spell_out(entry, settings)
@@ -248,7 +249,7 @@ def _layer(
     return found
 
 
-def _spell_out(entry: Entry, settings: type[BaseModel] | None) -> list[Entry]:
+def _spell_out(entry: ConfigEntry, settings: type[BaseModel] | None) -> list[ConfigEntry]:
     key, value = _first_name(entry.key), entry.value
     if key in _NAMED and not isinstance(value, dict):
         key = f"{key}.name"
@@ -284,7 +285,7 @@ def _first_name(key: str) -> str:
     return aliases().get(key, key)
 
 
-def read_text(entry: Entry, leaf: Leaf) -> Entry:
+def read_text(entry: ConfigEntry, leaf: Leaf) -> ConfigEntry:
     """The entry with its text read by the type of its key: all text of a flag, option or variable; of a file,
     text in quotes that is exactly a number or a truth value.
     """
@@ -294,5 +295,5 @@ def read_text(entry: Entry, leaf: Leaf) -> Entry:
     return _replaced(entry, entry.key, value)
 
 
-def _replaced(entry: Entry, key: str, value: Any) -> Entry:
-    return Entry(key=key, value=value, source=entry.source, written=entry.written, folder=entry.folder)
+def _replaced(entry: ConfigEntry, key: str, value: Any) -> ConfigEntry:
+    return ConfigEntry(key=key, value=value, source=entry.source, written=entry.written, folder=entry.folder)

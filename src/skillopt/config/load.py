@@ -34,14 +34,14 @@ from skillopt.config.names import DEAD_VARIABLES
 from skillopt.config.role_schema import ROLES, RoleName
 from skillopt.config.schema import Config
 from skillopt.config.services import CHAT, declared
-from skillopt.config.source import DEFAULT, Entry, Layer, Source
+from skillopt.config.source import DEFAULT, ConfigEntry, Layer, Source
 from skillopt.config.typed import typed
 from skillopt.errors import ConfigError, SkillOptError
 from skillopt.redact import Scrubber, looks_secret
 from skillopt.registry import Registry
 from skillopt.tasks.benchmark import BenchmarkPlugin, ChoosesHarness
 
-Layered = list[dict[str, Entry]]
+Layered = list[dict[str, ConfigEntry]]
 Variables = Mapping[Layer, Mapping[str, str]]
 """The variables of the environment and of `.env`."""
 
@@ -152,9 +152,9 @@ class _Loading:
         )
         return config, provenance | {key: entry.source for key, entry in merged.items()}
 
-    def _connected(self, merged: Mapping[str, Entry]) -> dict[str, Entry]:
+    def _connected(self, merged: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:
         """What the roles' settings become once their providers are known."""
-        found: dict[str, Entry] = {}
+        found: dict[str, ConfigEntry] = {}
         has_judge = any(
             key.startswith("model.judge.") and entry.value is not None for key, entry in merged.items()
         )
@@ -174,7 +174,7 @@ class _Loading:
             found |= self._options(role, {**merged, **found})
         return found
 
-    def _options(self, role: RoleName, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    def _options(self, role: RoleName, entries: Mapping[str, ConfigEntry]) -> dict[str, ConfigEntry]:
         """The options of a connected role, their text read by the types that its provider declares."""
         provider = provider_of(str(entries[f"model.{role}.name"].value))
         prefix = f"model.{role}.options."
@@ -185,7 +185,7 @@ class _Loading:
             if key in known and option_owner(key) == role
         }
 
-    def _read(self, entry: Entry) -> Entry:
+    def _read(self, entry: ConfigEntry) -> ConfigEntry:
         """Numbers and truth values in quotes, which public files have, are read as such; an option is read
         when its role is connected.
         """
@@ -202,7 +202,7 @@ class _Loading:
         model = config.model.model_copy(update={"target": target.model_copy(update={"name": name})})
         return config.model_copy(update={"model": model})
 
-    def _force_no_limit(self, merged: dict[str, Entry]) -> None:
+    def _force_no_limit(self, merged: dict[str, ConfigEntry]) -> None:
         """Whole skills are written anew under `full_rewrite_minibatch`, so there is no number of edits to
         limit.
         """
@@ -215,13 +215,13 @@ class _Loading:
         ):
             return
         source = Source(layer="default", where="under full_rewrite_minibatch")
-        merged[key] = Entry(key=key, value="none", source=source, written=key)
+        merged[key] = ConfigEntry(key=key, value="none", source=source, written=key)
         self.warnings.append(
             f"{key} is none: under full_rewrite_minibatch there is no number of edits to limit"
         )
 
 
-def _simulate_both(merged: dict[str, Entry]) -> None:
+def _simulate_both(merged: dict[str, ConfigEntry]) -> None:
     """A simulated target can only be learned for by the simulated optimizer, so that one is meant where no
     optimizer is named.
     """
@@ -233,7 +233,7 @@ def _simulate_both(merged: dict[str, Entry]) -> None:
         and isinstance(target.value, str)
         and declared().service(provider_of(target.value)).simulates_both
     ):
-        merged[key] = Entry(
+        merged[key] = ConfigEntry(
             key=key,
             value=provider_of(target.value),
             source=Source(layer="default", where="as the target is simulated"),
@@ -255,8 +255,8 @@ def _benchmark(
         return None, entry.value
 
 
-def _merge(layers: Layered) -> dict[str, Entry]:
-    merged: dict[str, Entry] = {}
+def _merge(layers: Layered) -> dict[str, ConfigEntry]:
+    merged: dict[str, ConfigEntry] = {}
     for layer in layers:
         for key, entry in layer.items():
             below = merged.get(key)
@@ -273,7 +273,7 @@ def _merge(layers: Layered) -> dict[str, Entry]:
     return merged
 
 
-def _keep_schedule_ordered(merged: dict[str, Entry], layers: Layered) -> None:
+def _keep_schedule_ordered(merged: dict[str, ConfigEntry], layers: Layered) -> None:
     """A limit below the end of its schedule moves that end, unless the end was written at least as strongly:
     that is a contradiction.
     """
@@ -293,10 +293,10 @@ def _keep_schedule_ordered(merged: dict[str, Entry], layers: Layered) -> None:
         return
     if 1 <= top.value < lowest:
         source = Source(layer="default", where=f"not above {top_key}")
-        merged[key] = Entry(key=key, value=top.value, source=source, written=key)
+        merged[key] = ConfigEntry(key=key, value=top.value, source=source, written=key)
 
 
-def _value(entry: Entry, settings: type[BaseModel] | None, cwd: Path, problems: list[str]) -> Any:
+def _value(entry: ConfigEntry, settings: type[BaseModel] | None, cwd: Path, problems: list[str]) -> Any:
     leaf = leaf_of(entry.key, settings)
     if leaf is None or (entry.value == "" and leaf.optional):
         return None

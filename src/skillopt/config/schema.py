@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 
+from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
 from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
@@ -242,38 +243,6 @@ class GateConfig(Section):
             "Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the"
             " scorer."
         ),
-    )
-
-
-class AllowanceConfig(Section):
-    """What one rollout inside an agent program may use: set aside before it starts, as its
-    calls are its own.
-    """
-
-    usd: float | None = Field(
-        default=None, gt=0, description="US dollars set aside for a rollout inside an agent program."
-    )
-    tokens: int | None = Field(
-        default=None, gt=0, description="Tokens set aside for a rollout inside an agent program."
-    )
-
-
-class BudgetConfig(Section):
-    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', '500 calls', '30 minutes',
-    or several with commas.
-    """
-
-    usd: float | None = Field(default=None, gt=0, description="US dollars.")
-    tokens: int | None = Field(default=None, gt=0, description="Input and output tokens together.")
-    calls: int | None = Field(default=None, gt=0, description="Model calls.")
-    minutes: float | None = Field(
-        default=None,
-        gt=0,
-        description="Wall time over all sessions; calls under way at its end are waited for.",
-    )
-    per_rollout: AllowanceConfig = Field(
-        default_factory=AllowanceConfig,
-        description="Set aside for one rollout inside an agent program; unset learns from those seen.",
     )
 
 

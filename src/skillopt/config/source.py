@@ -32,7 +32,7 @@ DEFAULT = Source(layer="default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ConfigEntry:
     """One value as somebody wrote it: its key here, its key as written, and the folder of its file."""
 
     key: str

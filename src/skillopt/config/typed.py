@@ -16,14 +16,14 @@ from skillopt.config.model_string import provider_of
 from skillopt.config.role_schema import ROLES
 from skillopt.config.schema import Config, EnvConfig
 from skillopt.config.services import declared
-from skillopt.config.source import Entry
+from skillopt.config.source import ConfigEntry
 from skillopt.errors import suggest
 from skillopt.gate.policies import POLICIES
 
 
 def typed(
     values: Mapping[str, Any],
-    merged: Mapping[str, Entry],
+    merged: Mapping[str, ConfigEntry],
     settings: type[BaseModel] | None,
     problems: list[str],
 ) -> Config | None:
@@ -76,7 +76,7 @@ def typed(
 
 
 def _declared_options(
-    section: str, role: Mapping[str, Any], merged: Mapping[str, Entry], problems: list[str]
+    section: str, role: Mapping[str, Any], merged: Mapping[str, ConfigEntry], problems: list[str]
 ) -> dict[str, Any]:
     """The options that are set, as the role's provider declares them; paths as text."""
     given = {name: value for name, value in role["options"].items() if value is not None}
@@ -90,7 +90,7 @@ def _declared_options(
 
 
 def _tracker_models(
-    given: Mapping[str, Mapping[str, Any]], merged: Mapping[str, Entry], problems: list[str]
+    given: Mapping[str, Mapping[str, Any]], merged: Mapping[str, ConfigEntry], problems: list[str]
 ) -> dict[str, BaseModel]:
     made: dict[str, BaseModel] = {}
     for name, values in given.items():

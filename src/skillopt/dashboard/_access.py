@@ -139,9 +139,8 @@ class Guard:
             and scope["method"] == "GET"
             and self.keeper.presents_token(scope)
         ):
-            await self._welcome(
-                scope, send
-            )  # also who has the cookie: the token must not stay in the address
+            # also who has the cookie: the token must not stay in the address
+            await self._welcome(scope, send)
         elif refusal is None:
             await self.app(scope, receive, send if scope["type"] == "websocket" else _Secured(send))
         elif scope["type"] == "websocket":

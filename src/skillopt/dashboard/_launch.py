@@ -206,9 +206,8 @@ class Launches:
 
     def state(self, one: Launched) -> str:
         """running, or how it ended, in words."""
-        if (
-            holder(Path(one.folder) / ".lock") is not None
-        ):  # its own process, or one that took the run up elsewhere
+        # its own process, or one that took the run up elsewhere
+        if holder(Path(one.folder) / ".lock") is not None:
             return "running"
         child = self._children.get(one.id)
         if child is None:

@@ -82,9 +82,8 @@ async def watch(folder: Path, show: Callable[[RunReader], Awaitable[None] | None
             with trouble:
                 w.trouble(str(error))
             return
-        if (
-            watcher.version != seen or watcher.state == "running"
-        ):  # of a run at work at least the time has changed
+        # of a run at work at least the time has changed
+        if watcher.version != seen or watcher.state == "running":
             seen = watcher.version
             trouble.clear()
             shown = show(watcher)

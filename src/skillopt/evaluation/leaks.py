@@ -147,9 +147,8 @@ class LeakGuard:
             for text in {_flat(text): text for text in protected.references}.values():
                 answers.setdefault(_flat(text), []).append((split, task.id, text.strip(_EDGES)))
             for pattern in protected.patterns:
-                if (
-                    _SPECIAL.search(pattern) and len(pattern) > 3
-                ):  # a plain word as a pattern is a text to contain
+                # a plain word as a pattern is a text to contain
+                if _SPECIAL.search(pattern) and len(pattern) > 3:
                     found.setdefault(("pattern", pattern), (split, task.id))
             for rubric in protected.rubrics:
                 if len(rubric.strip(_EDGES)) >= SHORTEST:

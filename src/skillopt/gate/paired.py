@@ -105,6 +105,5 @@ def _is_surely_below(differences: Sequence[int], alpha: float) -> bool:
     ahead.
     """
     ahead, squares = sum(differences), sum(one * one for one in differences)
-    return ahead > 0 and ahead * ahead > 2.000001 * squares * math.log(
-        1 / alpha
-    )  # a little more, so that rounding cannot matter
+    # a little more, so that rounding cannot matter
+    return ahead > 0 and ahead * ahead > 2.000001 * squares * math.log(1 / alpha)

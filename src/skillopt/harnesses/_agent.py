@@ -138,9 +138,8 @@ class AgentHarness:
                 )
             done = self._trajectory(report, files, place, name)
             if place.documents is not None and not are_untouched(place.documents, before):
-                return replace(
-                    done, failure=_CHANGED
-                )  # its own copy only, but an answer from evidence of its own making is none
+                # its own copy only, but an answer from evidence of its own making is none
+                return replace(done, failure=_CHANGED)
             return done
 
     async def _paid(self, work: AgentWork, session: Session) -> AgentReport:

@@ -16,7 +16,7 @@ from skillopt.config import parse_model_string
 from skillopt.config.fields import FILE_OR_TEXT_KEYS, Leaf, file_in
 from skillopt.config.layers import leaf_of, option_layer
 from skillopt.config.services import declared
-from skillopt.config.source import Entry
+from skillopt.config.source import ConfigEntry
 from skillopt.errors import ConfigError
 from skillopt.mcp.place import Denied, ProjectPlace
 from skillopt.models.wires.address import is_loopback
@@ -77,7 +77,7 @@ class Rights:
                     for entry, leaf in _readings(text):
                         self._setting(entry, leaf)
 
-    def _setting(self, entry: Entry, leaf: Leaf) -> None:
+    def _setting(self, entry: ConfigEntry, leaf: Leaf) -> None:
         """One setting. What is not known to be harmless is taken for the name of a program, so that a new key
         is closed at first.
         """
@@ -133,7 +133,7 @@ class Rights:
             )
 
 
-def _readings(option: str) -> Iterator[tuple[Entry, Leaf]]:
+def _readings(option: str) -> Iterator[tuple[ConfigEntry, Leaf]]:
     """Everything that `key=value` can mean, under every benchmark: which one it will be is only known when
     the config has been read.
 

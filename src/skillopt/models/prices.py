@@ -103,9 +103,8 @@ def cost(usage: Usage, price: Price) -> Fraction:
 def _published(model: str, on: Date, **where: str) -> Price | None:
     import genai_prices  # a third of a second; only runs with a priced model pay it
 
-    calc_price: Any = (
-        genai_prices.calc_price
-    )  # its overloads take either way to name a vendor, but not a choice of the two
+    # its overloads take either way to name a vendor, but not a choice of the two
+    calc_price: Any = genai_prices.calc_price
     noon = datetime.combine(on, time(12), timezone.utc)
     try:
         found = calc_price(

@@ -15,7 +15,7 @@ from skillopt.config import yaml_file
 from skillopt.config.complain import asks_for_nothing, value_problem
 from skillopt.config.fields import leaves
 from skillopt.config.role_schema import Section
-from skillopt.config.source import Entry, Source
+from skillopt.config.source import ConfigEntry, Source
 from skillopt.errors import ConfigError, suggest
 from skillopt.skill.spec import MAX_NAME
 
@@ -229,11 +229,11 @@ def find_settings(folder: Path) -> Path | None:
 
 def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> LoadedSettings:
     """The settings of a file with flags over them (None: not given). Names all problems at once."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ConfigEntry] = {}
     if path is not None:
         for key, node in (yaml_file.read(path, str(path)).children or {}).items():
             source = Source(layer="config", where=f"{path}:{node.line}")
-            entries[key] = Entry(key=key, value=node.plain(), source=source, written=key)
+            entries[key] = ConfigEntry(key=key, value=node.plain(), source=source, written=key)
     problems: list[str] = []
     warnings: list[str] = []
     for key, entry in list(entries.items()):
@@ -260,7 +260,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any] | None = None) -> 
         )
     for key, value in (flags or {}).items():
         if value is not None:
-            entries[key] = Entry(key=key, value=value, source=Source(layer="flag"), written=key)
+            entries[key] = ConfigEntry(key=key, value=value, source=Source(layer="flag"), written=key)
     settings = NightSettings()
     try:
         settings = NightSettings.model_validate({key: entry.value for key, entry in entries.items()})

@@ -110,9 +110,8 @@ class Aggregator:
         told = proposals_section(
             f"{self._form.noun.capitalize()}s proposed by {len(patches)} analysts", unique
         )
-        if not self._form.limited and len(told) > self._model.room(
-            fixed, "merge"
-        ):  # two whole skills beside this one are too long
+        # two whole skills beside this one are too long
+        if not self._form.limited and len(told) > self._model.room(fixed, "merge"):
             return Merged(edits=tuple(unique), ended=tuple(ended), calls=0)
         user = fixed + told
         reply = await self._model.ask(step, "merge", index, user, self._form.payload)

@@ -28,9 +28,8 @@ def end_tree(pid: int, mark: str | None) -> None:
         command = ["taskkill", "/T", "/F", "/PID", str(pid)]
         subprocess.run(command, capture_output=True, creationflags=subprocess.CREATE_NO_WINDOW, check=False)
         return
-    with contextlib.suppress(
-        ProcessLookupError, PermissionError
-    ):  # macOS says the latter of a group of zombies
+    # macOS says the latter of a group of zombies
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # the session it was started in has its own pid as group id
     if mark is None:
         return

@@ -124,6 +124,7 @@ def _is_token(value: str) -> bool:
     return len(value) >= 32 or any(character.isdigit() for character in value)
 
 
+# Azure application
 _RULES = (
     SecretRule(
         ("PRIVATE KEY",),
@@ -139,9 +140,7 @@ _RULES = (
     SecretRule((":A",), compiled(r"(?<!\d)\d{8,12}:A[\w-]{34}(?![\w-])")),  # Telegram, also behind /bot
     SecretRule(("-us",), compiled(r"(?<!\w)[0-9a-f]{32}-us\d{1,2}(?!\w)")),  # Mailchimp
     SecretRule(("-",), compiled(r"(?<![\w-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])")),  # Mailgun
-    SecretRule(
-        ("Q~",), compiled(r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{30,36}(?![\w.~-])")
-    ),  # Azure application
+    SecretRule(("Q~",), compiled(r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{30,36}(?![\w.~-])")),
     SecretRule(("AZDO",), compiled(r"(?<!\w)[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?!\w)")),  # Azure DevOps
     SecretRule((".atlasv1.",), compiled(r"(?<!\w)[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}")),  # Terraform
     SecretRule(("pat",), compiled(r"(?<!\w)pat[A-Za-z0-9]{14}\.[a-f0-9]{64}")),  # Airtable

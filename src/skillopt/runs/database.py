@@ -185,9 +185,8 @@ class Database:
         stay charged.
         """
         last = self._do("SELECT MAX(id) FROM spending WHERE state = 'open'").fetchone()[0]
-        if last is not None and self.noted(SESSION) != str(
-            last
-        ):  # a run that is only opened again is not written to
+        # a run that is only opened again is not written to
+        if last is not None and self.noted(SESSION) != str(last):
             self.note(SESSION, str(last))
 
     def keep_time(self, seconds: float) -> None:

@@ -134,9 +134,8 @@ class _Watch:
         for end in pipes:
             poll.register(end, select.POLLIN)
         poll.register(stdin, select.POLLOUT)
-        poll.register(
-            sys.stdout.fileno(), 0
-        )  # an error there: whoever asked is gone, and nothing may outlive them
+        # an error there: whoever asked is gone, and nothing may outlive them
+        poll.register(sys.stdout.fileno(), 0)
         fed, feeding = 0, True
         while True:
             for end, event in poll.poll((_LOOK_EVERY if pipes else _SOON) * 1000):

@@ -109,15 +109,13 @@ class Delivery:
 
     def _work(self) -> None:
         earlier = self._kept.reference
-        advice = (
-            "" if earlier is None else f" (to begin anew there, remove {self._notes})"
-        )  # what it called the run may be gone
+        # what it called the run may be gone
+        advice = "" if earlier is None else f" (to begin anew there, remove {self._notes})"
         try:
             tracker = self._kind.open(replace(self._opening, earlier=earlier))
             advice = ""
-            self._remember(
-                tracker
-            )  # at once: a process that is killed before the first fact must not leave a second run behind
+            # at once: a process that is killed before the first fact must not leave a second run behind
+            self._remember(tracker)
             while (event := self._waiting.get()) is not None:
                 tracker.tell(event)
                 if event.id is not None:

@@ -42,9 +42,8 @@ class WandB:
         self._skill = opening.skill
         self.reference = opening.earlier or opening.identity[:16]
         opening.folder.mkdir(parents=True, exist_ok=True)
-        if (
-            opening.own.mode == "offline"
-        ):  # a run's own mode keeps its figures here, but not what W&B reports about its use
+        # a run's own mode keeps its figures here, but not what W&B reports about its use
+        if opening.own.mode == "offline":
             wandb.setup(wandb.Settings(mode="offline"))
         self._run: Any = wandb.init(
             project=opening.project,

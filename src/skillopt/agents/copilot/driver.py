@@ -62,9 +62,8 @@ class CopilotDriver:
     tested = "1.0.102"
     skills = PLUGIN.skills
     providers = frozenset({"openai", "compatible", "anthropic"})
-    credentials = (
-        "COPILOT_GITHUB_TOKEN",
-    )  # GH_TOKEN and GITHUB_TOKEN may do far more than this: they are not passed on by chance
+    # GH_TOKEN and GITHUB_TOKEN may do far more than this: they are not passed on by chance
+    credentials = ("COPILOT_GITHUB_TOKEN",)
     settings = frozenset({"path", "home", "effort", "allow_all_tools", "activation"})
     flags = (
         "--output-format",

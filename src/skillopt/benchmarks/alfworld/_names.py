@@ -36,6 +36,5 @@ def by_number(name: str) -> tuple[str, int]:
 
 def _kind(one: str) -> str:
     kind = one.partition(_BAR)[0]
-    return (
-        f"{kind}basin" if "basin" in one else kind
-    )  # `sink_bar_..._bar_sinkbasin` is the basin, and has places to go to
+    # `sink_bar_..._bar_sinkbasin` is the basin, and has places to go to
+    return f"{kind}basin" if "basin" in one else kind

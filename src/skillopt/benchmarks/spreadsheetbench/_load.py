@@ -134,9 +134,8 @@ class SpreadsheetLoader:
 def preview(path: Path) -> str:
     """The first rows of every sheet, as the target is shown them; formulas as they are written."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # openpyxl warns of whatever it could not write back; nothing is written here
+        # openpyxl warns of whatever it could not write back; nothing is written here
+        warnings.simplefilter("ignore")
         book = openpyxl().load_workbook(path, read_only=True)
         try:
             return "\n\n".join(_sheet(sheet) for sheet in book.worksheets)

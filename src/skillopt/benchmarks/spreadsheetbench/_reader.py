@@ -154,9 +154,8 @@ def _without_value(path: str, name: str) -> Iterator[str]:
                     continue
                 parts = {_tag(child): child for child in node}
                 value = parts["v"].text if "v" in parts else None
-                is_stored = value or (
-                    "v" in parts and node.get("t") == "str"
-                )  # the empty text is a value, an empty number is none
+                # the empty text is a value, an empty number is none
+                is_stored = value or ("v" in parts and node.get("t") == "str")
                 if "f" in parts and (not is_stored or (on_opening and value == "0")):
                     yield node.get("r", "")
                 node.clear()

@@ -145,9 +145,8 @@ class _Overview:
                 facts.claim or "Nothing yet: the claim is made when the sealed test is opened.",
                 soft=not facts.claim,
             )
-            for remark in (
-                facts.remarks if facts.status != "running" else ()
-            ):  # half of them say that it is not finished
+            # half of them say that it is not finished
+            for remark in facts.remarks if facts.status != "running" else ():
                 w.paragraph(remark, soft=True)
 
 

