@@ -11,6 +11,7 @@ from skillopt.config.model_string import ModelString, parse_model_string
 from skillopt.config.names import FLAT
 from skillopt.config.role_schema import PriceConfig, RoleConfig
 from skillopt.config.roles import RoleSpec, resolve_role
+from skillopt.config.schema import Config
 from skillopt.config.show import Flag, as_json, describe, describe_providers, flags, render
 from skillopt.config.source import Source
 
