@@ -120,7 +120,7 @@ async def test_calls_are_done_in_order_and_a_reply_without_one_is_the_answer() -
         "c2",
         "c3",
     ]
-    assert [request.place for request in requests] == ["rollout/k/0", "rollout/k/1", "rollout/k/2"]
+    assert [request.place for request in requests] == ["rollout/k.0/0", "rollout/k.0/1", "rollout/k.0/2"]
     assert all(request.tools == (ADD,) for request in requests)
     assert requests[0].messages[0] == Message(role="system", content="Rules. the skill")
     assert requests[0].messages[1].images == TASK.images

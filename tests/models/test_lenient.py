@@ -149,3 +149,21 @@ async def test_the_run_says_so(tmp_path: Path) -> None:
         )
     assert found.hard == 1.0
     assert notices == ["compatible:m refuses the field 'temperature'; it is no longer sent."]
+
+
+@pytest.mark.parametrize(("budget", "caps"), [("budget.calls", {None}), ("budget.tokens", {16_384})])
+async def test_a_budget_of_tokens_or_dollars_counts_on_a_cap_so_it_is_sent(
+    budget: str, caps: set[int | None], tmp_path: Path
+) -> None:
+    server = Server()
+    async with server.provider as provider:
+        rows = [{"id": f"t{n}", "prompt": f"{n}: 2 + 2?", "reference": "4"} for n in range(3)]
+        await skillopt.aevaluate(
+            "none",
+            target=f"compatible:m@{provider.base_url}",
+            tasks={"train": rows[:1], "val": rows[1:]},
+            split="val",
+            out=tmp_path / "out",
+            options={budget: 100_000},
+        )
+    assert {body.get("max_tokens") for body in server.bodies} == caps

@@ -5,7 +5,6 @@ window that was named.
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from skillopt.evaluation.stage import Evaluation
 from skillopt.harnesses.chat import Chat
 from skillopt.messages import Request
 from skillopt.models.port import DEFAULT_MAX_TOKENS
-from skillopt.optimizer.optimizer import Optimizer
+from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings
 from skillopt.skill.document import Document
 from skillopt.tasks.rollout import Score
 from skillopt.tasks.task import Task
@@ -29,25 +28,6 @@ CHARACTERS_PER_TOKEN = 3
 LONG = "A long passage about something else, with numbers like 1,234.50 in it. " * 300
 RULES = [f"- Rule {number}: answer with the words of the passage and nothing else.\n" for number in range(25)]
 SKILL = Document("# Skill\n\n" + "".join(RULES))
-
-
-class Lesson:
-    """A run that has been going on for a while."""
-
-    skill = SKILL
-    memory = tuple(
-        {
-            "step": step,
-            "action": "rejected",
-            "why": "not better than 0.5",
-            "edits": [
-                {"op": "append", "content": f"- try number {edit} of step {step}"} for edit in range(4)
-            ],
-            "patterns": ["answers in whole sentences (3)"],
-        }
-        for step in range(1, 13)
-    )
-    meta_skill = "Prefer short rules that name the format. " * 10
 
 
 class Reading:
@@ -80,23 +60,17 @@ async def asked(max_tokens: int, answer: str) -> list[Request]:
         max_tokens=9_999,
     )
     model = FunctionModel(lambda request: answer)
-    optimizer = Optimizer(
-        model,
-        prompts={},
+    settings = OptimizerSettings(
         max_tokens=max_tokens,
         context_window=WINDOW,
         minibatch_size=8,
         merge_batch_size=8,
-        limit=4,
         failure_only=False,
+        learning_rate=4,
     )
-    occasion: Any = SimpleNamespace(place="e1/s1", seed=1, limit=4)
-    lesson: Any = Lesson()
-    await optimizer.reflect(
-        lesson,
-        occasion,
-        Evaluation(evaluator, step_at("e1/s1"), SKILL.rendered, rows_of(tasks), stage="rollout"),
-    )
+    step = step_at("e1/s1", skill=SKILL, seed=1, limit=4)
+    rollouts = Evaluation(evaluator, step, SKILL.rendered, rows_of(tasks), stage="rollout")
+    await Optimizer(model, settings).reflect(step, rollouts)
     return model.requests
 
 

@@ -348,7 +348,8 @@ async def test_a13_each_role_asks_its_own_model_under_its_own_cap(folder):
     async with LoopbackProvider(told.answer) as provider:
         models = {role: f"compatible:the-{role}@{provider.base_url}" for role in ("target", "optimizer")}
         settings = {f"model__{role}": name for role, name in models.items()} | {
-            "model__target__max_tokens": 99
+            "model__target__max_tokens": 99,
+            "model__optimizer__max_tokens": 16_384,
         }
         settings |= {"optimizer__skill_update_mode": "rewrite_from_suggestions", "train__num_epochs": 1}
         async with open_run(job_of(provider, settings), folder, retry=QUICK) as opened:

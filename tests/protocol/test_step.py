@@ -385,7 +385,7 @@ async def test_a_candidate_that_could_not_be_judged_is_not_remembered_as_rejecte
         )
         return Answer(text="x" * 100_000) if is_lost else world(call)
 
-    told = await run(folder, {"rollout": rollout}, train__num_epochs=1)
+    told = await run(folder, {"rollout": rollout}, train__num_epochs=1, model__target__max_tokens=16_384)
     actions = [record["action"] for record in told.steps]
     assert "inconclusive" in actions
     assert not any(entry.action == "rejected" for event in told.of(Checkpoint) for entry in event.remembered)

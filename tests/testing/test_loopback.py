@@ -268,8 +268,10 @@ def test_a_missing_cap_another_path_and_a_wrong_key_are_refused() -> None:
         assert post(f"{provider.url}/v1/other", CHAT)[0] == 404
         assert post(f"{provider.base_url}/chat/completions", CHAT)[0] == 401
     with LoopbackProvider.in_thread(lambda _: "never") as provider:
-        status, body = post(f"{provider.base_url}/chat/completions", {"model": "m", "messages": [USER]})
+        uncapped = {"model": "m", "messages": [USER]}
+        status, body = post(f"{provider.url}/v1/messages", uncapped)
         assert (status, "max_tokens" in body["error"]["message"]) == (400, True)
+        assert post(f"{provider.base_url}/chat/completions", uncapped)[0] == 200  # its own limit holds there
 
 
 def test_the_cap_holds_whatever_the_answer_is() -> None:

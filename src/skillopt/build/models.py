@@ -57,9 +57,8 @@ class ModelStack:
 
     def of(self, role: Role, spec: RoleSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
-        provider = declaration(spec.model.provider)(
-            replace(_at_home(spec.model, self._folder), remark=self._remark)
-        )
+        at_home = replace(_at_home(spec.model, self._folder), remark=self._remark)
+        provider = declaration(spec.model.provider)(self._bounded(at_home, spec.max_tokens))
         self._closing.push_async_callback(provider.close)
         config, scrubber = self._job.config, self._job.scrubber
         open_it: Callable[[], object] | None = getattr(provider, "open", None)
@@ -87,6 +86,12 @@ class ModelStack:
         self._recorded.append(recorded)
         self.questions_by_hand.watch_model(recorded, in_rollouts=role != "optimizer")
         return recorded
+
+    def _bounded(self, spec: ModelSpec, cap: int) -> ModelSpec:
+        """Where money or tokens are limited, the cap that a reservation counts on is always sent."""
+        budget = self._ledger.budget
+        is_limited = budget.tokens is not None or budget.usd is not None
+        return replace(spec, cap=spec.cap or cap) if is_limited else spec
 
     def stop(self, reason: Stopped) -> None:
         """Send nothing further."""
