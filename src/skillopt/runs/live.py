@@ -66,7 +66,10 @@ class LiveWriter:
         if self._clock() - self._at >= EVERY:
             note = self._now.model_copy(update={"slowed": self.slowed()})
             self._at = self._clock()
-            if note != self._written:
+            # While everything is found in the store nothing is going on: a finished run that is only opened
+            # again is not written to.
+            is_news = note.fresh or note.slowed or self._written != LiveNote()
+            if is_news and note != self._written:
                 self._notes.note(NOTE, note.model_dump_json())
                 self._written = note
 
