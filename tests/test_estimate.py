@@ -291,5 +291,5 @@ def test_of_a_large_plan_a_part_is_rehearsed_and_scaled_and_the_reader_is_told(t
     assert calls["baseline"].likely == pytest.approx(200) and calls["test"].likely == pytest.approx(2800)
     assert calls["rollout"].high <= 1.2 * 1600 and found.steps == 40
     assert 0.5 * 40 * 200 < calls["gate"].likely < 3 * 40 * 200
-    assert "a part of this large plan was rehearsed" in "; ".join(found.assumptions)
+    assert "a part of the plan was rehearsed" in "; ".join(found.assumptions)
     assert "a part of" not in "; ".join(estimate(job_of(tmp_path, env__test_cases=20)).assumptions)

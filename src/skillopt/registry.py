@@ -148,4 +148,4 @@ def _files(package: str) -> tuple[str, ...]:
 
 def _first_sentence(text: str | None) -> str:
     paragraph = " ".join(inspect.cleandoc(text or "").partition("\n\n")[0].split())
-    return re.split(r"(?<=[.!?]) ", paragraph, maxsplit=1)[0]
+    return re.split(r"(?<=[a-z0-9)`%][.!?]) (?=[A-Z`*])", paragraph, maxsplit=1)[0]

@@ -57,7 +57,6 @@ def test_the_closing_table_states_everything_a_reader_needs(skillopt: Command, t
         "rejected",
     ):
         assert words in said, words
-    assert "inconclusive" in said
     assert re.search(r"spent +[\d,]+ calls, [\d,]+ tokens, cost unknown", said)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillopt.changes.page import plain
@@ -264,9 +265,9 @@ def status(told: Mapping[str, Any]) -> Iterator[str]:
         edits = ", ".join(f"{number} {word}" for word, number in Counter(one["edits"].values()).items())
         yield (f"Proposal {one['id']}: {one['state']} ({edits}) {one['note']}".rstrip())
         for target in one["targets"]:
-            yield (
-                f"  {target['name']}: {target['path']} {_ON_DISK[target['disk']]}. {target['note']}".rstrip()
-            )
+            is_new = target["disk"] == "old" and target["note"]  # the old text of a new file is none
+            state = target["note"] if is_new else f"{_ON_DISK[target['disk']]}. {target['note']}".rstrip()
+            yield f"  {target['name']}: {target['path']}: {state}"
     for id, why in told["refused"].items():
         yield (f"Refused {id}: {plain(why)}")
     if told["schedule"] is not None:
@@ -301,11 +302,11 @@ def done(told: Mapping[str, Any]) -> Iterator[str]:
     verb = {"adopt": "Adopted", "undo": "Undone", "discard": "Discarded"}[told["action"]]
     yield f"{verb}: {words.count(len(told['changes']), 'change')} of proposal {told['proposal']}."
     for path in told["updated_paths"]:
-        yield f"  wrote {path}"
+        yield f"  {'wrote' if Path(path).exists() else 'removed'} {path}"
     for name in told["left_out"]:
         yield f"  left {name} as it is: somebody else changed it at the last moment"
     if told["backups"] is not None and told["action"] == "adopt":
-        yield f"  what was there before lies in {told['backups']}; `skillopt sleep undo` puts it back"
+        yield f"  backups lie in {told['backups']}; `skillopt sleep undo` puts everything back"
 
 
 def cleaned_json(done: Cleaned, *, dry: bool) -> dict[str, Any]:

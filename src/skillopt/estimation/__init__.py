@@ -124,7 +124,7 @@ def _assumptions(job: Job, rehearsal: Rehearsal, likely: Rehearsed) -> list[str]
         "nothing is in a cache",
     ]
     if rehearsal.is_sampled:
-        told.append("a part of this large plan was rehearsed, and its counts scaled")
+        told.append("a part of the plan was rehearsed, and its counts scaled")
     if rehearsal.turns > 1:
         told.append(
             f"a rollout takes {rehearsal.turns} turns"

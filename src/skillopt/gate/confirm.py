@@ -9,7 +9,9 @@ from skillopt.gate.strict import Strict
 
 
 class Confirm(Strict):
-    """Two readings. The first draws decide as `strict` does; where they would accept, the further draws are
+    """Strictly better, and still so when candidate and incumbent are drawn again.
+
+    Two readings: the first draws decide as `strict` does; where they would accept, the further draws are
     read as well and the mean of all draws decides. Both readings end on the shortest prefix on which even a
     perfect rest could not win.
     """

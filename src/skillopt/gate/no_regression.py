@@ -9,7 +9,9 @@ from skillopt.gate.strict import Strict
 
 
 class NoRegression(Strict):
-    """A row that could not be measured counts as no worse until the end, where it leaves the
+    """Strictly better, and no row worse than the incumbent's.
+
+    A row that could not be measured counts as no worse until the end, where it leaves the
     decision open.
     """
 

@@ -7,7 +7,9 @@ from skillopt.gate.strict import Strict
 
 
 class SizeCapped(Strict):
-    """Too long is rejected before the first rollout. A candidate shorter than the incumbent always passes: it
+    """Strictly better, and no longer than the cap.
+
+    Too long is rejected before the first rollout. A candidate shorter than the incumbent always passes: it
     brings the skill nearer.
     """
 

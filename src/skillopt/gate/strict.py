@@ -8,7 +8,9 @@ from skillopt.gate.decision import Case, Clause, Ruling
 
 
 class Strict:
-    """With I the incumbent's sum and U the candidate's sum with every missing and unread row counted in full:
+    """The paper's rule: strictly better or not at all.
+
+    With I the incumbent's sum and U the candidate's sum with every missing and unread row counted in full:
     reject iff U <= I, accept iff every row is there and the sum > I, else inconclusive. A reject is fixed on
     the shortest prefix on which U <= I.
 

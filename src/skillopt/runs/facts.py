@@ -154,7 +154,9 @@ def _about_the_end(facts: Facts, summary: Mapping[str, Any] | None) -> Iterator[
         if summary is not None and summary.get("ended_early"):
             yield str(summary["ended_early"])
     elif facts.status == "finished" and summary is not None and summary.get("stopped_because"):
-        yield f"Training stopped before its plan ended: {summary['stopped_because']}."
+        is_cut = len(facts.steps) < facts.planned
+        ended = "Training stopped before its plan ended" if is_cut else "Nothing was left to try"
+        yield f"{ended}: {summary['stopped_because']}."
     elif facts.status != "finished":
         yield f"The run is not finished: {len(facts.steps)} of {facts.planned} steps are closed."
 

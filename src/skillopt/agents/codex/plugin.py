@@ -34,5 +34,8 @@ PLUGIN = AgentPlugin(
     scopes=("user", "project"),
     actions=_actions,
     seen="Codex 0.166.0",
-    then="Start Codex anew; `codex mcp list` shows skillopt, and $skillopt in a prompt loads the skill.",
+    then=(
+        "Start Codex anew; $skillopt in a prompt loads the skill, and after a user install `codex mcp list`"
+        " shows the server."
+    ),
 )
