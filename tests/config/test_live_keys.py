@@ -207,7 +207,7 @@ def case(
 ) -> Any:
     """Set one key beside a base (and what both sides need) and say where the difference must show."""
     settings = {**base, **{name.replace("__", "."): item for name, item in extra.items()}}
-    marks = [pytest.mark.slow] if settings["train.num_epochs"] > 2 else []
+    marks = [pytest.mark.slow]
     return pytest.param(key, value, channel, settings, latency, id=key, marks=marks)
 
 

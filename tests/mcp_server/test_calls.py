@@ -35,7 +35,10 @@ from night._nights import LEARNT, RULE, SKILL, Person, scripted
 from skillopt.runs.reader import read_run
 from skillopt.testing import Call, LoopbackProvider, seeded_latency, world_answers
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and crontab of POSIX")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals and crontab of POSIX"),
+]
 KEY = "sk-proj-Zx81kQpL02mnVbT7uWc4"
 
 

@@ -24,6 +24,8 @@ from skillopt.errors import UsageError
 from skillopt.mcp.transport import read_token
 from skillopt.testing import LoopbackProvider, seeded_latency, world_answers
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-of-the-tests-0123456789"
 
 

@@ -14,6 +14,8 @@ import pytest
 from skillopt.messages import ToolCall
 from skillopt.testing import Answer, Call, LoopbackProvider, Misbehaviour
 
+pytestmark = pytest.mark.slow
+
 CALL = ToolCall(id="t1", name="Bash", arguments='{"command": "ls"}')
 ASKED = [{"role": "user", "content": "List the files."}]
 
