@@ -20,7 +20,7 @@ LAYERS = [
     "registry redact files process aio printable place services",
     "sandbox messages events skill executors",
     "account",
-    "ledger records tasks step",
+    "ledger tasks step",
     "changes transcripts",
     "plugins",
     "agents",

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from skillopt.cli._console import echo, guard_streams, lost_output
+from skillopt.cli._console import echo, guard_streams, lost_output, os_trouble
 from skillopt.errors import MachineFailed, SkillOptError, Stopped
 
 EXIT_CODES = (
@@ -84,8 +84,7 @@ class _Door(TyperGroup):
             echo(f"{'stopped' if isinstance(error, Stopped) else 'error'}: {error}", err=True)
             raise typer.Exit(error.exit_code) from None
         except OSError as error:
-            what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-            echo(f"error: {what}.", err=True)
+            echo(f"error: {os_trouble(error)}.", err=True)
             raise typer.Exit(MachineFailed.exit_code) from None
 
 

@@ -94,6 +94,12 @@ def guard_streams() -> None:
         setattr(sys, name, LastingStream(stream))
 
 
+def os_trouble(error: OSError) -> str:
+    """What the system refused, and of which file; of a rename, the file that it was for."""
+    named = error.filename2 or error.filename
+    return f"{named}: {error.strerror}" if named else str(error.strerror or error)
+
+
 def lost_output() -> str:
     """Why what a command printed did not arrive, in words; empty where it did, or where the reader left."""
     trouble = getattr(sys.stdout, "trouble", None)

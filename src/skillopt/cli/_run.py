@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from skillopt.aio import run_gently
-from skillopt.cli._console import echo, open_console
+from skillopt.cli._console import echo, open_console, os_trouble
 from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped
 from skillopt.redact import Scrubber
 
@@ -157,11 +157,7 @@ def scrubbed(scrubber: Scrubber) -> Iterator[None]:
 
 def machine_trouble(error: OSError | sqlite3.Error) -> str:
     """What this machine refused, and how to go on."""
-    if isinstance(error, OSError):
-        named = error.filename2 or error.filename  # of a rename the file that it was for
-        what = f"{named}: {error.strerror}" if named else str(error.strerror or error)
-    else:
-        what = f"the run's database: {error}"
+    what = os_trouble(error) if isinstance(error, OSError) else f"the run's database: {error}"
     return f"{what}. What was paid is kept. Remove the cause and run the same command again."
 
 
