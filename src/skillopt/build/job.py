@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillopt.agents import driven
 from skillopt.benchmarks import benchmarks
 from skillopt.config import Config, Resolved, RoleSpec, as_json, resolve_role
 from skillopt.errors import ConfigError, SkillError, TaskError
+from skillopt.harnesses import identity_of, works_alone
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
@@ -72,7 +72,8 @@ class Job:
         """What can change a result; a folder belongs to one identity."""
         tasks = {split: tasks_digest(self.splits.of(split)) for split in ("train", "val", "test")}
         # Only agents get the files that a skill carries beside its text.
-        carried = carried_digest(self.seed) if self.target.harness in driven() else ""
+        carried = carried_digest(self.seed) if works_alone(self.target.harness) else ""
+        version = identity_of(self.target.harness, self.target.model)
         return {
             **self.config.identity(),
             "skill": self.skill.digest,
@@ -80,6 +81,7 @@ class Job:
             "prompts": _digest(sorted(self.benchmark.prompts.items())),
             "scorer": self.benchmark.scorer_version,
             **({"skill_files": carried} if carried else {}),
+            **({"target_version": version} if version else {}),
             **(
                 {}
                 if self.look_back is None

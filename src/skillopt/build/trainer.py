@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from skillopt.agents import driven
 from skillopt.build.assembly import OpenRun
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
@@ -19,6 +18,7 @@ from skillopt.config.schema import OptimizerConfig
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.gate.gate import Gate, GateSettings
+from skillopt.harnesses import works_alone
 from skillopt.ledger import Ledger
 from skillopt.models.port import Model
 from skillopt.optimizer.optimizer import Optimizer, OptimizerSettings, SkillAware
@@ -65,7 +65,7 @@ def trainer_from(
         price=price_for(config, "target", job.target),
         max_tokens=job.target.max_tokens,
         skills=2 if is_gated else 3,
-        allowance=allowance_of(config) if job.target.harness in driven() else None,
+        allowance=allowance_of(config) if works_alone(job.target.harness) else None,
     )
     guard = None
     if config.gate.leak_guard:

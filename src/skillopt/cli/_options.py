@@ -66,7 +66,11 @@ CfgOptions: TypeAlias = Annotated[
 ShortTarget: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--target", metavar="MODEL", help="The same as --target_model, shorter.", show_default=False
+        "--target",
+        metavar="MODEL",
+        help="The same as --target_model, shorter; or an agent of your own: 'cmd: program', an address,"
+        " file.py:function.",
+        show_default=False,
     ),
 ]
 ShortOptimizer: TypeAlias = Annotated[

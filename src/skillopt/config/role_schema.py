@@ -75,7 +75,8 @@ class RoleConfig(Section):
         min_length=1,
         description=(
             "Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare name for"
-            " the role's backend."
+            " the role's backend. A target can also be an agent of your own: 'cmd: program', 'http://host/run'"
+            " or 'file.py:function'."
         ),
     )
     base_url: str | None = Field(

@@ -190,6 +190,18 @@ class AgentHarness:
         )
 
 
+class AgentTarget:
+    """The harness of the agent of that name."""
+
+    asks_model = False
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, setup: Setup) -> AgentHarness:
+        return AgentHarness(self._name, setup)
+
+
 def _wire(providers: frozenset[str]) -> str:
     """What a CLI speaks to an endpoint that takes its own service's place."""
     return next((name for name in ("anthropic", "openai") if name in providers), OWN)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from skillopt.account import Amount, Entry
 from skillopt.agents.port import AgentReport
 from skillopt.aio import to_the_end
-from skillopt.errors import ConfigError, Fault
+from skillopt.errors import ConfigError, Fault, ModelError
 from skillopt.ledger import MARGIN, Ledger
 from skillopt.messages import Usage
 from skillopt.models.prices import Price, cost
@@ -85,6 +85,8 @@ class RolloutBudget:
         service.
         """
         need = reservation(self._allowance, self._most, self._price)
+        if self._ledger.budget.usd is None and not (self._allowance.usd or self._most.usd or self._price):
+            need = replace(need, usd=None)  # a guess holds a budget; as a cost it would be made up
         entry = await self._ledger.reserve("target", stage, place, need, background=background)
         return await to_the_end(self._run(work, entry, trusts_cost))
 
@@ -94,7 +96,7 @@ class RolloutBudget:
         try:
             report = await work()
         except Fault as fault:
-            if fault.kind in _NOT_WORKED_ON:
+            if fault.kind in _NOT_WORKED_ON or (isinstance(fault, ModelError) and fault.refused):
                 self._ledger.refuse(entry)
             else:
                 self._ledger.settle(entry, None, None)
