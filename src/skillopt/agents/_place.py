@@ -18,17 +18,8 @@ from skillopt.agents.port import Access, AgentPlace
 from skillopt.process import minimal_env
 
 _OUTSIDE = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
-    *(
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-    ),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
+    *("NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
 )
 """What it takes to reach a provider through a company's network; not passed where the provider is on this
 machine.

@@ -23,21 +23,8 @@ _ABOUT = 300
 _AHEAD = 1 << 13
 """How far beyond the cut the redactor looks, so that no half of a key is left at the edge."""
 _SUBJECTS = (
-    *(
-        "skill",
-        "file_path",
-        "filePath",
-        "path",
-        "notebook_path",
-        "filename",
-        "command",
-        "cmd",
-        "url",
-        "query",
-        "pattern",
-        "prompt",
-    ),
-    *("name", "input"),
+    *("skill", "file_path", "filePath", "path", "notebook_path", "filename", "command", "cmd", "url"),
+    *("query", "pattern", "prompt", "name", "input"),
 )
 _SKILL_NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,99}")
 _SKILL_FILE = re.compile(r"[/\\]?([\w.-]{1,100})[/\\]SKILL\.md\b", re.ASCII)

@@ -23,29 +23,12 @@ _EDITORS = ("Code", "Code - Insiders")
 _EXTENSION = "github.copilot-chat"
 _FIELDS = frozenset(
     {
-        "sessionId",
-        "creationDate",
-        "requests",
-        "agent",
-        "extensionId",
-        "_lower",
-        "value",
-        "isSystemInitiated",
-        "message",
-        "text",
-        "timestamp",
+        *("sessionId", "creationDate", "requests", "agent", "extensionId", "_lower", "value"),
+        *("isSystemInitiated", "message", "text", "timestamp"),
     }
     | {
-        "modelState",
-        "completedAt",
-        "response",
-        "kind",
-        "toolId",
-        "result",
-        "errorDetails",
-        "invocationMessage",
-        "pastTenseMessage",
-        "uris",
+        *("modelState", "completedAt", "response", "kind", "toolId", "result", "errorDetails"),
+        *("invocationMessage", "pastTenseMessage", "uris"),
     }
 )
 _MOST_TEXT = 40_000
