@@ -149,11 +149,6 @@ def call_message(text: str, calls: Iterable[tuple[str, str, Any]]) -> Message:
     return Message(role="assistant", content=text, tool_calls=asked)
 
 
-def mapping(value: Any) -> dict[str, Any]:
-    """The value where it is a JSON object, else an empty one: what a CLI prints may change its form."""
-    return value if isinstance(value, dict) else {}
-
-
 def kind_of_status(status: Any) -> Kind | None:
     """What an HTTP status that a CLI reports means, or None where it reports none."""
     if not isinstance(status, int):

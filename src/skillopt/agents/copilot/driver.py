@@ -15,7 +15,6 @@ from skillopt.agents._events import (
     kind_of_status,
     last,
     last_words,
-    mapping,
     no_result,
     refuse_login_text,
     tool_message,
@@ -28,6 +27,7 @@ from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork
 from skillopt.errors import ConfigError, Fault, Kind
 from skillopt.messages import Message, Usage
 from skillopt.process import Finished
+from skillopt.transcripts.blocks import mapping
 
 _COMMON = (
     *("--output-format", "json", "--stream", "off", "--no-color", "--log-level", "none"),

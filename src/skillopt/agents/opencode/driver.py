@@ -16,7 +16,6 @@ from skillopt.agents._events import (
     fault,
     kind_of_status,
     last_words,
-    mapping,
     no_result,
     refuse_login_text,
     tool_message,
@@ -28,6 +27,7 @@ from skillopt.agents.port import Access, AgentPlace, AgentReport, AgentWork, Ask
 from skillopt.errors import ConfigError, Fault
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
+from skillopt.transcripts.blocks import mapping
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
