@@ -101,6 +101,9 @@ def _show(evidence: VerdictEvidence) -> None:
             console.print(
                 Text(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style=style), soft_wrap=True
             )
+    if evidence.hedged:
+        told = f"Slow calls behind it that were asked twice, the first reply counting: {evidence.hedged}."
+        console.print(Text(told), soft_wrap=True)
     same = (
         "The recomputed verdict equals the recorded one."
         if evidence.agrees
