@@ -25,7 +25,7 @@ OPTIMIZER_STAGES = (
         "lr_autonomous",
         "appendix_consolidate",
     ),
-    *("slow_update", "meta_skill"),
+    *("slow_update", "meta_skill", "analyst_proof", "joining"),
 )
 """The optimizer's stages whose prompt a benchmark may bring along."""
 AGENT_PROMPT = "rollout_agent"
