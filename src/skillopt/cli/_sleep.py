@@ -30,7 +30,7 @@ FLAGS: Mapping[str, str] = {
     "project": "invoked_project",
     "scope": "projects",
     "source": "transcript_source",
-    **{name: f"{name}_model" for name in ("target", "optimizer", "judge")},
+    **{name: f"{name}_model" for name in ("target", "optimizer", "judge", "reader")},
     **{
         f"max-{name}": f"max_{name}_per_night"
         for name in ("sessions", "tasks", "tokens", "dollars", "minutes")

@@ -90,13 +90,14 @@ def preview_json(seen: Preview) -> dict[str, Any]:
         "note": mined.note,
         "tasks": [task.model_dump(mode="json", include=_OF_TASK) for task in mined.tasks],
         "suggestions": [asdict(one) for one in mined.suggestions],
-        "left_out": dict(mined.left_out),
+        "states": dict(mined.states),
         "targets": [
             {"name": one.name, "path": str(one.path), "new": one.before is None, "tasks": len(one.tasks)}
             for one in gathered.targets
         ],
         "notes": [*gathered.notes, *gathered.harvest.notes],
-        "cost": _cost(seen) if gathered.targets else None,
+        "cost": _cost(seen) if gathered.targets or seen.to_read else None,
+        "to_read": seen.to_read,
         "remedy": seen.remedy,
     }
 
@@ -113,9 +114,9 @@ def preview(told: Mapping[str, Any]) -> Iterator[str]:
         yield (f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]")
     for one in told["suggestions"]:
         yield (f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})")
-        for said in one["corrections"][:3]:
+        for said in one["wishes"][:3]:
             yield (f"    you said: {plain(said)}")
-    yield from _counts("requests left out", told["left_out"])
+    yield from _counts("sessions by what they became", told["states"])
     for target in told["targets"]:
         new = ", a new skill" if target["new"] else ""
         yield (
@@ -123,6 +124,8 @@ def preview(told: Mapping[str, Any]) -> Iterator[str]:
             f" {target['path']}{new}"
         )
     yield from _lines("note", told["notes"])
+    if told["to_read"]:
+        yield f"a model would read {words.count(told['to_read'], 'session')}, once"
     if told["cost"] is not None:
         cost = told["cost"]
         yield (

@@ -98,6 +98,10 @@ class RoleConfig(Section):
     """
     price: PriceConfig | None = None
     """Prices for a model that the built-in price list does not know."""
+    hedge: Literal["auto", "off"] = "auto"
+    """Ask a call that takes far longer than its kind once more and take the first reply, for at most 5 % more
+    tokens; never done for agent programs and answers by hand.
+    """
     options: dict[str, Any] = Field(default_factory=dict)
     """What only this role's provider takes, as that declares it."""
     agent: AgentConfig = AgentConfig()

@@ -268,7 +268,7 @@ class Config(Section):
         config = self.role(role)
         own: dict[str, Any] = {
             **config.model_dump(
-                mode="json", exclude={"base_url", "api_key", "timeout", "price", "options", "agent"}
+                mode="json", exclude={"base_url", "api_key", "timeout", "price", "hedge", "options", "agent"}
             ),
             "name": _without_model_folder(config.name),
             "reasoning_effort": self.effort(role),

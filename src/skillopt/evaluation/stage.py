@@ -122,13 +122,17 @@ class Evaluation:
             self._futures.append(future)
 
     async def _one(self, row: Row) -> Rollout:
-        place = self._step.place if self._resumes else None
+        place = self._step.place.at(self.stage) if self._resumes else None
+        if (known := self._evaluator.known(self._skill, row, place)) is not None:
+            self._tell(known, resumed=True)
+            self._breaker.note(known)
+            return known
         after: int | None = None
         for _ in range(self._tries):
-            outcome, resumed = await self._evaluator.measure(
-                self._skill, row, stage=self.stage, place=place, background=self._background, after=after
+            outcome = await self._evaluator.measure(
+                self._skill, row, stage=self.stage, background=self._background, after=after
             )
-            self._tell(outcome, resumed)
+            self._tell(outcome, resumed=False)
             if not isinstance(outcome, Invalid) or outcome.kind == "too_long":  # asking again helps nothing
                 break
             after = outcome.attempt
