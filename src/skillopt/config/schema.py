@@ -141,8 +141,8 @@ class GateConfig(Section):
     """Who decides."""
 
     policy: str | None = None
-    """Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own; unset means
-    strict, and for the strategy proof paired, from 15 val tasks on.
+    """Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own; unset
+    means strict, and for the strategy proof paired, from 15 val tasks on.
     """
     alpha: float = Field(default=0.05, gt=0, lt=1)
     """Largest chance of an accident that `paired` accepts."""
