@@ -204,7 +204,7 @@ def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> t
     if differing and not force:
         raise UsageError(
             f"Nothing was written, because this is there and differs: {', '.join(map(str, differing))}."
-            " --force replaces it and keeps the old one beside it as .bak; --into or --name puts it elsewhere."
+            " --force replaces it and keeps the old one as .bak; --into or --name puts the skill elsewhere."
         )
     backups = {path: _free(path) for path in differing}
     kept = [FileChange(file=followed(to), before=None, after=there[path]) for path, to in backups.items()]
@@ -226,7 +226,7 @@ def _place(wanted: Mapping[Path, tuple[bytes, int | None]], *, force: bool) -> t
 
 def _content(path: Path) -> bytes | None:
     """What a file holds; None where nothing is."""
-    with as_usage_error(path, "replaced", "Nothing was written; move it, or choose another name."):
+    with as_usage_error(path, "read", "What is in the way stays: move it, or choose another name."):
         try:
             return path.read_bytes()
         except FileNotFoundError:

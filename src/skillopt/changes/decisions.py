@@ -186,5 +186,5 @@ class Decisions:
 
     def _refused(self, problem: str) -> UsageError:
         return UsageError(
-            f"{self.path} {problem}. Until then no proposal here counts as yours, and none is used."
+            f"{self.path} {problem}. Until then no proposal counts as yours, and nothing of them is used."
         )
