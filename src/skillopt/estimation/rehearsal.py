@@ -234,8 +234,9 @@ class _Rollouts:
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
         self._done[rollout] = (attempt, trajectory)
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
-        return self._scores.get(rollout)
+    def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
+        score = self._scores.get(rollout)
+        return None if score is None else (*self._done[rollout], score)
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._scores[rollout] = score

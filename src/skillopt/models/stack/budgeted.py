@@ -4,6 +4,7 @@ whoever stopped waiting for it.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from dataclasses import replace
@@ -46,7 +47,7 @@ class Budgeted:
             need,
             background=request.background,
         )
-        return await to_the_end(self._send(request, entry, size))
+        return await to_the_end(asyncio.ensure_future(self._send(request, entry, size)))
 
     async def close(self) -> None:
         await self._inner.close()
