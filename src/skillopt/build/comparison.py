@@ -27,9 +27,7 @@ class Evaluated:
     """Of all that can change what the target does."""
     skill: str
     digest: str
-    """Of what the target gets, the text and for an agent the files that come with it: the same under every
-    name.
-    """
+    """Of what the target gets, the text and an agent's files: the same under every name."""
     split: Split
     repeats: int
     hard: float | None

@@ -26,16 +26,12 @@ class Noted:
 
 
 def looks_of(folder: Path) -> int:
-    """How often the test split of a run was looked at: by the run itself, and by evaluations that are noted
-    in it.
-    """
+    """How often the test split of a run was looked at: by the run itself, and by noted evaluations."""
     return len(read_figures(folder).fold.looks) + len(read_looks(folder))
 
 
 def sealed_splits(job: Job, run: Path) -> list[Split]:
-    """Which splits of the job hold the test tasks of that run, compared by content; none where the folder
-    holds no training run.
-    """
+    """Which splits of the job hold the test tasks of that run, by content; none without a training run."""
     started = read_figures(run).fold.started
     count = 0 if started is None else started.counts.get("test", 0)
     if not count:

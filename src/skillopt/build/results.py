@@ -32,9 +32,7 @@ class Missing:
 def write_results(
     opened: OpenRun, results: Sequence[Evaluated], compared: Sequence[Versus], missing: Sequence[Missing] = ()
 ) -> None:
-    """Add evaluations and comparisons to the folder, and say what the command that made them could not
-    measure.
-    """
+    """Add evaluations and comparisons to the folder, and say what could not be measured."""
     job, notes, folder = opened.job, opened.run.database, opened.folder
     scrub = job.scrubber.scrub_json
     digests = {(one.target, one.skill): one.digest for one in results}

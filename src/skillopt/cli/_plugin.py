@@ -51,9 +51,7 @@ def utc_now() -> datetime:
 
 
 def hook_input() -> bytes:
-    """What an agent tells its hook on stdin, as far as it comes within a second: an agent that never closes
-    it is not waited for.
-    """
+    """What an agent tells its hook on stdin within a second; one that never closes it is not waited for."""
     if sys.stdin is None or sys.stdin.isatty():
         return b""
     try:

@@ -141,9 +141,7 @@ def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
 
 
 def _skills(project: Path) -> dict[str, Path]:
-    """The skills of a project by name: a folder with SKILL.md in one of the folders where agents look for
-    them.
-    """
+    """The skills of a project by name: folders with SKILL.md where agents look for them."""
     found: dict[str, Path] = {}
     for path in _skill_files(project):
         if path.is_file() and _is_inside(path, project):

@@ -41,9 +41,7 @@ _CLOSING = "The server is closing and has stopped this work; the same call goes 
 _ROOTS = "roots"
 _ROOTS_PATIENCE = 5.0
 _ROUND_TRIPS = "2026-07-28"
-"""From this version on a server asks its client by way of an incomplete result, and not by a request of its
-own.
-"""
+"""From this version on a server asks its client by an incomplete result, not by a request of its own."""
 
 
 @dataclass(slots=True)
@@ -198,9 +196,7 @@ class ToolServer:
         return work.finished
 
     def _told(self, tool: CommandTool, answer: ToolAnswer) -> types.CallToolResult:
-        """The result as a client wants it: structured, and for clients that read text only, the
-        same as text.
-        """
+        """The result as a client wants it: structured, and the same as text."""
         structured = answer.structured()
         texts = [answer.headline(tool.name)]
         if answer.result is not None:
@@ -223,9 +219,7 @@ class ToolServer:
     async def _roots(
         self, ctx: Context, params: types.InputResponseRequestParams | None
     ) -> list[Path] | types.InputRequiredResult:
-        """The folders the client works in; none where it does not say. What asks the client first is an
-        incomplete result.
-        """
+        """The folders the client works in, none where it does not say; or the result that asks for them."""
         capabilities = ctx.session.client_capabilities
         if capabilities is None or capabilities.roots is None:
             return []

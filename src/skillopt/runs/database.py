@@ -75,9 +75,7 @@ class Database:
     """The keys in each table; None where others write to it too."""
 
     def __init__(self, path: Path, *, alone: bool = False) -> None:
-        """`alone`: nobody else writes to the file meanwhile, so that what is not in it is known without
-        looking.
-        """
+        """`alone`: nobody else writes to the file, so what is not in it is known without looking."""
         self._path = path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
@@ -181,9 +179,7 @@ class Database:
         return map(entry_of, self._do(f"{ENTRIES} ORDER BY id"))
 
     def begin_session(self) -> None:
-        """Note which attempts a process that died has left open: nobody waits for them any more, though they
-        stay charged.
-        """
+        """Note which attempts a dead process left open: nobody waits for them, though they stay charged."""
         last = self._do("SELECT MAX(id) FROM spending WHERE state = 'open'").fetchone()[0]
         # a run that is only opened again is not written to
         if last is not None and self.noted(SESSION) != str(last):

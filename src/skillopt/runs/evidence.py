@@ -1,6 +1,4 @@
-"""Recomputes a verdict: the incumbent's and the candidate's rows from the log, through the gate's own
-arithmetic.
-"""
+"""Recomputes a verdict from the rows of incumbent and candidate in the log, with the gate's arithmetic."""
 
 from __future__ import annotations
 
@@ -297,9 +295,7 @@ def _effort(rows: Sequence[RowFact]) -> dict[RowId, Effort]:
 def _candidate(
     section: LogSection, before: State, updated: Updated | None, skills: Skills
 ) -> Document | None:
-    """The text that was judged: a step's candidate, or the skill with an epoch's guidance; None while the
-    epoch is open.
-    """
+    """The text that was judged: a candidate, or the skill with an epoch's guidance; None while it is open."""
     if updated is not None:
         return skills.get(updated.skill)
     for ended in section.of(EpochEnded):
@@ -315,9 +311,7 @@ def _without_rows(
     incumbent: Document,
     skills: Skills,
 ) -> VerdictEvidence:
-    """Verdicts that needed no measurement: nothing changed, the guard refused, or the step's reflections were
-    lost.
-    """
+    """Verdicts without a measurement: nothing changed, the guard refused, or reflections were lost."""
     judged: Judged = about["judged"]
     if judged.decided_by == LEAK_GUARD:  # the tasks it looked at are not in the log, but what it found is
         leaks = str(judged.place.at("leaks"))

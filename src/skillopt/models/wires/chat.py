@@ -1,6 +1,4 @@
-"""The Chat Completions wire format: how a request becomes a body and an answer a reply, for every provider
-that speaks it.
-"""
+"""The Chat Completions wire format: how a request becomes a body and an answer a reply."""
 
 from __future__ import annotations
 
@@ -123,9 +121,7 @@ class ChatModel:
         return answer["choices"][0].get("finish_reason")
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
-        must have.
-        """
+        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
         body: dict[str, Any] = {
             "model": self._spec.name,
             "messages": [self._message(message) for message in request.messages],

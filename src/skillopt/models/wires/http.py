@@ -1,6 +1,4 @@
-"""One attempt of one HTTP call: where it goes, what it carries besides its body, and what a failure is
-called.
-"""
+"""One attempt of one HTTP call: where it goes, what it carries besides, and what a failure is called."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ _TRY_AGAIN = re.compile(r"try again in ([0-9]+(?:\.[0-9]+)?)(ms|s)\b")
 
 
 class HttpRefusal(ModelError):
-    """A request answered with an HTTP error status; `said` is the body, for whoever may ask in
-    another way.
-    """
+    """A request answered with an HTTP error status; `said` is the body, for who may ask otherwise."""
 
     def __init__(self, error: ModelError, status: int, said: str) -> None:
         super().__init__(error.kind, error.detail, retry_after=error.retry_after, refused=True)
@@ -265,9 +261,7 @@ def count(value: Any) -> int | None:
 
 
 def clean_text(text: str) -> str:
-    """Text that can be stored as UTF-8: half of a surrogate pair, which JSON can carry, becomes a replacement
-    character.
-    """
+    """Text that can be stored as UTF-8: half of a surrogate pair becomes a replacement character."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

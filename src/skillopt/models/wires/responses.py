@@ -1,6 +1,4 @@
-"""The Responses wire format: how a request becomes a body and an answer a reply. Stateless: the whole
-conversation is sent each time.
-"""
+"""The Responses wire format. Stateless: the whole conversation is sent each time."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ _INCOMPLETE: Mapping[str, Finish] = {"max_output_tokens": "length", "content_fil
 
 
 class ResponsesModel:
-    """A model behind `POST .../responses`, as the half of a provider that also speaks Chat Completions over
-    the same wire.
-    """
+    """A model behind `POST .../responses`, beside Chat Completions over the same wire."""
 
     def __init__(self, spec: ModelSpec, wire: Wire, *, structure: Structure) -> None:
         self._spec = spec
@@ -47,9 +43,7 @@ class ResponsesModel:
         )
 
     def body(self, request: Request, form: Form = "off") -> dict[str, Any]:
-        """Exactly what is sent: the conversation, the cap, the knobs that are set, and the form the reply
-        must have.
-        """
+        """Exactly what is sent: conversation, cap, the knobs that are set, and the form of the reply."""
         spec = self._spec
         # Chat Completions keeps nothing on the server unless asked to, Responses keeps everything: `store`
         # makes them alike.
