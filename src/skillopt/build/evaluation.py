@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skillopt.aio import together
 from skillopt.build.assembly import open_run
-from skillopt.build.comparison import Evaluated, comparisons, evaluated
+from skillopt.build.comparison import Evaluated, comparisons
 from skillopt.build.job import Job
 from skillopt.build.looking import Noted, note_in
 from skillopt.build.results import Missing, write_results
@@ -208,7 +208,7 @@ class _Work:
                 missing.append(Missing(target=target.name, skill=name, split=split, why=why))
             else:
                 found.append(
-                    evaluated(
+                    Evaluated(
                         target=target.name,
                         target_digest=target.digest,
                         skill=name,

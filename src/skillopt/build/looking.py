@@ -52,13 +52,7 @@ def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | No
     if not shown:
         return None
     seen = [
-        MeasuredSkill(
-            target=one.target,
-            target_digest=one.target_digest,
-            skill=one.skill,
-            digest=one.digest,
-            repeats=one.repeats,
-        )
+        MeasuredSkill.model_validate({name: getattr(one, name) for name in MeasuredSkill.model_fields})
         for one in shown
     ]
     look = Look(tasks=max(one.n for one in shown), seen=seen)
@@ -67,9 +61,6 @@ def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | No
     except RunConflict as error:
         return Noted(run=run, look=None, why=f"{error} This look at its test split is not noted in it.")
     except OSError as error:
-        return Noted(
-            run=run,
-            look=None,
-            why=f"This look at its test split is not noted in {run}: {error.strerror or error}.",
-        )
+        why = f"This look at its test split is not noted in {run}: {error.strerror or error}."
+        return Noted(run=run, look=None, why=why)
     return Noted(run=run, look=looks_of(run))

@@ -143,12 +143,7 @@ class ToolServer:
     ) -> types.ListResourcesResult:
         """Runs and skills of the project."""
         found = await asyncio.to_thread(resources.listed, await self._default_project(ctx))
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(uri=one.uri, name=one.name, mime_type=one.kind, description=one.description)
-                for one in found
-            ]
-        )
+        return types.ListResourcesResult(resources=found)
 
     async def list_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -171,15 +166,13 @@ class ToolServer:
         uri = str(params.uri)
         try:
             project = find_place(None, roots, self.project).project
-            found = await asyncio.to_thread(resources.read, uri, project)
+            kind, text = await asyncio.to_thread(resources.read, uri, project)
         except UsageError as error:
             raise MCPError(
                 code=types.INVALID_PARAMS, message=self.scrubber.scrub(str(error)), data={"uri": uri}
             ) from error
-        text = self.scrubber.scrub(found.text)
-        return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=uri, mime_type=found.kind, text=text)]
-        )
+        told = types.TextResourceContents(uri=uri, mime_type=kind, text=self.scrubber.scrub(text))
+        return types.ReadResourceResult(contents=[told])
 
     async def _watched(self, ctx: Context, work: RunningCommand) -> Finished | None:
         """Tell the client what is heard of a work until it ends; a client that gives up stops it."""
@@ -229,11 +222,8 @@ class ToolServer:
             answered = (params.input_responses or {}).get(_ROOTS)
             if answered is None:
                 return types.InputRequiredResult(input_requests={_ROOTS: types.ListRootsRequest()})
-            return (
-                paths_of(str(root.uri) for root in answered.roots)
-                if isinstance(answered, types.ListRootsResult)
-                else []
-            )
+            listed = answered.roots if isinstance(answered, types.ListRootsResult) else []
+            return paths_of(str(root.uri) for root in listed)
         try:
             found = await ctx.session.send_request(
                 types.ListRootsRequest(),
@@ -241,9 +231,6 @@ class ToolServer:
                 request_read_timeout_seconds=_ROOTS_PATIENCE,
                 metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
             )
-        except (
-            MCPError,
-            ValidationError,
-        ):  # a client that offers roots and does not list them: it named none
+        except (MCPError, ValidationError):  # a client that offers roots and does not list them named none
             return []
         return paths_of(str(root.uri) for root in found.roots)

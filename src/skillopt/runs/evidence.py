@@ -220,24 +220,25 @@ def _find(sections: Sequence[LogSection], step: str, run: RunReader) -> tuple[in
             f"{step!r} names no verdict: give a step's number or 'epoch-N' (with several candidates: 'N/c0',"
             " 'N/c1', ...)."
         )
+    others: list[str] = []
     for at, section in enumerate(sections):
-        verdicts = [
-            one
-            for one in section.of(Judged)
-            if (
-                (one.place.scope, one.place.step) == ("step", int(named["step"]))
-                if named["step"]
-                else (one.place.scope, one.place.epoch) == ("end", int(named["epoch"]))
-            )
-        ]
+        verdicts = [one for one in section.of(Judged) if _is_of(one.place, named["step"], named["epoch"])]
         found = [one for one in verdicts if one.place.candidate == int(named["candidate"] or 0)]
         if not named["candidate"]:
             found = [one for one in verdicts if one.action == "accept"] or found
         if found:
             return at, found[0]
+        others += [f"{step.partition('/')[0]}/c{one.place.candidate}" for one in verdicts]
     had = sorted(record.step for record in run.fold.records)
-    steps = f"steps {had[0]} to {had[-1]}" if had else "no step"
-    raise UsageError(f"{run.folder} holds no verdict on {step!r}; it has closed {steps}.")
+    steps = f"it has closed steps {had[0]} to {had[-1]}" if had else "it has closed no step"
+    there = f"that step has {', '.join(others)}" if others else steps
+    raise UsageError(f"{run.folder} holds no verdict on {step!r}; {there}.")
+
+
+def _is_of(place: Place, step: str | None, epoch: str | None) -> bool:
+    if step:
+        return (place.scope, place.step) == ("step", int(step))
+    return (place.scope, place.epoch) == ("end", int(epoch or 0))
 
 
 def _name(place: Place, *, with_candidate: bool) -> str:
