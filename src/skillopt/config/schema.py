@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
+from skillopt.config.plan_schema import TrainConfig
 from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
 from skillopt.config.services import declared
 from skillopt.services import WRITES
@@ -40,23 +41,6 @@ class ModelConfig(Section):
     """Reasoning effort of the call that rewrites a whole skill; unset means the optimizer's."""
     rewrite_max_completion_tokens: int = Field(default=64_000, ge=1)
     """Output cap of calls that write a whole skill."""
-
-
-class TrainConfig(Section):
-    """How long and in which batches."""
-
-    num_epochs: int = Field(default=4, ge=1)
-    """Passes over the train split."""
-    train_size: int = Field(default=0, ge=0)
-    """Expected size of the train split; 0 takes what is there."""
-    batch_size: int = Field(default=40, ge=1)
-    """Train tasks per step."""
-    accumulation: int = Field(default=1, ge=1)
-    """Multiplies the batch of a step."""
-    seed: int = Field(default=42, ge=0)
-    """Seed of every shuffle of the plan."""
-    patience: int = Field(default=0, ge=0)
-    """Steps without a new best skill after which training stops; 0 is never."""
 
 
 class GradientConfig(Section):
@@ -154,8 +138,10 @@ class EnvConfig(Section):
 class GateConfig(Section):
     """Who decides."""
 
-    policy: str = "strict"
-    """Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own."""
+    policy: str | None = None
+    """Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own; unset
+    means strict, and for the strategy proof paired, from 15 val tasks on.
+    """
     alpha: float = Field(default=0.05, gt=0, lt=1)
     """Largest chance of an accident that `paired` accepts."""
     max_chars: int = Field(default=0, ge=0)
