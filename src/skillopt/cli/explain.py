@@ -27,9 +27,7 @@ def explain(
     step: Annotated[str, typer.Argument(help=_STEP)],
     json: Json = False,
 ) -> None:
-    """Recompute the gate's verdict on a step from the stored rows and show the evidence. Ends with 1 if it
-    differs from the record.
-    """
+    """Recompute the gate's verdict on a step from stored rows; ends with 1 if it differs from the record."""
     evidence = gather(read_run(run), step)
     if json:
         print_json(evidence.as_json())

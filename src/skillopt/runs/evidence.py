@@ -1,6 +1,4 @@
-"""Recomputes a verdict: the incumbent's and the candidate's rows from the log, through the gate's own
-arithmetic.
-"""
+"""Recomputes a verdict from the rows of incumbent and candidate in the log, with the gate's arithmetic."""
 
 from __future__ import annotations
 
@@ -238,24 +236,25 @@ def _find(sections: Sequence[LogSection], step: str, run: RunReader) -> tuple[in
             f"{step!r} names no verdict: give a step's number or 'epoch-N' (with several candidates: 'N/c0',"
             " 'N/c1', ...)."
         )
+    others: list[str] = []
     for at, section in enumerate(sections):
-        verdicts = [
-            one
-            for one in section.of(Judged)
-            if (
-                (one.place.scope, one.place.step) == ("step", int(named["step"]))
-                if named["step"]
-                else (one.place.scope, one.place.epoch) == ("end", int(named["epoch"]))
-            )
-        ]
+        verdicts = [one for one in section.of(Judged) if _is_of(one.place, named["step"], named["epoch"])]
         found = [one for one in verdicts if one.place.candidate == int(named["candidate"] or 0)]
         if not named["candidate"]:
             found = [one for one in verdicts if one.action == "accept"][-1:] or found
         if found:
             return at, found[0]
+        others += [f"{step.partition('/')[0]}/c{one.place.candidate}" for one in verdicts]
     had = sorted(record.step for record in run.fold.records)
-    steps = f"steps {had[0]} to {had[-1]}" if had else "no step"
-    raise UsageError(f"{run.folder} holds no verdict on {step!r}; it has closed {steps}.")
+    steps = f"it has closed steps {had[0]} to {had[-1]}" if had else "it has closed no step"
+    there = f"that step has {', '.join(others)}" if others else steps
+    raise UsageError(f"{run.folder} holds no verdict on {step!r}; {there}.")
+
+
+def _is_of(place: Place, step: str | None, epoch: str | None) -> bool:
+    if step:
+        return (place.scope, place.step) == ("step", int(step))
+    return (place.scope, place.epoch) == ("end", int(epoch or 0))
 
 
 def _name(place: Place, *, with_candidate: bool) -> str:
@@ -313,9 +312,7 @@ def _effort(rows: Sequence[RowFact]) -> dict[RowId, Effort]:
 def _candidate(
     section: LogSection, before: State, updated: Updated | None, skills: Skills
 ) -> Document | None:
-    """The text that was judged: a step's candidate, or the skill with an epoch's guidance; None while the
-    epoch is open.
-    """
+    """The text that was judged: a candidate, or the skill with an epoch's guidance; None while it is open."""
     if updated is not None:
         return skills.get(updated.skill)
     for ended in section.of(EpochEnded):
@@ -331,9 +328,7 @@ def _without_rows(
     incumbent: Document,
     skills: Skills,
 ) -> VerdictEvidence:
-    """Verdicts that needed no measurement: nothing changed, the guard refused, or the step's reflections were
-    lost.
-    """
+    """Verdicts without a measurement: nothing changed, the guard refused, or reflections were lost."""
     judged: Judged = about["judged"]
     if judged.decided_by == LEAK_GUARD:  # the tasks it looked at are not in the log, but what it found is
         leaks = str(judged.place.at("leaks"))
