@@ -23,9 +23,7 @@ async def think(state):
     return {"messages": [await model.ainvoke(state["messages"])]}
 
 
-graph = StateGraph(MessagesState)
-graph.add_node("think", think)
-graph.add_node("tools", ToolNode([add]))
+graph = StateGraph(MessagesState).add_node("think", think).add_node("tools", ToolNode([add]))
 graph.add_edge(START, "think")
 graph.add_conditional_edges("think", tools_condition, {"tools": "tools", END: END})
 graph.add_edge("tools", "think")
@@ -33,11 +31,8 @@ app = graph.compile()
 
 
 async def agent(task, skill):
-    said = (await app.ainvoke({"messages": [("system", skill), ("user", task.prompt)]}))["messages"]
+    done = await app.ainvoke({"messages": [("system", skill), ("user", task.prompt)]})
+    said = done["messages"]
     used = [one.usage_metadata for one in said if getattr(one, "usage_metadata", None)]
     usage = {key: sum(one[key] for one in used) for key in ("input_tokens", "output_tokens")}
-    return {
-        "answer": said[-1].text,
-        "trace": convert_to_openai_messages(said),
-        "usage": usage if used else None,
-    }
+    return {"answer": said[-1].text, "trace": convert_to_openai_messages(said), "usage": usage}

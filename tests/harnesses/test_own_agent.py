@@ -57,7 +57,7 @@ def run_of(tmp_path: Path, target: str, *options: str) -> Any:
 async def measure(made: OpenRun, number: int = 0) -> Rollout:
     row = Row(task=made.job.splits.train[number])
     skill = made.job.skill.rendered
-    return (await made.evaluator.measure(skill, row, stage="rollout", place=None))[0]
+    return await made.evaluator.measure(skill, row, stage="rollout")
 
 
 async def one(tmp_path: Path, agent: Callable[..., Any], *options: str) -> Rollout:

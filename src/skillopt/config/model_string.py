@@ -29,9 +29,7 @@ class ModelString:
     name: str
     base_url: str | None = None
     says_harness: bool = False
-    """Whether the harness was written: `chat` may be meant on purpose, or be what is there when nothing was
-    said.
-    """
+    """Whether the harness was written: `chat` may be meant on purpose, or be there as nothing was said."""
 
     @property
     def is_own_agent(self) -> bool:
@@ -100,9 +98,7 @@ def names_no_model(text: str) -> bool:
 
 
 def in_harness(target: str, default: str) -> str:
-    """The target's model string with the benchmark's own harness where none was written; `chat` is only
-    spelled out where it is not that.
-    """
+    """The target's model string with the benchmark's own harness, where none or only `chat` was written."""
     if names_no_model(target):
         return target
     parts = parse_model_string(target, "target")
@@ -132,9 +128,7 @@ def _split_url(text: str) -> tuple[str, str | None]:
 
 
 def _refuse_slips(rest: str, prefix: str, role: RoleName, known: Sequence[str]) -> None:
-    """A bare name that looks like a provider's misspelling is an error: sent as a name it would fail late or
-    cost money.
-    """
+    """A bare name that looks like a misspelt provider is an error: as a name it would fail late."""
     files = tuple(each.model_files for each in declared().services.values() if each.model_files)
     sign = None if rest.endswith(files) else _NO_MODEL.search(rest)
     if sign:

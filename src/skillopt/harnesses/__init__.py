@@ -5,11 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 from skillopt.agents import agents
-from skillopt.harnesses.port import Harness, HarnessPlugin, HasIdentity, Session, Setup
+from skillopt.harnesses.port import Harness, HarnessPlugin, HasIdentity, Session, Setup, TurnByTurn
 from skillopt.models.port import ModelSpec
 from skillopt.registry import Offer, Registry
 
-__all__ = ["Harness", "HarnessPlugin", "Session", "Setup", "harnesses", "identity_of", "works_alone"]
+__all__ = [
+    "Harness",
+    "HarnessPlugin",
+    "Session",
+    "Setup",
+    "TurnByTurn",
+    "harnesses",
+    "identity_of",
+    "works_alone",
+]
 
 
 def _agents() -> dict[str, Offer]:

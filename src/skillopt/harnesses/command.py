@@ -71,7 +71,9 @@ class _Start:
             belongings=work.workspace.parent,
         )
         if done.code != 0:
-            said = done.stderr.decode(errors="replace").strip()[-500:] or "nothing on stderr"
+            said = (done.stderr.strip() or done.stdout.strip() or b"it said nothing").decode(
+                errors="replace"
+            )[-500:]
             raise Fault(kind_of(said) or "contract", f"{self._name} ended with code {done.code}: {said}")
         if done.cut:
             raise Fault("contract", f"{self._name} printed more than {_MOST_OUTPUT >> 20} MB")

@@ -38,11 +38,11 @@ from skillopt.tasks.scorers._command import command_scorer
 from skillopt.tasks.scorers._function import function_scorer
 from skillopt.tasks.scorers._judge import JudgeScorer
 from skillopt.tasks.scorers._regex import Regex
-from skillopt.tasks.scorers._scorer import NamedScorer, Scorer, extract_answer, score_trajectory
+from skillopt.tasks.scorers._scorer import NamedScorer, Scorer, extract_answer, no_answer, score_trajectory
 from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad
 from skillopt.tasks.scorers._values import JsonEqual, Numeric
 
-__all__ = ["SCORERS", "Scorer", "ScorerSpec", "extract_answer", "get_scorer", "score_trajectory"]
+__all__ = ["SCORERS", "Scorer", "ScorerSpec", "extract_answer", "get_scorer", "no_answer", "score_trajectory"]
 
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
 
@@ -52,16 +52,8 @@ SCORERS = Registry(
     own={
         kind.name: kind
         for kind in (
-            ExactMatch,
-            Squad,
-            Anls,
-            Contains,
-            Regex,
-            Numeric,
-            MultipleChoice,
-            JsonEqual,
-            Checks,
-            JudgeScorer,
+            *(ExactMatch, Squad, Anls, Contains, Regex, Numeric, MultipleChoice, JsonEqual),
+            *(Checks, JudgeScorer),
         )
     },
 )
@@ -82,12 +74,15 @@ def get_scorer(
     """
     if pass_at is not None and not 0 < pass_at <= 1:
         raise ConfigError(f"pass_at is {pass_at:g}; a score passes at some value above 0 and up to 1.")
+    if graded and pass_at is not None:
+        raise ConfigError(
+            "A scorer cannot be graded and have pass_at: a pass mark decides hard. Remove one of the two."
+        )
     if isinstance(spec, str):
         return _by_text(spec, pass_at, graded, dict(options or {}))
     if isinstance(spec, Scorer):
-        _refuse(
-            f"The scorer {spec.name!r} is complete in itself", pass_at=pass_at, graded=graded, options=options
-        )
+        why = f"The scorer {spec.name!r} is complete in itself"
+        _refuse(why, pass_at=pass_at, graded=graded, options=options)
         return spec
     if callable(spec):
         _refuse("A Python function takes no options", options=options)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from skillopt.errors import ConfigError, Fault, ScoringError
+from skillopt.errors import Fault, ScoringError
 from skillopt.tasks.functions import is_async, source_hash
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import Scorer, extract_answer, to_score
@@ -62,14 +62,8 @@ def function_scorer(function: Callable[..., Any], *, pass_at: float | None, grad
     name = getattr(function, "__qualname__", type(function).__name__)
     if graded is None:
         graded = False if pass_at is not None else getattr(function, "graded", _says(function))
-    elif graded and pass_at is not None:
-        raise ConfigError(
-            f"The scorer {name} cannot be graded and have pass_at: a pass mark decides hard. Remove one of"
-            " the two."
-        )
-    version = (
-        f"function {name} {getattr(function, 'version', None) or source_hash(function)} pass_at={pass_at}"
-    )
+    own = getattr(function, "version", None) or source_hash(function)
+    version = f"function {name} {own} pass_at={pass_at}"
     return FunctionScorer(name=name, version=version, graded=graded, function=function, pass_at=pass_at)
 
 
