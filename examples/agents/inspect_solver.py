@@ -4,7 +4,6 @@ pip install inspect-ai openai; set OPENAI_API_KEY, and OPENAI_BASE_URL for anoth
 evaluation at a time in a process, so each task has a process of its own.
 """
 
-import contextlib
 import json
 import os
 import sys
@@ -21,9 +20,8 @@ def solver(skill):
 
 asked = json.load(sys.stdin)
 work = Task(dataset=[Sample(input=asked["task"]["prompt"])], solver=solver(asked["skill"]))
-with contextlib.redirect_stdout(sys.stderr):
-    model = f"openai/{os.environ.get('AGENT_MODEL', 'gpt-5.4-mini')}"
-    (log,) = eval(work, model=model, display="none", log_dir=asked["workspace"] + "/.inspect", score=False)
+model = f"openai/{os.environ.get('AGENT_MODEL', 'gpt-5.4-mini')}"
+(log,) = eval(work, model=model, display="plain", log_dir=asked["workspace"] + "/.inspect", score=False)
 if log.status != "success" or not log.samples or log.samples[0].error:
     sys.exit(str(log.error or log.samples[0].error))
 (sample,) = log.samples

@@ -29,7 +29,7 @@ PACKAGES = {
     "langgraph_agent": ("langgraph==1.2.20", "langchain-openai==1.7.3"),
     "openai_agent": ("openai-agents==0.24.0",),
     "dspy_program": ("dspy==3.4.1",),
-    "inspect_solver": ("inspect-ai==0.3.285", "openai==2.54.0"),
+    "inspect_solver": ("inspect-ai==0.3.285", "openai>=3.4"),
 }
 
 
@@ -38,7 +38,7 @@ def environment(packages: tuple[str, ...], env: Mapping[str, str]) -> Path:
     had.
     """
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    home = cache_folder(env, "pip") / f"{version}-{'-'.join(packages)}"
+    home = cache_folder(env, "pip") / f"{version}-{'-'.join(packages).replace('>', '')}"
     python = home / "bin" / "python"
     if not python.exists():
         made = Path(tempfile.mkdtemp(dir=home.parent))
@@ -56,7 +56,7 @@ def environment(packages: tuple[str, ...], env: Mapping[str, str]) -> Path:
 
 def answer(call: Call) -> str:
     """The simulated target, whatever the library puts around the question and the skill."""
-    text = json.dumps(call.body["messages"], ensure_ascii=False)
+    text = json.dumps(call.body, ensure_ascii=False)
     case = CASE.findall(text)[-1]
     said = code_of(case) if is_solved(case, text.replace("\\n", "\n")) else "unknown"
     return f"[[ ## answer ## ]]\n{said}\n\n[[ ## completed ## ]]" if "[[ ## answer" in text else said
@@ -75,7 +75,7 @@ async def test_the_example_trains(name: str, tmp_path: Path, machine_env: Mappin
         "train.batch_size=6",
         "train.num_epochs=1",
     ]
-    async with LoopbackProvider(answer) as provider:
+    async with LoopbackProvider(answer, lenient=True) as provider:
         env = {
             **os.environ,
             "OPENAI_API_KEY": "sk-on-this-machine",
