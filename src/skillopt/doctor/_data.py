@@ -12,7 +12,7 @@ from skillopt.errors import SkillOptError
 from skillopt.redact import Scrubber
 from skillopt.skill.document import Document
 from skillopt.skill.folder import load_skill
-from skillopt.tasks.benchmark import Benchmark, WantsJudge
+from skillopt.tasks.benchmark import Benchmark
 from skillopt.tasks.splits import Splits
 from skillopt.tasks.task import SPLITS
 
@@ -25,7 +25,6 @@ class Loaded:
 
     findings: tuple[CheckResult, ...]
     has_images: bool = False
-    wants_judge: bool = False
 
 
 def load_data(config: Config, scrubber: Scrubber) -> Loaded:
@@ -48,7 +47,6 @@ def load_data(config: Config, scrubber: Scrubber) -> Loaded:
             _skill(config, benchmark, scrubber),
         ),
         has_images=any(task.images for split in SPLITS for task in splits.of(split)),
-        wants_judge=isinstance(benchmark, WantsJudge) and benchmark.wants_judge,
     )
 
 
