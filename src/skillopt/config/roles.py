@@ -15,7 +15,7 @@ from skillopt.config.schema import Config
 from skillopt.config.services import declared
 from skillopt.errors import ConfigError
 from skillopt.models.port import DEFAULT_MAX_TOKENS, ModelSpec
-from skillopt.models.wires.address import is_loopback
+from skillopt.models.wires.client import is_loopback
 
 NO_KEY = "none"
 """Written as a key, it says that an endpoint takes none."""

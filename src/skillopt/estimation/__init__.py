@@ -13,9 +13,8 @@ from fractions import Fraction
 from skillopt.build.job import Job
 from skillopt.build.money import budget_of, known_price
 from skillopt.config import RoleSpec
-from skillopt.estimation.advice import advised, largest_reply
 from skillopt.estimation.counting import CHARS_A_TOKEN, Counted, stages_of
-from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost
+from skillopt.estimation.figures import NOTHING, Estimate, Range, StageCost, advised, largest_reply
 from skillopt.estimation.rehearsal import AGENT_TOKENS, LUCKS, Luck, Rehearsal, Rehearsed
 from skillopt.evaluation.judge import ATTEMPTS
 from skillopt.messages import Role, Usage
