@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from skillopt.aio import together
@@ -121,11 +122,8 @@ async def matrix(
                 # before anybody can read the figures
                 noted = (note_in(run, job, found.evaluations) for run in runs)
                 found = replace(found, noted=tuple(one for one in noted if one is not None))
-                compared = (
-                    comparisons(found.evaluations, against, graded=job.benchmark.graded)
-                    if against is not None
-                    else []
-                )
+                graded = job.benchmark.graded
+                compared = [] if against is None else comparisons(found.evaluations, against, graded=graded)
                 write_results(opened, found.evaluations, compared, found.missing)
     return found
 
@@ -199,7 +197,7 @@ class _Work:
     def matrix(self) -> Matrix:
         """What came of it, in the order it was asked for: targets, skills, splits."""
         found, missing = [], []
-        for target, name, split in self._cells():
+        for target, name, split in product(self._targets, self._skills, self._splits):
             digest = _digest(target, self._skills[name])
             rows = self._rows.get((target.digest, digest, split))
             if rows is None:
@@ -218,12 +216,6 @@ class _Work:
                     )
                 )
         return Matrix(evaluations=tuple(found), missing=tuple(missing), stopped=self._stopped())
-
-    def _cells(self) -> Iterator[tuple[Target, str, Split]]:
-        for target in self._targets:
-            for name in self._skills:
-                for split in self._splits:
-                    yield target, name, split
 
     def _stopped(self) -> Stopped | None:
         """One reason for all: an outage first, a spent budget last, as raising it mends no other."""

@@ -1,5 +1,5 @@
-"""What an evaluation gives: means, comparisons, what its folder keeps, and whether it was a look at the sealed
-test of a training run.
+"""What an evaluation gives: means, comparisons, what its folder keeps, and whether it was a look at the test
+split of a training run.
 """
 
 from __future__ import annotations
