@@ -125,6 +125,7 @@ def _edit(edit: ProposedEdit) -> Iterator[str]:
         )
         said = "; ".join(filter(None, seen))
         yield f"- {_inline(rationale) or 'no reason was given'}{f' ({said})' if said else ''}"
+        yield from (f"  - you said: {_inline(words)}" for words in evidence.said)
     yield ""
 
 

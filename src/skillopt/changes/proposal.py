@@ -43,6 +43,8 @@ class EditEvidence(_Record):
     why: str = ""
     tasks: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    """The person's own words in them."""
 
 
 class TaskScores(_Record):

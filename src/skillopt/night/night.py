@@ -13,7 +13,6 @@ from datetime import datetime
 from skillopt.changes.proposal import NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
-from skillopt.night.dreams import with_accepted
 from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
 from skillopt.night.gather import ModelMining, gather, since_of
 from skillopt.night.job import advice_of, with_allowance
@@ -85,8 +84,6 @@ async def _begin(
     for target in gathered.targets:
         if settings.recall_k:
             target = with_recalled(target, targets_of(earlier), settings.recall_k)
-        if settings.dream_factor:
-            target = await with_accepted(target, gathered.sessions)
         if window := settings.slow_update_nights:
             target, why = with_earlier_skill(
                 target, earlier, state.nights, decided, tonight=number, window=window
