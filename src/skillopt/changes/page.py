@@ -106,6 +106,9 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
 def _edit(edit: ProposedEdit) -> Iterator[str]:
     yield f"### Edit {edit.id}"
     yield ""
+    if not edit.is_measured:
+        yield f"**Unmeasured suggestion**: adopted only by its number, `--edit {edit.id}`."
+        yield ""
     if edit.needs:
         yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
     for evidence in edit.evidence:
