@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import cProfile
 import json
+import sqlite3
 import tempfile
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.config import load
 from skillopt.events import Event
+from skillopt.testing import Logged
 
 MOMENTS = {
     "reflect": "rollout and reflect",
@@ -58,6 +60,10 @@ def main() -> None:
         help="mean latency of an optimizer call (default %(default)s)",
     )
     parser.add_argument(
+        "--tails", type=float, default=0.0, help="share of calls 8 times as slow (default %(default)s)"
+    )
+    parser.add_argument("--hedge", choices=("auto", "off"), default="auto", help="default %(default)s")
+    parser.add_argument(
         "--profile", action="store_true", help="also print where the client's CPU goes (slows the run down)"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -75,7 +81,10 @@ def main() -> None:
 async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | None) -> dict[str, Any]:
     """One training run against a provider in another process, and everything that can be read from it."""
     latency = Latency(
-        seed=arguments.seed, target=arguments.target_ms / 1000, optimizer=arguments.optimizer_ms / 1000
+        seed=arguments.seed,
+        target=arguments.target_ms / 1000,
+        optimizer=arguments.optimizer_ms / 1000,
+        tails=arguments.tails,
     )
     events: list[tuple[float, Event]] = []
     with tempfile.TemporaryDirectory(prefix="skillopt-perf-") as folder, serving(latency) as served:
@@ -95,8 +104,10 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
         )
         await api.evaluate(warm, {"seed": warm.skill}, ["val"], Path(folder) / "warm")
         opening = time.monotonic() - opened
+        statements = _traced()
         async with open_run(job, Path(folder) / "run") as opened:
             opened.run.watch(lambda event: events.append((time.monotonic(), event)))
+            statements.clear()
             started, cpu = time.monotonic(), time.process_time()
             if profile is not None:
                 profile.enable()
@@ -104,6 +115,7 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
             if profile is not None:
                 profile.disable()
             wall, cpu = time.monotonic() - started, time.process_time() - cpu
+            asked = len(statements)
             script = Reader(opened, [event for _, event in events]).script()
     served.log = tuple(entry for entry in served.log if entry.started >= started)
     return {
@@ -111,7 +123,22 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
         "opening_s": opening,
         **_speed(script, served, latency, events, started, wall),
         **_costs(script, served, cpu),
+        "sql_per_call": asked / len(served.log),
     }
+
+
+def _traced() -> list[int]:
+    """Grows by one with every statement of SQL on connections that are opened from now on."""
+    statements: list[int] = []
+    connect = sqlite3.connect
+
+    def traced(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        connection.set_trace_callback(lambda statement: statements.append(1))
+        return connection
+
+    sqlite3.connect = traced  # type: ignore[assignment]
+    return statements
 
 
 def _options(arguments: argparse.Namespace, base_url: str) -> list[str]:
@@ -128,6 +155,9 @@ def _options(arguments: argparse.Namespace, base_url: str) -> list[str]:
         f"train.num_epochs={arguments.epochs}",
         f"model.target={model}",
         f"model.optimizer={model}",
+        "optimizer.salvage=false",  # the graph of the calls knows one candidate a step
+        f"model.target.hedge={arguments.hedge}",
+        f"model.optimizer.hedge={arguments.hedge}",
     ]
 
 
@@ -140,7 +170,17 @@ def _speed(
     wall: float,
 ) -> dict[str, Any]:
     """Wall clock against the schedule, as a whole and per stage."""
-    calls = {str(entry.place): latency.of(str(entry.place), entry.draw or 0) for entry in served.log}
+    entries: dict[str, list[Logged]] = {}
+    for entry in served.log:
+        entries.setdefault(str(entry.place), []).append(entry)
+    # A call that was asked twice took as long as its first reply was waited for.
+    calls = {
+        place: latency.of(place, asked[0].draw or 0)
+        if len(asked) == 1
+        else min(entry.ended or entry.started for entry in asked) - asked[0].started
+        for place, asked in entries.items()
+    }
+    once = [asked[0] for asked in entries.values() if len(asked) == 1]
     built = CallGraph(script, calls)
     if built.unplaced:
         raise RuntimeError(
@@ -174,12 +214,12 @@ def _speed(
         "critical_path_s": path,
         "ratio": wall / path,
         "calls": len(served.log),
+        "hedges": len(served.log) - len(entries),
+        "tokens": sum(entry.input_tokens + entry.output_tokens for entry in served.log),
+        "mean_in_flight": sum((entry.ended or entry.started) - entry.started for entry in served.log) / wall,
         "held_longer_ms": (
             1000
-            * mean(
-                (entry.ended or entry.started) - entry.started - calls[str(entry.place)]
-                for entry in served.log
-            )
+            * mean((entry.ended or entry.started) - entry.started - calls[str(entry.place)] for entry in once)
         ),
         "max_in_flight": max(entry.in_flight for entry in served.log),
         "stages": {name: {"wall_s": spent, "ideal_s": ideal} for name, (spent, ideal) in stages.items()},
@@ -221,10 +261,13 @@ def show(figures: dict[str, Any]) -> None:
     full, sent = figures["gate_rows_full"], figures["gate_rows_sent"]
     print(
         f"Training on the simulated world over loopback HTTP: {figures['calls']} calls, {figures['rollouts']}"
-        f" rollouts, {figures['max_in_flight']} in flight at most\n\nwall clock / critical path  "
+        f" rollouts, {figures['max_in_flight']} in flight at most, {figures['mean_in_flight']:.1f} on average,"
+        f" {figures['tokens']:,} tokens, {figures['hedges']} calls asked twice"
+        f" ({figures['hedges'] / figures['calls']:.1%})\n\nwall clock / critical path  "
         f" {figures['ratio']:.2f}   ({figures['wall_s']:.1f} s / {figures['critical_path_s']:.1f} s; aim"
         f" 1.3)\nclient CPU per rollout       {figures['cpu_ms_per_rollout']:.2f} ms  "
-        f" ({figures['cpu_s']:.1f} s; aim 2.5 ms)\ngate rollouts saved          {full - sent} of {full}  "
+        f" ({figures['cpu_s']:.1f} s; aim 2.5 ms)\nSQL statements per call      "
+        f"{figures['sql_per_call']:.2f}   (aim 5)\ngate rollouts saved          {full - sent} of {full}  "
         f" ({1 - sent / max(1, full):.0%}; {figures['gate_rejected']} of {figures['gate_candidates']}"
         f" candidates were rejected, on {figures['gate_rejected_rows_read']} rows read)\ntokens per"
         f" reflection call   {figures['reflection_tokens_mean']:.0f} on average,"

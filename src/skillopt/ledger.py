@@ -175,7 +175,7 @@ class Ledger:
     def _keep_time(self) -> None:
         """Note the elapsed time: a session that is killed has used up its minutes too."""
         elapsed = self.elapsed()
-        if elapsed - self._time_kept >= TIME_IS_KEPT_EVERY / 4:
+        if elapsed - self._time_kept >= TIME_IS_KEPT_EVERY * 0.9:  # a timer may be a little early
             self._time_kept = elapsed
             self._journal.keep_time(elapsed)
 
@@ -262,9 +262,9 @@ class Ledger:
         spent = self.spent
         return BudgetSpent(
             f"The budget of {self.budget.describe()} is spent: {spent.calls:,} calls and"
-            f" {spent.tokens:,} tokens are charged"
+            f" {spent.tokens:,} tokens were charged"
             + (f" after {self.elapsed() / 60:.4g} minutes" if self.budget.seconds is not None else "")
-            + f", and the next call does not fit{kept}. Everything paid is kept; raise the budget and run the"
+            + f" when the next call did not fit{kept}. Everything paid is kept; raise the budget and run the"
             " same command to go on."
         )
 

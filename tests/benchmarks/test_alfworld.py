@@ -179,7 +179,7 @@ class Nowhere:
         assert rollout not in self._kept, "two games are one rollout"
         self._kept[rollout] = trajectory
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> None:
+    def scored(self, rollout: str, scorer: str) -> None:
         return None
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,10 @@ from skillopt.train.epoch_end import LookBack
 
 ROWS_WANTED = 24
 """Rows the gate should read at least; small val sets are drawn several times until they give as many."""
+
+
+SMALLEST_PAIRED = 15
+"""Val tasks below which no test of chance has the power to accept anything but miracles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +60,7 @@ class Job:
 
     @property
     def simulated(self) -> bool:
-        """Whether anything of the run is simulated, which every report then says. A model that is called
-        simulated is taken at its word.
-        """
+        """Whether anything of the run is simulated. A model called simulated is taken at its word."""
         return self.in_world or any(
             role.model.name.startswith("simulated") for role in (self.target, self.optimizer)
         )
@@ -88,9 +90,7 @@ class Job:
         }
 
     def folder(self, cwd: Path) -> Path:
-        """Where the run lives: as told, else a folder named after the run's identity, so that the same
-        command finds it again.
-        """
+        """Where the run lives: as told, else a folder by its identity, which the same command finds again."""
         if self.config.env.out_root is not None:
             return self.config.env.out_root
         return cwd / "outputs" / f"skillopt_{self.benchmark.name}_{_digest(self.identity())[:10]}"
@@ -124,6 +124,8 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
             f"train.train_size is {config.train.train_size}, but the train split has {len(splits.train)}"
             " tasks. Set 0 to take them."
         )
+    resolved = _with_policy(resolved, splits)
+    config = resolved.config
     seed = _seed(config, benchmark)
     scrubber = Scrubber(resolved.secrets)
     if scrubber.scrub(seed.document.text) != seed.document.text:
@@ -142,6 +144,18 @@ def prepare(resolved: Resolved, *, benchmark: Benchmark | None = None, needs_key
         settings=as_json(resolved),
         judge=_judge(config, benchmark, needs_key),
     )
+
+
+def _with_policy(resolved: Resolved, splits: Splits) -> Resolved:
+    """The configuration with the gate's policy: as told, else the strategy's. `proof` asks for more than an
+    accident, where val is large enough to tell.
+    """
+    config = resolved.config
+    if config.gate.policy is not None:
+        return resolved
+    tells_chance = config.train.strategy == "proof" and len(splits.val) >= SMALLEST_PAIRED
+    gate = config.gate.model_copy(update={"policy": "paired" if tells_chance else "strict"})
+    return replace(resolved, config=config.model_copy(update={"gate": gate}))
 
 
 def tasks_digest(tasks: Iterable[Task]) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillopt.changes.page import plain
-from skillopt.cli._console import echo
-from skillopt.cli._report import print_json
+from skillopt.cli._console import echo, print_json
 from skillopt.night import project_id
 from skillopt.runs import words
 from skillopt.skill.diff import print_coloured
@@ -19,7 +18,6 @@ from skillopt.skill.diff import print_coloured
 if TYPE_CHECKING:
     from skillopt.changes.adoption import Done
     from skillopt.changes.status import ProposalsStatus
-    from skillopt.estimation import Range
     from skillopt.night import Cleaned, NightContext, NightResult, Preview
     from skillopt.night.schedulers.port import Schedule
     from skillopt.transcripts.session import Harvest, RecordedSession
@@ -98,9 +96,7 @@ def preview_json(seen: Preview) -> dict[str, Any]:
             for one in gathered.targets
         ],
         "notes": [*gathered.notes, *gathered.harvest.notes],
-        "cost": {name: _range(getattr(seen, name)) for name in ("calls", "tokens", "usd")}
-        if gathered.targets or seen.to_read
-        else None,
+        "cost": _cost(seen) if gathered.targets or seen.to_read else None,
         "to_read": seen.to_read,
         "remedy": seen.remedy,
     }
@@ -363,8 +359,9 @@ def _lines(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield from (f"{title}: {plain(line)}" for line in lines)
 
 
-def _range(one: Range | None) -> dict[str, float] | None:
-    return None if one is None else {name: round(getattr(one, name), 4) for name in ("low", "likely", "high")}
+def _cost(seen: Preview) -> dict[str, Any]:
+    ranges = {"calls": seen.calls, "tokens": seen.tokens, "usd": seen.usd}
+    return {name: None if one is None else one.as_json() for name, one in ranges.items()}
 
 
 def _likely(one: Mapping[str, float]) -> str:

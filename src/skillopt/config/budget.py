@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Any
 
 from pydantic import Field
 
@@ -25,55 +26,41 @@ _HELP = "Write '$2', '200k tokens', '500 calls', '30 minutes', or several with c
 
 
 class AllowanceConfig(Section):
-    """What one rollout inside an agent program may use: set aside before it starts, as its
-    calls are its own.
-    """
+    """What one rollout inside an agent program may use, set aside before it starts: its calls are its own."""
 
-    usd: float | None = Field(
-        default=None, gt=0, description="US dollars set aside for a rollout inside an agent program."
-    )
-    tokens: int | None = Field(
-        default=None, gt=0, description="Tokens set aside for a rollout inside an agent program."
-    )
+    usd: float | None = Field(default=None, gt=0)
+    """US dollars set aside for a rollout inside an agent program."""
+    tokens: int | None = Field(default=None, gt=0)
+    """Tokens set aside for a rollout inside an agent program."""
 
 
 class BudgetConfig(Section):
-    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', '500 calls', '30 minutes',
-    or several with commas.
-    """
+    """What a run may spend; unset is unlimited. Also as text: '$2', '200k tokens', or several with commas."""
 
-    usd: float | None = Field(default=None, gt=0, description="US dollars.")
-    tokens: int | None = Field(default=None, gt=0, description="Input and output tokens together.")
-    calls: int | None = Field(default=None, gt=0, description="Model calls.")
-    minutes: float | None = Field(
-        default=None,
-        gt=0,
-        description="Wall time over all sessions; calls under way at its end are waited for.",
-    )
-    per_rollout: AllowanceConfig = Field(
-        default_factory=AllowanceConfig,
-        description="Set aside for one rollout inside an agent program; unset learns from those seen.",
-    )
+    usd: float | None = Field(default=None, gt=0)
+    """US dollars."""
+    tokens: int | None = Field(default=None, gt=0)
+    """Input and output tokens together."""
+    calls: int | None = Field(default=None, gt=0)
+    """Model calls."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Wall time over all sessions; calls under way at its end are waited for."""
+    per_rollout: AllowanceConfig = AllowanceConfig()
+    """Set aside for one rollout inside an agent program; unset learns from those seen."""
 
 
 def parse_budget(text: str) -> BudgetConfig:
-    """Read '$2', '2 usd', '200k tokens', '500 calls', '30 minutes', '2 hours', or several with commas. What
-    is not named is unlimited.
-    """
+    """Read '$2', '200k tokens', '500 calls', '2 hours', or several with commas; all else is unlimited."""
     found: dict[str, Decimal] = {}
     for part in text.split(","):
         unit, amount = _part(part.strip())
         if unit in found:
             raise ConfigError(f"budget {text!r} names {unit} twice. {_HELP}.")
         found[unit] = amount
-    counts = {unit: int(amount) for unit, amount in found.items() if unit in ("tokens", "calls")}
-    shares = {unit: float(amount) for unit, amount in found.items() if unit in ("usd", "minutes")}
-    return BudgetConfig(
-        usd=shares.get("usd"),
-        tokens=counts.get("tokens"),
-        calls=counts.get("calls"),
-        minutes=shares.get("minutes"),
-    )
+    limits: dict[str, Any] = {
+        unit: int(amount) if unit in ("tokens", "calls") else float(amount) for unit, amount in found.items()
+    }
+    return BudgetConfig(**limits)
 
 
 def _part(part: str) -> tuple[str, Decimal]:

@@ -1,6 +1,4 @@
-"""What can be read off a field of the schema: its dotted key, its type in words, and how text becomes its
-value.
-"""
+"""What can be read off a field of the schema: its key, its type in words, how text becomes its value."""
 
 from __future__ import annotations
 
@@ -13,8 +11,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, SecretStr
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from skillopt.config import yaml_file
 from skillopt.errors import ConfigError
@@ -27,23 +23,11 @@ FILE_OR_TEXT_KEYS = frozenset({"env.prompt", "env.system", "env.scorer"})
 
 _FILE = re.compile(r"^(?P<file>[^\n]+\.(?:md|txt)|[^\n:]+\.py)(?P<rest>(?::\w+)?)$")
 _TRUTHS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
 }
-_WORDS: Mapping[Any, str] = {
-    int: "int",
-    float: "float",
-    bool: "bool",
-    str: "text",
-    Path: "path",
-    SecretStr: "secret",
-}
+_WORDS: Mapping[Any, str] = {str: "text", Path: "path", SecretStr: "secret"}
+"""What a person calls a type, where that is not its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +37,7 @@ class Leaf:
     key: str
     annotation: Any
     default: Any
+    """As JSON."""
     description: str
     writes: bool = False
     """True for a path that is written."""
@@ -85,19 +70,17 @@ class Leaf:
         return is_path(self.key, self.annotation)
 
     @property
-    def type_words(self) -> str:
+    def type(self) -> str:
         """The type as a person reads it."""
         if self.choices:
-            return " | ".join([*(["bool"] if bool in self.options else []), *map(_plain, self.choices)])
+            return " | ".join([*(["bool"] if bool in self.options else []), *map(_spelled, self.choices)])
         return " | ".join(
             _WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option)))
             for option in self.options
         )
 
     def from_text(self, text: str) -> Any:
-        """The value that a flag, an option or a variable means: text where the type is text, unless a list is
-        meant, else a YAML value.
-        """
+        """What a flag, an option or a variable means: text or a list where the key takes it, else YAML."""
         if self.optional and text in ("", "null", "~"):
             return None
         if bool in self.options and text.lower() in _TRUTHS:
@@ -139,8 +122,8 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
             yield Leaf(
                 key=key,
                 annotation=field.annotation,
-                default=_default(field),
-                description=field.description or "",
+                default=None if field.is_required() else plain(field.get_default(call_default_factory=True)),
+                description=" ".join((field.description or "").split()),
                 writes=field.json_schema_extra == WRITES,
             )
 
@@ -182,10 +165,28 @@ def _options(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def _default(field: FieldInfo) -> Any:
-    value = field.get_default(call_default_factory=True)
-    return None if value is PydanticUndefined else value
+def plain(value: Any) -> Any:
+    """A value as JSON."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _plain(value: object) -> str:
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted key as a tree."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *parents, last = key.split(".")
+        branch = tree
+        for parent in parents:
+            branch = branch.setdefault(parent, {})
+        branch[last] = value
+    return tree
+
+
+def _spelled(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -179,9 +179,7 @@ def _part_of(job: Job) -> tuple[Job, Scale]:
 
 
 def _rules_of(spec: RoleSpec) -> WorldRules:
-    """The simulated world's own rules where it is the model; else those of a target that seldom does
-    everything right.
-    """
+    """The simulated world's own rules; for a real model those of a target that seldom errs not at all."""
     return world_of(spec.model).rules if spec.model.provider == "world" else WorldRules(noise=REAL_NOISE)
 
 
@@ -234,8 +232,9 @@ class _Rollouts:
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
         self._done[rollout] = (attempt, trajectory)
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
-        return self._scores.get(rollout)
+    def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
+        score = self._scores.get(rollout)
+        return None if score is None else (*self._done[rollout], score)
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._scores[rollout] = score

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -65,6 +65,12 @@ def why(leaks: Iterable[Leak]) -> str:
     )
 
 
+def told(leaks: Sequence[Leak]) -> str:
+    """The first leaks with what they quote, for the person's eyes alone."""
+    more = f"; and {len(leaks) - 3} more" if len(leaks) > 3 else ""
+    return f"A candidate was refused, as it quotes a {'; '.join(map(str, leaks[:3]))}{more}."
+
+
 class LeakGuard:
     """Knows what a skill may not hold. What the seed already held is the user's own."""
 
@@ -75,9 +81,7 @@ class LeakGuard:
         self._seed_runs = set(_runs(_words(seed)))
 
     def find(self, skill: str) -> list[Leak]:
-        """Every quotation in a skill that the seed did not have; the same text of several tasks is named
-        once.
-        """
+        """Every quotation in a skill that the seed did not have; a text of several tasks once."""
         found: dict[tuple[Kind, str], Leak] = {}
         for leak in (*self._verbatim(skill), *self._repeated(skill)):
             found.setdefault((leak.kind, leak.quoted), leak)
@@ -162,9 +166,7 @@ class LeakGuard:
 
 
 class _Index:
-    """Which runs of words belong to at most two tasks, or to a rubric; kept as hashes, because a benchmark
-    has millions of them.
-    """
+    """Which runs of words belong to at most two tasks, or to a rubric; millions, so kept as hashes."""
 
     def __init__(self, prompts: Iterable[str], rubrics: Iterable[str]) -> None:
         hashes: array[int] = array("q")

@@ -1,6 +1,4 @@
-"""Measures a skill on rows of tasks: looks up what was measured before, runs the rest, never makes a score of
-an outage.
-"""
+"""Measures a skill on rows of tasks: looks up what is known, runs the rest, no score of an outage."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ class Rollouts(Protocol):
 
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None: ...
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None: ...
+    def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None: ...
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None: ...
 
@@ -104,12 +102,12 @@ class Evaluator:
     def stored(self, skill: str, row: Row) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
         key = self.key(skill, row)
-        done = self.rollouts.finished(key)
-        score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
-        if done is None or score is None:
+        found = self.rollouts.scored(key, self._scorer(row.task))
+        if found is None:
             return None
+        attempt, trajectory, score = found
         return Scored(
-            task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score
+            task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score
         )
 
     def known(self, skill: str, row: Row, stage: Place | None) -> Rollout | None:
@@ -125,9 +123,7 @@ class Evaluator:
     async def measure(
         self, skill: str, row: Row, *, stage: str, background: bool = False, after: int | None = None
     ) -> Rollout:
-        """Run and score one rollout; one that ran before is only scored. `after` asks for an attempt later
-        than that number.
-        """
+        """Run and score one rollout; one that ran before is only scored. `after` wants a later attempt."""
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
@@ -159,9 +155,7 @@ class Evaluator:
         return Scored(**about, key=key, trajectory=trajectory, score=score)
 
     async def drain(self) -> None:
-        """Wait until every rollout that was begun has ended and is stored: one inside an agent CLI is paid as
-        a whole.
-        """
+        """Wait until every rollout begun has ended and is stored: an agent's is paid as a whole."""
         while self._under_way:
             await asyncio.wait(list(self._under_way))
 

@@ -16,7 +16,7 @@ from skillopt.tasks.task import Split, Task
 
 OPTIMIZER_STAGES = (
     *("analyst_failure", "analyst_success", "merge", "ranking", "repair", "rewrite", "lr_autonomous"),
-    *("appendix_consolidate", "slow_update", "meta_skill"),
+    *("appendix_consolidate", "slow_update", "meta_skill", "analyst_proof", "joining"),
 )
 """The optimizer's stages whose prompt a benchmark may bring along."""
 AGENT_PROMPT = "rollout_agent"
