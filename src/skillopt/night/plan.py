@@ -73,7 +73,7 @@ class SkillOutcome(_Record):
     """What else a person should know of how it went."""
 
 
-class Suggestion(_Record):
+class UnmeasuredWish(_Record):
     """A wish of the person's that nobody could measure, for one file: adopted one by one, as such."""
 
     path: Path
@@ -134,7 +134,7 @@ class NightPlan(_KeptRecord):
     """What the person said and decided, for the optimizer."""
     targets: tuple[NightTarget, ...]
     notes: tuple[str, ...] = ()
-    suggestions: tuple[Suggestion, ...] = ()
+    suggestions: tuple[UnmeasuredWish, ...] = ()
     states: dict[str, int] = {}
     """What became of the sessions, each counted once."""
     mining: Cost | None = None

@@ -12,7 +12,7 @@ from skillopt.changes.proposal import DraftStep, EditEvidence, Judgement, Target
 from skillopt.changes.status import Decision
 from skillopt.errors import UsageError
 from skillopt.night.mining import MinedSuggestion
-from skillopt.night.plan import NightTarget, Suggestion
+from skillopt.night.plan import NightTarget, UnmeasuredWish
 from skillopt.night.settings import NightSettings
 from skillopt.night.targets import SkillPlaces, path_for, target_of
 
@@ -30,7 +30,7 @@ def suggestions_for(
     settings: NightSettings,
     places: SkillPlaces,
     decided: Iterable[Decision],
-) -> tuple[Suggestion, ...]:
+) -> tuple[UnmeasuredWish, ...]:
     """What is suggested for which file: each wish once, none that the person decided on before."""
     known = {
         _folded(str(evidence.edit.get("wish", "")))
@@ -39,7 +39,7 @@ def suggestions_for(
         for evidence in one.evidence
         if evidence.edit.get("op") == _OP
     }
-    found: dict[tuple[Path, str], Suggestion] = {}
+    found: dict[tuple[Path, str], UnmeasuredWish] = {}
     for one in mined:
         path = path_for(one.skills, settings, places, [])
         for wish in one.wishes:
@@ -48,7 +48,7 @@ def suggestions_for(
                 continue
             earlier = found.get(key)
             sessions = tuple(dict.fromkeys((*(earlier.sessions if earlier else ()), *one.sessions)))
-            found[key] = Suggestion(
+            found[key] = UnmeasuredWish(
                 path=path,
                 kind=earlier.kind if earlier else one.kind,
                 wish=wish,
@@ -59,7 +59,7 @@ def suggestions_for(
 
 
 def drafts_with(
-    drafts: Sequence[TargetDraft], suggestions: Iterable[Suggestion], roots: Sequence[Path]
+    drafts: Sequence[TargetDraft], suggestions: Iterable[UnmeasuredWish], roots: Sequence[Path]
 ) -> list[TargetDraft]:
     """The drafts with the suggestions for their files behind the measured edits, and drafts of their own for
     other files. One that could not be staged is left out.
@@ -75,7 +75,7 @@ def drafts_with(
     return list(made.values())
 
 
-def _with(draft: TargetDraft, one: Suggestion) -> TargetDraft:
+def _with(draft: TargetDraft, one: UnmeasuredWish) -> TargetDraft:
     start = learned(draft.before or "") if draft.kind == "memory" else draft.before
     before, end = draft.steps[-1].text if draft.steps else start or "", ""
     if before.endswith(_LAST):
