@@ -70,6 +70,8 @@ def _show(evidence: VerdictEvidence) -> None:
         why = f" ({edit.reason})" if edit.reason else ""
         style = "green" if edit.state == "applied" else "dim"
         console.say(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style)
+    if evidence.hedged:
+        console.say(f"{evidence.hedged} slow calls behind it were asked twice; the first reply counted.")
     same = "equals" if evidence.agrees else "DIFFERS from"
     style = "green" if evidence.agrees else "bold red"
     console.say(f"The recomputed verdict {same} the recorded one.", style)

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from skillopt.account import Amount, Entry, Settlement
 from skillopt.errors import Kind, RunConflict, Stopped
 from skillopt.events import SCHEMA
+from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply, Request, Role, Usage, as_plain
 from skillopt.tasks.rollout import Invalid, Score, Trajectory
 
@@ -271,6 +272,13 @@ def stored_text(path: Path, digest: str) -> str | None:
     with closing(connect_reading(path)) as database:
         row = database.execute("SELECT text FROM skills WHERE digest = ?", (digest,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def asked_twice(path: Path) -> list[str]:
+    """The places of calls that were hedged."""
+    with closing(connect_reading(path)) as database:
+        found = database.execute("SELECT place FROM spending WHERE stage = ?", (HEDGE_STAGE,))
+        return [place for (place,) in found]
 
 
 def task_digests(path: Path) -> Mapping[str, str]:

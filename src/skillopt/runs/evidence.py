@@ -17,8 +17,9 @@ from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, worth_
 from skillopt.gate.gate import STAGE
 from skillopt.gate.policies import decide
 from skillopt.place import Place
+from skillopt.runs.database import asked_twice
 from skillopt.runs.fold import Fold, LogSection
-from skillopt.runs.log import EVENTS, read_events
+from skillopt.runs.log import DATABASE, EVENTS, read_events
 from skillopt.runs.reader import RunReader
 from skillopt.skill.document import Document
 from skillopt.skill.store import Skills
@@ -55,6 +56,8 @@ class VerdictEvidence:
     read: int = 0
     rows: Sequence[JudgedRow] = ()
     edits: Sequence[EditRecord] = ()
+    hedged: int = 0
+    """Calls behind the candidate and its rows that were asked twice."""
     same_rows: bool = True
     """Whether the record holds the rows that the reading order asks for."""
     same_skill: bool = True
@@ -88,6 +91,7 @@ class VerdictEvidence:
             "upper_sum": str(self.upper),
             "rows_total": self.total,
             "rows_read": self.read,
+            "hedged": self.hedged,
             "rows": rows,
             "edits": [edit.model_dump(mode="json") for edit in self.edits],
         }
@@ -123,6 +127,10 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
     }
     updated = next((one for one in section.of(Updated) if one.place == judged.place), None)
     closed = next((one for one in _stages(section) if one.place == judged.place), None)
+    behind = [f"{judged.place.root}/"] + [
+        f"rollout/{row.rollout}." for row in (() if closed is None else closed.rows) if row.rollout
+    ]
+    about["hedged"] = sum(place.startswith(tuple(behind)) for place in asked_twice(run.folder / DATABASE))
     if closed is None:
         return _without_rows(section, about, updated, incumbent, run.skills)
     candidate = _candidate(section, before, updated, run.skills)
