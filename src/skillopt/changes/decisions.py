@@ -78,6 +78,8 @@ class ProposalRecord(_Record):
 
     digest: str
     moves: tuple[Move, ...] = ()
+    replaced_by: str = ""
+    """The newer proposal that took the place of this one, on which nothing was decided."""
 
     @property
     def adopted(self) -> frozenset[int]:

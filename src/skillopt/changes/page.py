@@ -101,6 +101,9 @@ def _judgement(judgement: Judgement) -> Iterator[str]:
 def _edit(edit: ProposedEdit) -> Iterator[str]:
     yield f"### Edit {edit.id}"
     yield ""
+    if not edit.is_measured:
+        yield f"**Unmeasured suggestion**: adopted only by its number, `--edit {edit.id}`."
+        yield ""
     if edit.needs:
         yield f"- stands inside edit {', '.join(map(str, edit.needs))}, and goes only together with it"
     for evidence in edit.evidence:
@@ -111,6 +114,7 @@ def _edit(edit: ProposedEdit) -> Iterator[str]:
                 seen.append(f"{what.format(len(names))} ({_inline(', '.join(names[:5]))})")
         said = "; ".join(seen)
         yield f"- {_inline(rationale) or 'no reason was given'}{f' ({said})' if said else ''}"
+        yield from (f"  - you said: {_inline(words)}" for words in evidence.said)
     yield ""
 
 

@@ -45,6 +45,10 @@ class EditEvidence(_Record):
     why: str = ""
     tasks: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    """The person's own words in them."""
+    measured: bool = True
+    """False for a suggestion: nobody tried what it does."""
 
 
 class TaskScores(_Record):
@@ -96,6 +100,11 @@ class ProposedEdit(_Record):
     id: int
     evidence: tuple[EditEvidence, ...]
     needs: tuple[int, ...] = ()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether all of it went through the gate; what did not is only adopted by its number."""
+        return all(one.measured for one in self.evidence)
 
 
 class ProposedFile(_Record):
