@@ -23,6 +23,7 @@ class ALFWorld:
 
     name = "alfworld"
     graded: bool | None = False
+    scoring_rule = "The game is won before the last step that is allowed; nothing else counts."
 
     def __init__(self, *, splits: Splits, root: Path, max_steps: int, system: str, seed_skill: str) -> None:
         self.prompts: Mapping[str, str] = {"rollout": system}

@@ -38,6 +38,10 @@ class SpreadsheetBench:
 
     name = "spreadsheetbench"
     graded: bool | None = False
+    scoring_rule = (
+        "The program is run on several workbooks of the task, and all cells of the answer have the wanted"
+        " values in each."
+    )
 
     def __init__(
         self,
