@@ -11,7 +11,7 @@ import pytest
 import skillopt
 from skillopt.benchmarks.world import PLUGIN as WORLD
 from skillopt.errors import UnknownName, UsageError
-from skillopt.harnesses import Session
+from skillopt.harnesses import Session, TurnByTurn
 from skillopt.models import ModelSpec, provider
 from skillopt.models.world.rules import SEED_SKILL
 from skillopt.registries import KINDS
@@ -42,24 +42,11 @@ class Echo:
         return Trajectory(messages=(), answer=said, calls=0, usage=None, failure=None, seconds=0.0)
 
 
-class Shouting:
+class Shouting(TurnByTurn):
     """A harness around a model of ours."""
 
     name = "shouting"
     version = "1"
-    asks_model = True
-
-    async def run(
-        self, task: Any, environment: Any, skill: str, prompts: Any, session: Session
-    ) -> Trajectory:
-        from skillopt.harnesses.port import converse
-
-        async def nothing(reply: Any) -> tuple[()]:
-            return ()
-
-        return await converse(
-            task, environment, skill, prompts, session, observe=nothing, failed=lambda reply: None
-        )
 
 
 def test_every_public_name_is_there_and_documented() -> None:

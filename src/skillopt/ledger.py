@@ -21,6 +21,8 @@ from skillopt.messages import Role, Usage
 MARGIN = Fraction(13, 10)
 """What is estimated is set aside with this margin."""
 TEST_STAGE = "test"
+HEDGE_STAGE = "hedge"
+"""Second askings of slow calls, whichever stage they belong to."""
 TIME_IS_KEPT_EVERY = 1.0
 """Seconds."""
 

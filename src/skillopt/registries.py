@@ -14,6 +14,7 @@ from skillopt.models import PROVIDERS
 from skillopt.registry import Registry
 from skillopt.tasks.scorers import SCORERS
 from skillopt.trackers import trackers
+from skillopt.train.strategies import STRATEGIES
 
 KINDS: Mapping[str, Registry] = {
     "benchmarks": benchmarks,
@@ -22,6 +23,7 @@ KINDS: Mapping[str, Registry] = {
     "trackers": trackers,
     "scorers": SCORERS,
     "gate": POLICIES,
+    "strategies": STRATEGIES,
     "transcripts": SOURCES,
     "agents": AGENTS,
 }
@@ -34,8 +36,9 @@ def register(kind: str, name: str, plugin: Any) -> None:
     What a plug-in is depends on the kind: a `Provider`, or a callable from `ModelSpec` to `Model`, for
     `models`; a `BenchmarkPlugin` for `benchmarks`; a callable from `Setup` to `Harness` for `harnesses`; a
     `TrackerPlugin` for `trackers`; a `Scorer` or a function of task and answer for `scorers`; a callable from
-    the rows of a decision to its reader, such as a subclass of `Strict`, for `gate`; a callable from `Homes`
-    to `TranscriptSource` for `transcripts`; an `Agent` for `agents`. A plug-in of the same name is replaced.
+    the rows of a decision to its reader, such as a subclass of `Strict`, for `gate`; a callable from `Parts`
+    to `Strategy` for `strategies`; a callable from `Homes` to `TranscriptSource` for `transcripts`; an
+    `Agent` for `agents`. A plug-in of the same name is replaced.
     """
     if kind not in KINDS:
         raise UnknownName("kind of plug-in", kind, list(KINDS))

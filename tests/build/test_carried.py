@@ -112,7 +112,7 @@ async def test_a_run_inside_an_agent_belongs_to_the_files_that_its_skill_carries
     job = job_of(tmp_path, f"env.skill_init={seed}", "train.num_epochs=1")
     async with open_run(job, tmp_path / "run") as opened:
         row = Row(task=job.splits.train[0])
-        await opened.evaluator.measure(job.skill.rendered, row, stage="rollout", place=None)
+        await opened.evaluator.measure(job.skill.rendered, row, stage="rollout")
     (seed / "references" / "more.md").write_text("another")
     with pytest.raises(RunConflict, match="skill_files"):
         async with open_run(job, tmp_path / "run"):

@@ -36,9 +36,7 @@ def run_of(tmp_path: Path, *options: str) -> AbstractAsyncContextManager[OpenRun
 
 async def measured(made: OpenRun, number: int) -> bool:
     row = Row(task=made.job.splits.train[number])
-    return isinstance(
-        (await made.evaluator.measure(made.job.skill.rendered, row, stage="rollout", place=None))[0], Scored
-    )
+    return isinstance(await made.evaluator.measure(made.job.skill.rendered, row, stage="rollout"), Scored)
 
 
 async def test_tokens_are_set_aside_before_a_rollout_and_settled_after_it(tmp_path: Path) -> None:

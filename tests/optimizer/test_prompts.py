@@ -152,7 +152,7 @@ async def test_rollout(name, prompts, tmp_path):
         max_tokens=9,
     )
     row = Row(task=benchmark.tasks("train")[0])
-    outcome, _ = await evaluator.measure(SKILL.rendered, row, stage="rollout", place=None)
+    outcome = await evaluator.measure(SKILL.rendered, row, stage="rollout")
     assert isinstance(outcome, Scored) and outcome.score.hard == 1.0
     asked = "".join(
         f"===== {message.role} =====\n{message.content}\n" for message in model.requests[0].messages

@@ -18,7 +18,6 @@ from real._agents import CLAUDE, CODEX, COPILOT, OPENCODE, RealAgent, agent_worl
 from skillopt import api
 from skillopt.build import open_run, prepare
 from skillopt.evaluation.runner import Row
-from skillopt.place import Place
 from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Score, Scored, Trajectory
 from skillopt.tasks.task import Split, Task
@@ -116,8 +115,8 @@ async def test_a_searchqa_rollout_inside_the_agent(
         ]
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
-            outcome, _ = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place=Place.of_step(1, 1)
+            outcome = await opened.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     assert outcome.score.hard == 1.0
@@ -146,8 +145,8 @@ async def test_a_task_whose_result_is_an_edited_file(
         ]
         job = prepare(resolved(tmp_path, *options), benchmark=Ledgers(tmp_path))
         async with open_run(job, tmp_path / "run", {}) as opened:
-            outcome, _ = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place=Place.of_step(1, 1)
+            outcome = await opened.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
             again = opened.evaluator.stored(job.skill.rendered, Row(task=job.splits.train[0]))
     assert isinstance(outcome, Scored), outcome
@@ -176,8 +175,8 @@ async def test_a_spreadsheet_task_solved_with_a_file(
         ]
         job = prepare(resolved(tmp_path, *options), benchmark=bench(data))
         async with open_run(job, tmp_path / "run", {}) as opened:
-            outcome, _ = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place=Place.of_step(1, 1)
+            outcome = await opened.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     assert (outcome.score.hard, list(outcome.trajectory.files)) == (1.0, ["solution.py"]), outcome.score

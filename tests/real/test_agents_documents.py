@@ -19,7 +19,6 @@ from real.test_agents import Seen
 from skillopt.build import open_run, prepare
 from skillopt.evaluation.runner import Row
 from skillopt.messages import ToolCall
-from skillopt.place import Place
 from skillopt.sandbox import is_there
 from skillopt.tasks.rollout import Scored
 from skillopt.testing import Answer, Call, LoopbackProvider
@@ -123,8 +122,8 @@ async def test_an_agent_answers_from_documents_that_it_can_read_and_not_change(
         ]
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
-            outcome, _ = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place=Place.of_step(1, 1)
+            outcome = await opened.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
@@ -195,8 +194,8 @@ async def test_an_agent_sees_the_page_that_it_is_asked_about(
         ]
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
-            outcome, _ = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place=Place.of_step(1, 1)
+            outcome = await opened.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     assert (outcome.trajectory.answer, outcome.score.hard) == ("<answer>4711</answer>", 1.0)

@@ -18,7 +18,6 @@ from real.test_agents import Seen
 from skillopt.build import open_run, prepare
 from skillopt.errors import ConfigError
 from skillopt.evaluation.runner import Row
-from skillopt.place import Place
 from skillopt.tasks.rollout import Invalid, Rollout, Scored
 from skillopt.testing import LoopbackProvider
 
@@ -61,8 +60,8 @@ async def rollout(
         models = [*agent.options(provider, env), f"model.optimizer=compatible:o@{provider.base_url}"]
         job = prepare(resolved(folder, *data, f"env.skill_init={folder / skill}", *models, *more))
         async with open_run(job, folder / "run", {}) as opened:
-            outcome, _ = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place=Place.of_step(1, 1)
+            outcome = await opened.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
             return outcome, seen
 

@@ -23,7 +23,6 @@ from skillopt.evaluation.runner import Row
 from skillopt.messages import Image, Message, Request
 from skillopt.models import PROVIDERS
 from skillopt.models.port import ModelSpec
-from skillopt.place import Place
 from skillopt.process import run_process
 from skillopt.tasks.rollout import Invalid, Scored
 from skillopt.testing import Call, LoopbackProvider, Misbehaviour
@@ -115,8 +114,8 @@ async def test_nothing_of_the_users_is_visible_to_a_rollout(
         ]
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
-            outcome, _ = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place=Place.of_step(1, 1)
+            outcome = await opened.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Scored), outcome
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")
@@ -179,8 +178,8 @@ async def test_what_the_provider_refuses_is_never_a_score(
         ]
         job = prepare(resolved(tmp_path, *options))
         async with open_run(job, tmp_path / "run", {}) as opened:
-            outcome, _ = await opened.evaluator.measure(
-                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout", place=Place.of_step(1, 1)
+            outcome = await opened.evaluator.measure(
+                job.skill.rendered, Row(task=job.splits.train[0]), stage="rollout"
             )
     assert isinstance(outcome, Invalid)
     assert outcome.kind == kind, outcome
@@ -204,11 +203,10 @@ async def test_references_and_other_rollouts_are_out_of_reach(
             ]
             job = prepare(resolved(tmp_path, *options))
             async with open_run(job, tmp_path / "run", {}) as opened:
-                outcome, _ = await opened.evaluator.measure(
+                outcome = await opened.evaluator.measure(
                     job.skill.rendered,
                     Row(task=job.splits.train[0]),
                     stage="rollout",
-                    place=Place.of_step(1, 1),
                 )
     finally:
         shutil.rmtree(other)
@@ -237,11 +235,10 @@ async def test_the_commands_of_codex_have_no_network(tmp_path: Path, machine_env
             ]
             job = prepare(resolved(tmp_path, *options))
             async with open_run(job, tmp_path / "run", {}) as opened:
-                outcome, _ = await opened.evaluator.measure(
+                outcome = await opened.evaluator.measure(
                     job.skill.rendered,
                     Row(task=job.splits.train[0]),
                     stage="rollout",
-                    place=Place.of_step(1, 1),
                 )
     assert isinstance(outcome, Scored), outcome
     results = "\n".join(message.content for message in outcome.trajectory.messages if message.role == "tool")

@@ -23,8 +23,8 @@ def plan(**changes):
     return Plan(**{**settings, **changes})
 
 
-def at(step=0, epoch=0, takes=None):
-    return SimpleNamespace(step=step, epoch=epoch, takes=takes or {})
+def at(step=0, epoch=0, takes=None, remaining=None):
+    return SimpleNamespace(step=step, epoch=epoch, takes=takes or {}, remaining=remaining)
 
 
 def test_batches_are_the_public_seeded_slices():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from skillopt.agents._place import bare_env
+from skillopt.agents._place import bare_env, fresh_place
 from skillopt.agents.port import AgentDriver
 from skillopt.errors import ConfigError, Fault
 from skillopt.process import ask_process
@@ -77,6 +77,6 @@ def _help(path: Path, _modified: int, _size: int, arguments: tuple[str, ...]) ->
 
 
 def _said(path: Path, arguments: tuple[str, ...]) -> str:
-    with bare_env() as env:
-        done = ask_process([str(path), *arguments], env=env, timeout=_PATIENCE)
+    with fresh_place() as place:
+        done = ask_process([str(path), *arguments], env=bare_env(place), timeout=_PATIENCE)
     return (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +22,23 @@ _SHOWN = 500
 _SIGNS: tuple[tuple[Kind, str], ...] = (
     (
         "contract",
-        (
-            r"unknown (?:option|argument|flag|command)|unexpected argument|unrecognized"
-            r" (?:option|argument|configuration)"
-        ),
+        r"unknown (?:option|argument|flag|command|configuration)|unexpected argument|invalid value .* for"
+        r"|unrecognized (?:option|argument|configuration)|error: option .* invalid",
     ),
-    ("contract", r"invalid value .* for|error: option .* invalid|unknown configuration"),
     (
         "auth",
-        r"not logged in|(?:please|must|need to) (?:run /?)?(?:log ?in|sign in|authenticate)|run"
-        r" .{0,30}\blogin\b"
-        r"|authentication (?:failed|required|error)|authentication_failed|no authentication"
-        r" information|invalid (?:api|x-api) ?-?key"
-        r"|incorrect api key|unauthorized|oauth token|token (?:has )?expired|missing environment"
-        r" variable|credit balance|billing"
+        r"not logged in|(?:please|must|need to) (?:run /?)?(?:log ?in|sign in|authenticate)"
+        r"|run .{0,30}\blogin\b|authentication (?:failed|required|error)|authentication_failed"
+        r"|no authentication information|invalid (?:api|x-api) ?-?key|incorrect api key|unauthorized"
+        r"|oauth token|token (?:has )?expired|missing environment variable|credit balance|billing"
         r"|insufficient.?quota|subscription",
     ),
     ("auth", r"(?:status|error|http)\D{0,12}40[13]\b"),
     ("rate_limit", r"rate.?limit|too many requests|usage limit|quota|(?:status|error|http)\D{0,12}429\b"),
     (
         "contract",
-        (
-            r"(?:status|error|http)\D{0,12}(?:400|404|413|422)\b|model_not_found|invalid_request|model"
-            r" .{0,80}(?:not exist|not found)"
-        ),
+        r"(?:status|error|http)\D{0,12}(?:400|404|413|422)\b|model_not_found|invalid_request"
+        r"|model .{0,80}(?:not exist|not found)",
     ),
     (
         "unavailable",
@@ -156,30 +149,6 @@ def call_message(text: str, calls: Iterable[tuple[str, str, Any]]) -> Message:
     return Message(role="assistant", content=text, tool_calls=asked)
 
 
-def read_skill_files(messages: Iterable[Message], place: AgentPlace, folder: str, name: str) -> list[str]:
-    """Files of the installed skill that tool calls name, relative to the skill: what the agent read by
-    itself.
-
-    One of the same name elsewhere, in a home that is used in place, is another skill.
-    """
-    pattern = re.compile(rf"{re.escape(folder)}/{re.escape(name)}/([\w./-]+)")
-    roots = tuple(f"{written}/" for written in _written(place.workspace.as_posix()))
-    found: list[str] = []
-    for message in messages:
-        for call in message.tool_calls:
-            said = call.arguments.replace("\\\\", "/")
-            for match in pattern.finditer(said):
-                before = said[: match.start()]
-                if before.endswith(roots) or _NO_PATH.split(before)[-1] in ("", "./", "$PWD/"):
-                    found.append(match[1].rstrip("."))
-    return found
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """The value where it is a JSON object, else an empty one: what a CLI prints may change its form."""
-    return value if isinstance(value, dict) else {}
-
-
 def kind_of_status(status: Any) -> Kind | None:
     """What an HTTP status that a CLI reports means, or None where it reports none."""
     if not isinstance(status, int):
@@ -189,17 +158,35 @@ def kind_of_status(status: Any) -> Kind | None:
     return "rate_limit" if status == 429 else "unavailable" if status >= 500 else "contract"
 
 
-def forced_by_words(skill: str) -> str:
-    """How a skill is demanded of an agent that cannot be made to load one from outside."""
-    return (
-        f"First load the skill `{skill}` that is installed in this workspace and read all of it. Then do the"
-        " task below as it says."
-    )
+def last(told: Sequence[dict[str, Any]], *kinds: str) -> dict[str, Any] | None:
+    """The last event of one of these types."""
+    return next((event for event in reversed(told) if event.get("type") in kinds), None)
 
 
-def unique(items: Iterable[str]) -> tuple[str, ...]:
-    """The items in order, each once."""
-    return tuple(dict.fromkeys(items))
+def last_words(messages: Sequence[Message], otherwise: str = "") -> str:
+    """What the agent said last."""
+    said = (one.content for one in reversed(messages) if one.role == "assistant" and one.content)
+    return next(said, otherwise)
+
+
+def with_read_files(
+    found: Iterable[str], messages: Iterable[Message], place: AgentPlace, folder: str, name: str
+) -> tuple[str, ...]:
+    """Files of the installed skill that were found to be loaded, and those that tool calls name, relative to
+    the skill: what the agent read by itself.
+
+    One of the same name elsewhere, in a home that is used in place, is another skill.
+    """
+    pattern = re.compile(rf"{re.escape(folder)}/{re.escape(name)}/([\w./-]+)")
+    roots = tuple(f"{written}/" for written in _written(place.workspace.as_posix()))
+    files = list(found)
+    for call in (call for message in messages for call in message.tool_calls):
+        said = call.arguments.replace("\\\\", "/")
+        for match in pattern.finditer(said):
+            before = said[: match.start()]
+            if before.endswith(roots) or _NO_PATH.split(before)[-1] in ("", "./", "$PWD/"):
+                files.append(match[1].rstrip("."))
+    return tuple(dict.fromkeys(files))
 
 
 def count(value: Any) -> int | None:

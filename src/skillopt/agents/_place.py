@@ -17,19 +17,9 @@ from typing import Any
 from skillopt.agents.port import Access, AgentPlace
 from skillopt.process import minimal_env
 
-_OUTSIDE = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
-    *(
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-    ),
-)
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_OUTSIDE = (*CERTIFICATES, *_PROXIES, *map(str.lower, _PROXIES))
 """What it takes to reach a provider through a company's network; not passed where the provider is on this
 machine.
 """
@@ -66,11 +56,9 @@ def environment(
     return env | dict(extra)
 
 
-@contextlib.contextmanager
-def bare_env() -> Iterator[dict[str, str]]:
+def bare_env(place: AgentPlace) -> dict[str, str]:
     """An environment to ask a CLI its version in, so that even that touches nothing of the user's."""
-    with fresh_place() as place:
-        yield environment(place, Access(provider="", model="", base_url=_LOOPBACK[0]), {})
+    return environment(place, Access(provider="", model="", base_url=_LOOPBACK[0]), {})
 
 
 def remove(root: Path) -> None:

@@ -41,6 +41,8 @@ class InstalledAgent:
         self.cli: Installed = installed(driver, settings)
         home = text_setting(settings, "home")
         self._config = None if home is None else Path(home).expanduser().absolute()
+        profile = text_setting(settings, "profile")
+        self._named = [Path(profile).absolute()] if profile and Path(profile).is_file() else []
 
     @property
     def can_isolate_login(self) -> bool:
@@ -61,7 +63,7 @@ class InstalledAgent:
         `walled` keeps the rest of the machine out of its sight, where this machine can.
         """
         check_flags(self.driver, self.cli)
-        before = self._wall(place) if walled else []
+        before = wall(self.cli.path, place, self._named) if walled else []
         for path, text in launch.files.items():
             write_text(path, text)
         env = environment(place, self.access, launch.env, own_home=launch.own_home)
@@ -82,18 +84,15 @@ class InstalledAgent:
             raise Fault(fault.kind, f"{self.driver.name}: {fault.detail}") from fault
         return self.driver.report(done, place, skill)
 
-    def _wall(self, place: AgentPlace) -> list[str]:
-        profile = text_setting(self.settings, "profile")
-        return wall(
-            self.cli.path, place, [Path(profile).absolute()] if profile and Path(profile).is_file() else []
-        )
-
     def _hung(self, timed_out: TimedOut) -> Fault:
         """A CLI that waits for a dead network or login says so while it waits; what it said last is the
         better reason.
         """
-        said = timed_out.partial.stdout[-2000:].decode("utf-8", "replace").strip().rpartition("\n")[2]
-        said = said or timed_out.partial.stderr[-2000:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+        partial = timed_out.partial
+        ends = (
+            stream[-2000:].decode("utf-8", "replace").strip() for stream in (partial.stdout, partial.stderr)
+        )
+        said = next((end.rpartition("\n")[2] for end in ends if end), "")
         looks_like = kind_of(said) if '"error"' in said or said == said.strip("{}") else None
         hint = f"; it said last: {said[:200]}" if looks_like in ("auth", "unavailable", "rate_limit") else ""
         return Fault(

@@ -20,11 +20,9 @@ def check_settings(agent: str, settings: Mapping[str, Any], known: frozenset[str
 def text_setting(settings: Mapping[str, Any], name: str) -> str | None:
     """A text, or None where it is unset or empty."""
     value = settings.get(name)
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str):
+    if value is not None and not isinstance(value, str):
         raise ConfigError(f"The agent setting {name!r} is {value!r}; write a text.")
-    return value
+    return value or None
 
 
 def choice(settings: Mapping[str, Any], name: str, choices: tuple[str, ...], default: str) -> str:

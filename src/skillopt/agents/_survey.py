@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillopt.agents import driven, driver
 from skillopt.agents._binary import check_flags, installed
@@ -18,13 +18,13 @@ class FoundAgent:
     """One agent CLI on this machine. `problem` says why it cannot be used; empty when it can."""
 
     name: str
-    path: str | None
-    version: str | None
+    path: str | None = None
+    version: str | None = None
     isolated_by: str | None
     """The variable whose credential lets a rollout have a home of its own; None where none is set, and only a
     provider's key can.
     """
-    walled: bool
+    walled: bool = False
     """Whether the rest of the machine is kept out of its sight."""
     problem: str = ""
 
@@ -37,25 +37,17 @@ def survey(environ: Mapping[str, str], paths: Mapping[str, str] | None = None) -
 
 
 def _found(one: AgentDriver, environ: Mapping[str, str], path: str | None) -> FoundAgent:
-    credential = next((name for name in one.credentials if environ.get(name)), None)
+    found = FoundAgent(
+        name=one.name, isolated_by=next((name for name in one.credentials if environ.get(name)), None)
+    )
     try:
         cli = installed(one, {"path": path})
-    except (ConfigError, Fault) as error:
-        return FoundAgent(
-            name=one.name, path=None, version=None, isolated_by=credential, walled=False, problem=str(error)
-        )
-    problem = ""
-    try:
+        with fresh_place() as place:
+            walled = bool(wall(cli.path, place))
+        found = replace(found, path=str(cli.path), version=cli.version, walled=walled)
         check_flags(one, cli)
+    except ConfigError as error:
+        return replace(found, problem=str(error))
     except Fault as fault:
-        problem = fault.detail
-    with fresh_place() as place:
-        walled = bool(wall(cli.path, place))
-    return FoundAgent(
-        name=one.name,
-        path=str(cli.path),
-        version=cli.version,
-        isolated_by=credential,
-        walled=walled,
-        problem=problem,
-    )
+        return replace(found, problem=fault.detail)
+    return found

@@ -14,15 +14,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from skillopt.agents._place import environment, fresh_place
-from skillopt.agents.port import Access, AgentPlace
+from skillopt.agents._place import CERTIFICATES, bare_env, fresh_place
+from skillopt.agents.port import AgentPlace
 from skillopt.errors import Fault
 from skillopt.process import ask_process
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix/store")
 _RESOLVERS = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")
 """Where /etc/resolv.conf may lead to."""
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
 _PATIENCE = 60.0
 
 
@@ -43,18 +42,13 @@ def _holds(program: Path) -> bool:
     and it does not.
     """
     if shutil.which("bwrap") is None or any(
-        root == Path.home() or root == Path(root.anchor) for root in _roots(program)
+        one in (Path.home(), Path(one.anchor)) for one in _roots(program)
     ):
         return False
     with fresh_place() as place:
-        env = environment(place, Access(provider="", model="", base_url="http://127.0.0.1"), {})
+        argv = [*_arguments(program, place, ()), str(program), "--version"]
         try:
-            return (
-                ask_process(
-                    [*_arguments(program, place, ()), str(program), "--version"], env=env, timeout=_PATIENCE
-                ).code
-                == 0
-            )
+            return ask_process(argv, env=bare_env(place), timeout=_PATIENCE).code == 0
         except Fault:
             return False
 
@@ -62,7 +56,7 @@ def _holds(program: Path) -> bool:
 def _arguments(program: Path, place: AgentPlace, also: Iterable[Path]) -> list[str]:
     bwrap = shutil.which("bwrap")
     assert bwrap is not None, "it was looked for before"
-    seen = [*_SYSTEM, *_RESOLVERS, *(os.environ[name] for name in _CERTIFICATES if os.environ.get(name))]
+    seen = [*_SYSTEM, *_RESOLVERS, *(os.environ[name] for name in CERTIFICATES if os.environ.get(name))]
     seen += [str(path) for path in (*_roots(program), *also)]
     writable = [str(path) for path in (place.root, place.config) if path is not None]
     return [

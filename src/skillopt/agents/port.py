@@ -68,6 +68,11 @@ class Ask:
     images: tuple[Path, ...] = ()
     schema: Mapping[str, Any] | None = None
 
+    @property
+    def whole(self) -> str:
+        """System and prompt as one text, for a CLI that takes no system prompt."""
+        return f"{self.system}\n\n{self.prompt}" if self.system else self.prompt
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentWork:
@@ -82,6 +87,22 @@ class AgentWork:
     skill: str | None = None
     activation: Activation = "forced"
     images: tuple[Path, ...] = ()
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether the skill is to be loaded whatever the agent thinks of it."""
+        return self.skill is not None and self.activation == "forced"
+
+    @property
+    def demanding(self) -> str:
+        """The prompt; a forced skill is asked for before it in words, for an agent that cannot be made to
+        load one from outside.
+        """
+        demand = (
+            f"First load the skill `{self.skill}` that is installed in this workspace and read all of it."
+            " Then do the task below as it says.\n\n"
+        )
+        return f"{demand if self.is_forced else ''}{self.prompt}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

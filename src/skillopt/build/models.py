@@ -17,8 +17,10 @@ from skillopt.models import provider as declaration
 from skillopt.models.handoff.queue import AnsweredByHand, ByHand, HandoffQueue
 from skillopt.models.port import Model, ModelSpec
 from skillopt.models.stack.budgeted import Budgeted
-from skillopt.models.stack.limited import Limited, Limiter, Retry
-from skillopt.models.stack.recorded import Recorded
+from skillopt.models.stack.hedged import Hedged
+from skillopt.models.stack.limited import Limited, Limiter, Retry, Slots
+from skillopt.models.stack.rate_limits import RateLimits
+from skillopt.models.stack.recorded import Recorded, request_key
 from skillopt.models.stack.scrubbed import Scrubbed
 from skillopt.runs.database import Database
 
@@ -54,6 +56,9 @@ class ModelStack:
         self._one_stops_all = one_stops_all
         self._limiters: dict[str, Limiter] = {}
         self._recorded: list[Recorded] = []
+        self._hedges: list[Hedged] = []
+        self.rollout_slots = Slots(job.config.env.workers)
+        """Held by rollouts of every target, and by second askings of their calls."""
 
     def of(self, role: Role, spec: RoleSpec) -> Recorded:
         """A provider behind the stack that every call passes: recorded, limited, budgeted, scrubbed."""
@@ -78,7 +83,10 @@ class ModelStack:
             provider.endpoint, Limiter(ceilings, self._retry, on_close=on_close)
         )
         paid = Budgeted(Scrubbed(provider, scrubber), self._ledger, price_for(config, role, spec))
-        stack: Model = Limited(paid, limiter, getattr(provider, "limits", None))
+        limits: RateLimits | None = getattr(provider, "limits", None)
+        stack: Model = Limited(paid, limiter, limits)
+        if spec.hedges and limits is not None and most is None:
+            stack = self._hedged(role, paid, limiter, limits)
         if isinstance(provider, ByHand):
             # Scrubbed again, as its questions become files before they come to the provider.
             stack = Scrubbed(AnsweredByHand(stack, provider.questions, self.questions_by_hand), scrubber)
@@ -86,6 +94,19 @@ class ModelStack:
         self._recorded.append(recorded)
         self.questions_by_hand.watch_model(recorded, in_rollouts=role != "optimizer")
         return recorded
+
+    def _hedged(self, role: Role, paid: Model, limiter: Limiter, limits: RateLimits) -> Hedged:
+        hedged = Hedged(
+            paid,
+            limiter,
+            limits,
+            slots=self.rollout_slots if role == "target" else None,
+            keep_spare=lambda request, reply: self._database.put(
+                f"{request_key(paid.fingerprint, request)}:spare", request, reply
+            ),
+        )
+        self._hedges.append(hedged)
+        return hedged
 
     def _bounded(self, spec: ModelSpec, cap: int) -> ModelSpec:
         """Where money or tokens are limited, the cap that a reservation counts on is always sent."""
@@ -109,6 +130,8 @@ class ModelStack:
         """Wait for calls already sent."""
         for recorded in self._recorded:
             await recorded.drain()
+        for hedged in self._hedges:
+            await hedged.drain()
 
 
 def _at_home(spec: ModelSpec, folder: Path) -> ModelSpec:

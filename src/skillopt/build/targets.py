@@ -57,8 +57,6 @@ class Targets:
             if made == wanted:
                 return evaluator
         evaluator = self._make(spec, skill)
-        if evaluator.workers == self.own.workers:
-            evaluator.slots = self.own.slots  # a target asked by hand has no limit and takes none of them
         self._made.append((wanted, evaluator))
         return evaluator
 
@@ -91,6 +89,8 @@ class Targets:
             judge=self._judge,
             executor=self._executor,
         )
+        if evaluator.workers != UNBOUNDED:
+            evaluator.slots = self._models.rollout_slots
         self._models.questions_by_hand.watch_rollouts(lambda: evaluator.under_way)
         return evaluator
 

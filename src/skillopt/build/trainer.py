@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from skillopt.build.assembly import OpenRun
 from skillopt.build.job import Job
 from skillopt.build.money import price_for
 from skillopt.build.targets import allowance_of
-from skillopt.config.schema import OptimizerConfig
+from skillopt.config.schema import Config, OptimizerConfig
 from skillopt.evaluation.leaks import LeakGuard
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.gate.gate import Gate, GateSettings
@@ -29,6 +30,7 @@ from skillopt.train.log import Log
 from skillopt.train.plan import Plan
 from skillopt.train.schedule import SCHEDULES
 from skillopt.train.sealed_test import SealedTest, TestSettings
+from skillopt.train.strategies import STRATEGIES
 from skillopt.train.trainer import Trainer
 
 S = TypeVar("S")
@@ -78,7 +80,8 @@ def trainer_from(
         log=log,
         skills=skills,
         epoch_settings=_settings(EpochSettings, config.optimizer),
-        salvage=config.optimizer.salvage,
+        strategy=STRATEGIES.get(config.train.strategy),
+        strategy_settings=strategy_settings(config),
         guard=guard,
         look_back=job.look_back,
     )
@@ -103,7 +106,7 @@ def plan_of(job: Job) -> Plan:
     return Plan(
         train=job.splits.train,
         epochs=config.train.num_epochs,
-        batch_size=config.train.batch_size * config.train.accumulation,
+        batch_size=batch_size_of(job),
         seed=config.train.seed,
         schedule=SCHEDULES[config.optimizer.lr_scheduler],
         largest_limit=config.optimizer.learning_rate,
@@ -113,6 +116,28 @@ def plan_of(job: Job) -> Plan:
         draws=config.gradient.rollouts_per_task,
         past=() if job.look_back is None else job.look_back.tasks,
     )
+
+
+def batch_size_of(job: Job) -> int:
+    """Train tasks of a step; `proof` takes its own large batches, of equal size."""
+    config = job.config
+    if config.train.strategy != "proof":
+        return config.train.batch_size * config.train.accumulation
+    tasks = len(job.splits.train)
+    return math.ceil(tasks / math.ceil(tasks / config.train.proof.batch))
+
+
+def strategy_settings(config: Config) -> dict[str, Any]:
+    """What the strategy is told."""
+    if config.train.strategy == "proof":
+        return {**config.train.proof.model_dump(), "noisy": noise_of(config)}
+    return {"salvage": config.optimizer.salvage}
+
+
+def noise_of(config: Config) -> bool | None:
+    """Whether the target is known to answer differently to the same question; None where a run finds out."""
+    told = {"on": True, "off": False, "auto": None}[config.train.proof.noise]
+    return True if told is None and (config.evaluation.repeats or 1) > 1 else told
 
 
 def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:

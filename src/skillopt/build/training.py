@@ -21,8 +21,9 @@ from skillopt.runs.exports import Exports
 from skillopt.skill.folder import copy_skill
 from skillopt.skill.spec import violations
 from skillopt.train.sealed_test import claim
+from skillopt.train.state import TrainingEnd
 from skillopt.train.summary import summary
-from skillopt.train.trainer import Trainer, TrainingEnd
+from skillopt.train.trainer import Trainer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

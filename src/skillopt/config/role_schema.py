@@ -117,6 +117,13 @@ class RoleConfig(Section):
     price: PriceConfig | None = Field(
         default=None, description="Prices for a model that the built-in price list does not know."
     )
+    hedge: Literal["auto", "off"] = Field(
+        default="auto",
+        description=(
+            "Ask a call that takes far longer than its kind once more and take the first reply, for at most"
+            " 5 % more tokens; never done for agent programs and answers by hand."
+        ),
+    )
     options: dict[str, Any] = Field(
         default_factory=dict, description="What only this role's provider takes, as that declares it."
     )

@@ -29,6 +29,8 @@ class RoleSpec:
     harness: str
     max_tokens: int
     price: PriceConfig | None
+    hedges: bool = True
+    """Whether slow calls are asked once more."""
     agent: Mapping[str, Any] = field(default_factory=dict)
     """What is set of the agent program that a harness drives, by the public names without their prefix: path,
     profile, sandbox ...
@@ -88,6 +90,7 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
         harness=parts.harness,
         max_tokens=settings.max_tokens or DEFAULT_MAX_TOKENS,
         price=settings.price,
+        hedges=settings.hedge == "auto",
         agent=agent if parts.harness in declared().programs else {},
     )
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, SerializeAsAny, model_validator
 from skillopt.config.budget import BudgetConfig
 from skillopt.config.fields import file_in, is_path
 from skillopt.config.model_string import provider_of
+from skillopt.config.plan_schema import TrainConfig
 from skillopt.config.role_schema import ROLES, Effort, OptimizerRoleConfig, RoleConfig, RoleName, Section
 from skillopt.config.services import declared
 from skillopt.services import WRITES
@@ -52,21 +53,6 @@ class ModelConfig(Section):
     )
     rewrite_max_completion_tokens: int = Field(
         default=64_000, ge=1, description="Output cap of calls that write a whole skill."
-    )
-
-
-class TrainConfig(Section):
-    """How long and in which batches."""
-
-    num_epochs: int = Field(default=4, ge=1, description="Passes over the train split.")
-    train_size: int = Field(
-        default=0, ge=0, description="Expected size of the train split; 0 takes what is there."
-    )
-    batch_size: int = Field(default=40, ge=1, description="Train tasks per step.")
-    accumulation: int = Field(default=1, ge=1, description="Multiplies the batch of a step.")
-    seed: int = Field(default=42, ge=0, description="Seed of every shuffle of the plan.")
-    patience: int = Field(
-        default=0, ge=0, description="Steps without a new best skill after which training stops; 0 is never."
     )
 
 
@@ -196,10 +182,11 @@ class EnvConfig(Section):
 class GateConfig(Section):
     """Who decides."""
 
-    policy: str = Field(
-        default="strict",
+    policy: str | None = Field(
+        default=None,
         description=(
-            "Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own."
+            "Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own;"
+            " unset means strict, for the strategy proof paired (from 15 val tasks on)."
         ),
     )
     alpha: float = Field(
@@ -338,7 +325,7 @@ class Config(Section):
         config = self.role(role)
         own: dict[str, Any] = {
             **config.model_dump(
-                mode="json", exclude={"base_url", "api_key", "timeout", "price", "options", "agent"}
+                mode="json", exclude={"base_url", "api_key", "timeout", "price", "hedge", "options", "agent"}
             ),
             "name": _without_model_folder(config.name),
             "reasoning_effort": self.effort(role),

@@ -19,6 +19,7 @@ from skillopt.config.services import declared
 from skillopt.config.source import ConfigEntry
 from skillopt.errors import suggest
 from skillopt.gate.policies import POLICIES
+from skillopt.train.strategies import STRATEGIES
 
 
 def typed(
@@ -61,6 +62,10 @@ def typed(
     policy, names = values.get("gate.policy"), POLICIES.names()
     if isinstance(policy, str) and policy not in names:
         problems.append(f"{merged['gate.policy']}: no gate policy named {policy!r}. {suggest(policy, names)}")
+    strategy, names = values.get("train.strategy"), STRATEGIES.names()
+    if isinstance(strategy, str) and strategy not in names:
+        told = f"no search strategy named {strategy!r}. {suggest(strategy, names)}"
+        problems.append(f"{merged['train.strategy']}: {told}")
     if settings is not None:
         mine = {key.removeprefix("env."): value for key, value in values.items() if key not in tree()}
         try:

@@ -14,13 +14,14 @@ from skillopt.messages import Role
 CHARS_A_TOKEN = 4
 """Of English text; the providers' own counts are what is paid."""
 BASELINE, ROLLOUT, GATE, SLOW, TEST = "baseline", "rollout", "gate", "slow rollouts", "test"
+PROOF, CONTROL, BLAME = "proof", "control", "blame"
 JUDGED_OUTSIDE, JUDGED_IN_STEPS = "judge, baseline and test", "judge, steps"
 ORDER = (
-    *(BASELINE, ROLLOUT, GATE, SLOW, TEST, JUDGED_OUTSIDE, JUDGED_IN_STEPS),
-    *("analyst", "merge", "ranking", "repair", "rewrite", "lr_autonomous", "appendix_consolidate"),
+    *(BASELINE, ROLLOUT, PROOF, CONTROL, GATE, BLAME, SLOW, TEST, JUDGED_OUTSIDE, JUDGED_IN_STEPS),
+    *("analyst", "joining", "merge", "ranking", "repair", "rewrite", "lr_autonomous", "appendix_consolidate"),
     *("slow_update", "meta_skill"),
 )
-_ANALYSTS = ("analyst_failure", "analyst_success")
+_ANALYSTS = ("analyst_failure", "analyst_success", "analyst_proof")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class CallCounter:
 
     def judge(self, stage: str, characters: int, output_tokens: float) -> None:
         """A call of the judge about a rollout of that stage."""
-        inside = self._part(stage) in (ROLLOUT, GATE, SLOW)
+        inside = self._part(stage) not in (BASELINE, TEST)
         name = JUDGED_IN_STEPS if inside else JUDGED_OUTSIDE
         asked = math.ceil(characters / CHARS_A_TOKEN)
         self._add(name, "judge", asked, output_tokens, self._weight(stage))
@@ -80,6 +81,8 @@ class CallCounter:
             return TEST
         if stage == GATE_STAGE:
             return GATE if self._has_baseline else BASELINE
+        if stage in (PROOF, CONTROL, BLAME):
+            return stage
         return SLOW if "/end" in self._place else ROLLOUT
 
     def _weight(self, stage: str) -> float:
@@ -91,6 +94,9 @@ class CallCounter:
             GATE: scale.val * (1.0 if once else scale.steps),
             SLOW: 1.0,
             ROLLOUT: scale.train,
+            PROOF: scale.train,
+            CONTROL: scale.steps,
+            BLAME: scale.steps,
         }[part]
 
     def _add(self, name: str, role: Role, input_tokens: float, output_tokens: float, weight: float) -> None:

@@ -74,7 +74,7 @@ class CountingOptimizer:
     async def complete(self, request: Request) -> Reply:
         """Propose, and count the call."""
         said = propose(request, self.rules)
-        patch = said.get("patch", {})
+        patch = said if request.stage == "analyst_proof" else said.get("patch", {})
         for name in ("edits", "revise_suggestions", "skill_candidates"):
             if name in patch:
                 patch[name] = [] if self.finds_nothing else [self._worded(one) for one in patch[name]]

@@ -22,19 +22,21 @@ class Breaker:
     is gone.
     """
 
-    def __init__(self, stage: str, total: int) -> None:
+    def __init__(self, stage: str, total: int = 0) -> None:
         self._stage = stage
         self._total = total
-        self._lost: dict[tuple[str, int], Invalid] = {}
+        self._lost: list[Invalid] = []
+
+    def expect(self, rows: int) -> None:
+        """So many further rows belong to the stage."""
+        self._total += rows
 
     def note(self, outcome: Rollout) -> None:
         """Count a row; raises `ProviderDown` with every cause as soon as the stage is lost."""
-        row = (outcome.task_id, outcome.draw)
         if not isinstance(outcome, Invalid):
-            self._lost.pop(row, None)
             return
-        self._lost[row] = outcome
-        systemic = sum(one.kind in SYSTEMIC_KINDS for one in self._lost.values())
+        self._lost.append(outcome)
+        systemic = sum(one.kind in SYSTEMIC_KINDS for one in self._lost)
         if systemic >= 2 and Fraction(systemic, self._total) > MOST_LOST:
             raise self._down()
 
@@ -43,12 +45,12 @@ class Breaker:
 
         A gate may stay open where the target's replies were to blame: its verdict is then inconclusive.
         """
-        lost = [one for one in self._lost.values() if not may_stay_open or one.kind in SYSTEMIC_KINDS]
+        lost = [one for one in self._lost if not may_stay_open or one.kind in SYSTEMIC_KINDS]
         if lost and len(lost) >= self._total:
             raise self._down()
 
     def _down(self) -> Stopped:
-        counted = Counter(f"{one.kind}: {one.detail}" for one in self._lost.values())
+        counted = Counter(f"{one.kind}: {one.detail}" for one in self._lost)
         listed = "\n".join(f"  {count} x {cause}" for cause, count in sorted(counted.items()))
         return ProviderDown(
             f"Stage {self._stage!r} cannot be measured: {len(self._lost)} of {self._total} rows were"

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -63,6 +63,12 @@ def why(leaks: Iterable[Leak]) -> str:
         f"refused before measuring: {' and '.join(_SAID[kind] for kind in kinds)}; say it in general words"
         " instead"
     )
+
+
+def told(leaks: Sequence[Leak]) -> str:
+    """The first leaks with what they quote, for the person's eyes alone."""
+    more = f"; and {len(leaks) - 3} more" if len(leaks) > 3 else ""
+    return f"A candidate was refused, as it quotes a {'; '.join(map(str, leaks[:3]))}{more}."
 
 
 class LeakGuard:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -103,39 +104,59 @@ class Evaluator:
     def stored(self, skill: str, row: Row) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
         key = self.key(skill, row)
-        return self._scored(row, key, self.rollouts.finished(key))
+        done = self.rollouts.finished(key)
+        score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
+        if done is None or score is None:
+            return None
+        return Scored(
+            task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score
+        )
+
+    def known(self, skill: str, row: Row, stage: Place | None) -> Rollout | None:
+        """A rollout that need not be run: it was measured, or this very stage closed with it as invalid
+        before the run was stopped. A stage without a place has no past.
+        """
+        lost = None if stage is None else self.rollouts.closed_invalid(str(stage), self.key(skill, row))
+        if lost is None:
+            return self.stored(skill, row)
+        attempt, kind, detail = lost
+        return Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=kind, detail=detail)
 
     async def measure(
-        self,
-        skill: str,
-        row: Row,
-        *,
-        stage: str,
-        place: Place | None,
-        background: bool = False,
-        after: int | None = None,
-    ) -> tuple[Rollout, bool]:
-        """One rollout, and whether it was stored before. `after` asks for an attempt later than that number.
-
-        A row with which this very stage closed as invalid, before the run was stopped, is read and not asked
-        again; a stage without a `place` has no past.
+        self, skill: str, row: Row, *, stage: str, background: bool = False, after: int | None = None
+    ) -> Rollout:
+        """Run and score one rollout; one that ran before is only scored. `after` asks for an attempt later
+        than that number.
         """
         key = self.key(skill, row)
         done = self.rollouts.finished(key)
-        lost = None if place is None else self._lost(row, key, str(place.at(stage)))
-        if (known := lost or self._scored(row, key, done)) is not None:
-            return known, True
         attempt = done[0] if done else max(self.rollouts.next_attempt(key), 0 if after is None else after + 1)
         about: dict[str, Any] = {"task_id": row.task.id, "draw": row.draw, "attempt": attempt}
         self.under_way += 1
         try:
-            trajectory = done[1] if done else await self._run(skill, row, key, attempt, stage, background)
+            if done:
+                trajectory = done[1]
+            else:
+                session = Session(
+                    self._model,
+                    key=key,
+                    attempt=attempt,
+                    stage=stage,
+                    draw=row.draw,
+                    max_tokens=self._max_tokens,
+                    background=background,
+                )
+                async with self._environment(row, background) as environment:
+                    trajectory = await self._harness.run(
+                        row.task, environment, skill, self._benchmark.prompts, session
+                    )
+                self.rollouts.keep(key, attempt, trajectory)
             score = await self._score(row.task, key, attempt, trajectory, stage, background)
         except Fault as fault:
-            return Invalid(**about, kind=fault.kind, detail=self._scrub(fault.detail)), False
+            return Invalid(**about, kind=fault.kind, detail=self._scrub(fault.detail))
         finally:
             self.under_way -= 1
-        return Scored(**about, key=key, trajectory=trajectory, score=score), False
+        return Scored(**about, key=key, trajectory=trajectory, score=score)
 
     async def drain(self) -> None:
         """Wait until every rollout that was begun has ended and is stored: one inside an agent CLI is paid as
@@ -150,48 +171,20 @@ class Evaluator:
             str(place), [(self.key(skill, row), one) for row, one in rows if isinstance(one, Invalid)]
         )
 
-    def _scored(self, row: Row, key: str, done: tuple[int, Trajectory] | None) -> Scored | None:
-        score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
-        if done is None or score is None:
-            return None
-        return Scored(
-            task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score
-        )
-
-    def _lost(self, row: Row, key: str, stage: str) -> Invalid | None:
-        found = self.rollouts.closed_invalid(stage, key)
-        if found is None:
-            return None
-        attempt, kind, detail = found
-        return Invalid(task_id=row.task.id, draw=row.draw, attempt=attempt, kind=kind, detail=detail)
-
-    async def _run(
-        self, skill: str, row: Row, key: str, attempt: int, stage: str, background: bool
-    ) -> Trajectory:
+    @asynccontextmanager
+    async def _environment(self, row: Row, background: bool) -> AsyncIterator[Environment | None]:
+        """One of the workers, and the environment of a task while it is worked on."""
         await self.slots.acquire(background=background)
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         self._under_way.add(task)
         try:
-            session = Session(
-                self._model,
-                key=key,
-                attempt=attempt,
-                stage=stage,
-                draw=row.draw,
-                max_tokens=self._max_tokens,
-                background=background,
-            )
             environment = self._open(row.task)
             try:
-                trajectory = await self._harness.run(
-                    row.task, environment, skill, self._benchmark.prompts, session
-                )
+                yield environment
             finally:
                 if environment is not None:
                     await environment.close()
-            self.rollouts.keep(key, attempt, trajectory)
-            return trajectory
         finally:
             self._under_way.discard(task)
             self.slots.release()

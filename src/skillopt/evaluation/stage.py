@@ -34,12 +34,13 @@ class Evaluation:
         background: bool = False,
         resumes: bool = True,
         tells_rows: bool = True,
+        breaker: Breaker | None = None,
     ) -> None:
         """`tries` is how often a row is asked before it stays invalid.
 
         `resumes` is False where running again is a new measurement and not the same stage taken up: lost rows
         are tried anew. `tells_rows` is False where somebody else writes the rows down, as the sealed test
-        does.
+        does. A `breaker` counts the rows of several small evaluations together, and its owner closes it.
         """
         self.rows: tuple[Row, ...] = ()
         self.stage = stage
@@ -51,6 +52,7 @@ class Evaluation:
         self._background = background
         self._resumes = resumes
         self._tells_rows = tells_rows
+        self._shared = breaker
         self._futures: list[asyncio.Future[Rollout]] = []
         self._read = 0
         self._open(rows)
@@ -84,7 +86,8 @@ class Evaluation:
                 if future.done():
                     future.result()  # the first failure ends the stage, without waiting for the slow ones
             outcomes = tuple([future.result() for future in self._futures])
-            self._breaker.close()
+            if self._shared is None:
+                self._breaker.close()
             check(outcomes)
         except BaseException:  # whatever ends the stage, also Ctrl-C: its other rows must not go on spending
             self.cancel()
@@ -109,7 +112,8 @@ class Evaluation:
 
     def _open(self, rows: Sequence[Row]) -> None:
         self.rows += tuple(rows)
-        self._breaker = Breaker(self.stage, len(rows))
+        self._breaker = self._shared or Breaker(self.stage, 0)
+        self._breaker.expect(len(rows))
         if rows and not self._background:
             self._step.emit(StageOpened(place=self._step.place, stage=self.stage, total=len(rows)))
         self._send()
@@ -122,13 +126,17 @@ class Evaluation:
             self._futures.append(future)
 
     async def _one(self, row: Row) -> Rollout:
-        place = self._step.place if self._resumes else None
+        place = self._step.place.at(self.stage) if self._resumes else None
+        if (known := self._evaluator.known(self._skill, row, place)) is not None:
+            self._tell(known, resumed=True)
+            self._breaker.note(known)
+            return known
         after: int | None = None
         for _ in range(self._tries):
-            outcome, resumed = await self._evaluator.measure(
-                self._skill, row, stage=self.stage, place=place, background=self._background, after=after
+            outcome = await self._evaluator.measure(
+                self._skill, row, stage=self.stage, background=self._background, after=after
             )
-            self._tell(outcome, resumed)
+            self._tell(outcome, resumed=False)
             if not isinstance(outcome, Invalid) or outcome.kind == "too_long":  # asking again helps nothing
                 break
             after = outcome.attempt

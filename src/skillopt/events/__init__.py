@@ -101,11 +101,44 @@ class Reflected(_Event):
     patches: list[PatchFact]
 
 
+class TrialFact(Fact):
+    """Edits that were put into a skill together, and the rows on which that was tried."""
+
+    edits: list[str]
+    """Ids of the edits; none is the skill as it is, drawn once more."""
+    rows: list[RowFact]
+
+
+class Proved(_Event):
+    """Every trial of a step's edits on failed train tasks, in planned order."""
+
+    type: Literal["proved"] = "proved"
+    place: Place
+    noisy: bool
+    """Whether a fix had to show twice, and the failure without the edit too."""
+    trials: list[TrialFact]
+
+
+class Blamed(_Event):
+    """Which edits of a candidate break rows that worked: parts of it were tried on just those rows."""
+
+    type: Literal["blamed"] = "blamed"
+    place: Place
+    stage: Literal["control", "blame", "prune"]
+    """On passed train tasks before the gate, on val rows that the candidate broke, or on val rows that stay
+    wrong, each time without one weakly proven edit.
+    """
+    trials: list[TrialFact]
+    guilty: list[str]
+
+
 class Aggregated(_Event):
     type: Literal["aggregated"] = "aggregated"
     place: Place
     merges: int
     edits: list[dict[str, Any]]
+    joined: list[list[str]] = Field(default_factory=list)
+    """Ids of edits that say the same, the one that stands for them first."""
 
 
 class Selected(_Event):
@@ -158,6 +191,10 @@ class Judged(_Event):
     """The part of the policy that fixed the verdict; empty where nothing was measured."""
     skill: str = ""
     """Digest of the candidate's rendered text; empty where nothing was measured."""
+    over: str = ""
+    """Digest of the rendered text of an accepted candidate of the same step, where it was measured against
+    that one.
+    """
 
 
 CheckpointKind: TypeAlias = Literal["baseline", "step", "epoch", "finish", "reopened"]
@@ -259,9 +296,11 @@ Event: TypeAlias = Annotated[
     RunStarted
     | StageClosed
     | Reflected
+    | Proved
     | Aggregated
     | Selected
     | Updated
+    | Blamed
     | Judged
     | Checkpoint
     | EpochEnded

@@ -159,8 +159,8 @@ class StepRecord(SparseFact):
 
     @property
     def accepted(self) -> CandidateRecord | None:
-        """The candidate that passed the gate."""
-        return next((one for one in self.candidates if one.action == "accept"), None)
+        """The candidate that the step ended with: the last one that passed the gate."""
+        return next((one for one in reversed(self.candidates) if one.action == "accept"), None)
 
 
 class EpochRecord(Fact):

@@ -62,6 +62,10 @@ class State(Fact):
     left_out: tuple[str, ...] = ()
     """Val tasks that could not be measured at baseline."""
     set_aside: TestShare | None = None
+    settled: tuple[str, ...] = ()
+    """Train tasks that are solved, or fixed by an edit that was accepted; noted by strategies that ask."""
+    remaining: tuple[str, ...] | None = None
+    """The train tasks of the present epoch, fixed when it began; None is all."""
     takes: Mapping[int, int] = Field(default_factory=dict)
     """How often a step was opened again."""
     reopen: str | None = None

@@ -17,6 +17,7 @@ from skillopt.events.state import Metric
 from skillopt.gate.constraints import Constraints, Effort, Ruled, Unknown, effort_of, too_long
 from skillopt.gate.decision import Case, GateLimits, PolicyReader, RowId, value
 from skillopt.gate.policies import POLICIES
+from skillopt.gate.strict import Strict
 from skillopt.place import Place
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Rollout, Scored, means
@@ -67,6 +68,8 @@ class Verdict:
     """The part of the policy that fixed it; empty where nothing was measured."""
     skill: str = ""
     """Digest of the candidate's rendered text, where it came to measuring."""
+    over: str = ""
+    """Digest of the accepted candidate of the same step that it was measured against, if it was."""
     refused: bool = False
     """True for a candidate that may not be taken even where no gate decides."""
 
@@ -158,13 +161,17 @@ class Gate:
     def _is_verified(self) -> bool:
         return len({task for task, _ in self.rows}) >= SMALLEST_VERIFIED
 
-    def measured(self, skill: str, outcomes: Sequence[Rollout]) -> Measured:
-        """The gate's view of a complete set of rows; every one must be scored."""
-        values = {
+    def worths(self, outcomes: Sequence[Rollout]) -> dict[RowId, Fraction]:
+        """What the metric says of the rows that could be measured."""
+        return {
             (row.task_id, row.draw): value(row.score, self.metric, self.weight)
             for row in outcomes
             if isinstance(row, Scored)
         }
+
+    def measured(self, skill: str, outcomes: Sequence[Rollout]) -> Measured:
+        """The gate's view of a complete set of rows; every one must be scored."""
+        values = self.worths(outcomes)
         mean = means(outcomes)
         effort = {(row.task_id, row.draw): effort_of(row) for row in outcomes if isinstance(row, Scored)}
         return Measured(
@@ -230,20 +237,24 @@ class Gate:
             return f"gate.policy {self.policy}: {reader.why}"
         return self.settings.constraints.objection_to_all(incumbent.effort)
 
-    async def judge(self, step: Step, skill: str, incumbent: Measured, *, in_full: bool = False) -> Verdict:
+    async def judge(
+        self, step: Step, skill: str, incumbent: Measured, *, in_full: bool = False, over: bool = False
+    ) -> Verdict:
         """Decide on a candidate. Reads rows in order, up to `workers` ahead, and stops sending when the
         verdict is fixed.
 
-        With `in_full`, and while the gate is off, every row is measured whatever the verdict.
+        With `in_full`, and while the gate is off, every row is measured whatever the verdict. With `over` the
+        incumbent is a candidate that this step accepted: what leaves edits out of it need only be strictly
+        better.
         """
         case = Case.of(
             incumbent.values,
-            further=self._further,
+            further=0 if over else self._further,
             limits=self.settings.limits,
             chars=len(skill),
             incumbent_chars=len(incumbent.skill),
         )
-        reader: PolicyReader = self._reader(case)
+        reader: PolicyReader = (Strict if over else self._reader)(case)
         to_the_end = in_full or not self.is_on
         rows = [self.rows[row] for row in case.rows]
         stage = Evaluation(
@@ -263,7 +274,7 @@ class Gate:
             outcomes = stage.conclude()
         finally:
             stage.cancel()
-        return self._rule(step, skill, incumbent, outcomes, reader)
+        return self._rule(step, skill, incumbent, outcomes, reader, over=over)
 
     async def _read(self, stage: Evaluation, reader: PolicyReader, to_the_end: bool) -> bool:
         """Read until the ruling is fixed; False where a row shows a candidate that the target cannot take."""
@@ -286,6 +297,8 @@ class Gate:
         incumbent: Measured,
         outcomes: tuple[Rollout, ...],
         reader: PolicyReader,
+        *,
+        over: bool,
     ) -> Verdict:
         lost = [f"{one.task_id} ({one.kind})" for one in outcomes if isinstance(one, Invalid)]
         complete = len(outcomes) == len(incumbent.values) and not lost
@@ -312,6 +325,7 @@ class Gate:
             verified=self.verified,
             decided_by=ruled.by or "",
             skill=digest(skill),
+            over=digest(incumbent.skill) if over else "",
             refused=bool(unfit),
         )
         step.emit(self.event(step.place, verdict))
@@ -331,9 +345,10 @@ class Gate:
             rows_total=verdict.rows_total,
             verified=verdict.verified,
             why=verdict.why,
-            policy=self.policy,
+            policy="strict" if verdict.over else self.policy,
             decided_by=verdict.decided_by,
             skill=verdict.skill,
+            over=verdict.over,
         )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from skillopt.agents import agents
-from skillopt.harnesses.port import Harness, HarnessPlugin, Session, Setup
+from skillopt.harnesses.port import Harness, HarnessPlugin, Session, Setup, TurnByTurn
 from skillopt.registry import Offer, Registry
 
-__all__ = ["Harness", "HarnessPlugin", "Session", "Setup", "harnesses"]
+__all__ = ["Harness", "HarnessPlugin", "Session", "Setup", "TurnByTurn", "harnesses"]
 
 
 def _agents() -> dict[str, Offer]:

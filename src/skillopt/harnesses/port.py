@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
@@ -13,7 +13,7 @@ from skillopt.models.port import Model, ModelSpec
 from skillopt.models.wires.http import fingerprint
 from skillopt.place import Place
 from skillopt.skill.folder import Skill
-from skillopt.tasks.benchmark import AGENT_PROMPT, Environment, Episode
+from skillopt.tasks.benchmark import AGENT_PROMPT, Conversation, Environment, Episode
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import Task
 from skillopt.tasks.template import fill
@@ -147,57 +147,72 @@ def rollout_prompt(prompts: Mapping[str, str], *, own_tools: bool) -> str:
     return prompts.get(AGENT_PROMPT, prompts["rollout"]) if own_tools else prompts["rollout"]
 
 
-def failure_of(reply: Reply) -> str | None:
-    """The target's own fault that a final reply shows, if any."""
-    if reply.finish == "refusal":
-        return "refusal"
-    if reply.finish == "length":
-        return "length"
-    return "empty" if not reply.text.strip() else None
-
-
-async def converse(
-    task: Task,
-    environment: Environment | None,
-    skill: str,
-    prompts: Mapping[str, str],
-    session: Session,
-    *,
-    observe: Callable[[Reply], Awaitable[tuple[Message, ...]]],
-    failed: Callable[[Reply], str | None],
-    tools: tuple[Tool, ...] = (),
-    sent: Callable[[Message], Message] = lambda message: message,
-) -> Trajectory:
-    """Ask turn by turn until there is nothing to observe, the environment is over, or its turns are: that
-    failure is `turns`.
-
-    `observe` says what the target is shown after a reply, `failed` how a reply ends the rollout, `sent` how a
-    turn is shown to the model.
+class TurnByTurn:
+    """A harness that asks the session's model until there is nothing to observe, the environment is over, or
+    its turns are: that failure is `turns`. It understands environments that answer plain text; a subclass
+    says what else a turn may hold.
     """
-    system = Message(role="system", content=system_prompt(prompts["rollout"], skill))
-    asked = (system, Message(role="user", content=task.prompt, images=task.images))
-    said: tuple[Message, ...] = ()
-    for _ in range(1 if environment is None else environment.max_turns):
-        reply = await session.ask(asked + tuple(map(sent, said)), tools)
-        said = (*said, Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
-        failure = failed(reply)
-        observed = () if failure else await observe(reply)
-        if not observed:
-            break
-        said = (*said, *observed)
-        if is_over(environment):
-            failure = environment.failure
-            break
-    else:
-        failure = "turns"
-    return Trajectory(
-        messages=said,
-        answer=reply.text,
-        calls=session.calls,
-        usage=session.usage,
-        failure=failure,
-        seconds=session.seconds,
-    )
+
+    asks_model = True
+
+    def __init__(self, setup: Setup | None = None) -> None:
+        """Nothing is set up: the session's model is all it needs."""
+
+    async def run(
+        self,
+        task: Task,
+        environment: Environment | None,
+        skill: str,
+        prompts: Mapping[str, str],
+        session: Session,
+    ) -> Trajectory:
+        """See `Harness`. Without an environment there is one turn."""
+        system = Message(role="system", content=system_prompt(prompts["rollout"], skill))
+        asked = (system, Message(role="user", content=task.prompt, images=task.images))
+        said: tuple[Message, ...] = ()
+        tools = self.tools(task, environment)
+        for _ in range(1 if environment is None else environment.max_turns):
+            reply = await session.ask(asked + tuple(map(self.sent, said)), tools)
+            said = (*said, Message(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
+            failure = self.failure(reply)
+            observed = () if failure or environment is None else await self.observe(environment, reply)
+            if not observed:
+                break
+            said = (*said, *observed)
+            if is_over(environment):
+                failure = environment.failure
+                break
+        else:
+            failure = "turns"
+        return Trajectory(
+            messages=said,
+            answer=reply.text,
+            calls=session.calls,
+            usage=session.usage,
+            failure=failure,
+            seconds=session.seconds,
+        )
+
+    def tools(self, task: Task, environment: Environment | None) -> tuple[Tool, ...]:
+        """What the model may call; raises `Fault` for an environment that this harness cannot drive."""
+        return ()
+
+    def sent(self, message: Message) -> Message:
+        """How an earlier turn is shown to the model."""
+        return message
+
+    def failure(self, reply: Reply) -> str | None:
+        """The target's own fault that a reply shows, if any: it ends the rollout."""
+        if reply.finish == "refusal":
+            return "refusal"
+        if reply.finish == "length":
+            return "length"
+        return "empty" if not reply.text.strip() else None
+
+    async def observe(self, environment: Environment, reply: Reply) -> tuple[Message, ...]:
+        """What the target is shown after a reply; nothing where the reply stands as the answer."""
+        heard = await environment.hear(reply.text) if isinstance(environment, Conversation) else None
+        return () if heard is None else (Message(role="user", content=heard),)
 
 
 def is_over(environment: Environment | None) -> TypeGuard[Episode]:

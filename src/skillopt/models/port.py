@@ -28,7 +28,7 @@ class Model(Protocol):
 
     A model may also have `open()`, which loads what the first call needs, `concurrency`, the number of calls
     it takes at once whatever number of workers is configured, and `limits`, a `RateLimits` that it tells what
-    its provider says.
+    its provider says. One with limits and without a number of its own is asked once more where it is slow.
     """
 
     endpoint: str

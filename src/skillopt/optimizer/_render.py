@@ -108,6 +108,16 @@ def trajectory(task: Task, rollout: Scored, room: int, *, with_task: bool = True
     return f"{head}{asked if with_task else ''}<did>\n{_data(turns, room // 2)}\n</did>\n{feedback}</rollout>"
 
 
+def told_answer(task: Task, rollout: Scored) -> str:
+    """What a target answered beside what was expected, on one line; both are data."""
+    expected = "" if task.reference is None else f", expected {_quoted(_text(task.reference))}"
+    return f"task {task.id}: answered {_quoted(rollout.trajectory.answer)}{expected}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(_data(text, 240), ensure_ascii=False)
+
+
 def _turn(role: str, content: str, calls: Sequence[str]) -> str:
     return f"{role}: {content}" + "".join(f"\n{role} calls {call}" for call in calls)
 

@@ -83,6 +83,29 @@ class Edits(Payload):
     ]
 
 
+class NamedEdits(_Reply):
+    """What the analyst of a lane answers: edits, each with the tasks it should fix, and nothing else."""
+
+    edits: Annotated[
+        list[Any],
+        _items(
+            {
+                "op": {"enum": ["append", "insert_after", "replace", "delete"]},
+                "target": {"type": "string"},
+                "content": {"type": "string"},
+                "tasks": {"type": "array", "items": {"type": "string"}},
+            },
+            required=["op", "content", "tasks"],
+        ),
+    ]
+
+
+class Groups(_Reply):
+    """Which proven edits say the same, by their numbers."""
+
+    same: list[list[int]]
+
+
 class Suggestions(Payload):
     KEY = "revise_suggestions"
     revise_suggestions: Annotated[

@@ -16,7 +16,9 @@ from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
 from skillopt.optimizer.forms import FORMS, Mode
 from skillopt.optimizer.limit import LimitChooser
-from skillopt.optimizer.reflect import Reflection, Reflector, Side
+from skillopt.optimizer.minibatches import Side
+from skillopt.optimizer.proof import Joiner, LaneAnalyst
+from skillopt.optimizer.reflect import Reflection, Reflector
 from skillopt.optimizer.select import Selection, Selector
 from skillopt.optimizer.update import Update, Updater
 from skillopt.skill.document import Document
@@ -120,11 +122,18 @@ class Optimizer:
         notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
         self._updater = Updater(asked, form, notes)
         self._advisor = EpochAdvisor(asked)
+        self.lanes = LaneAnalyst(asked, contrasts=contrasts)
+        self.joiner = Joiner(asked)
 
     @property
     def control(self) -> Control:
         """Who sets the limit of a step."""
         return self._settings.control
+
+    @property
+    def minibatch_size(self) -> int:
+        """Rollouts that one analyst reads."""
+        return self._settings.minibatch_size
 
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 from skillopt.aio import together
 from skillopt.evaluation.stage import Evaluation
@@ -21,12 +20,10 @@ from skillopt.optimizer._render import (
 )
 from skillopt.optimizer._replies import FailureAnalysis, SuccessAnalysis, Unusable
 from skillopt.optimizer.forms import Form
+from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.skill.edits import Proposal
 from skillopt.step import Step
-from skillopt.tasks.rollout import Rollout, Scored
-from skillopt.tasks.task import Task
-
-Side = Literal["failure", "success"]
+from skillopt.tasks.rollout import Rollout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +40,6 @@ class Minibatch:
     dropped: str | None = None
     contrasted: tuple[str, ...] = ()
     """Those of its tasks whose tries went differently, so that the best was shown against the worst."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Studied:
-    """A task with what it came to: its scored rollouts, the best first; several where a step runs each task
-    more than once.
-    """
-
-    task: Task
-    tries: tuple[Scored, ...]
-
-    @property
-    def side(self) -> Side:
-        """Whose it is: a task that failed in any try is studied as a failure."""
-        return "success" if self.tries[-1].score.passed else "failure"
-
-    @property
-    def differs(self) -> bool:
-        """Whether its tries were scored differently: only then there is something to compare."""
-        return len({_worth(one) for one in self.tries}) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,57 +110,25 @@ class Reflector:
         )
         kinds: tuple[Side, ...] = ("failure",) if self._failure_only else ("failure", "success")
         walks = together(
-            *(self._walk(step, kind, step.seed + at, fixed, rollouts) for at, kind in enumerate(kinds))
+            *(
+                in_minibatches(
+                    rollouts,
+                    kind,
+                    partial(self._analyse, step, kind, fixed),
+                    size=self._size,
+                    seed=step.seed + at,
+                )
+                for at, kind in enumerate(kinds)
+            )
         )
         outcomes, groups = await _both(rollouts.close(), walks)
         minibatches = tuple(one for group in groups for one in group)
-        patches = [_fact(one) for one in minibatches]
+        patches = [patch_fact(one) for one in minibatches]
         step.emit(Reflected(id=str(step.place.at("reflect")), place=step.place, patches=patches))
         return Reflection(rollouts=outcomes, minibatches=minibatches)
 
-    async def _walk(
-        self, step: Step, kind: Side, seed: int, fixed: str, rollouts: Evaluation
-    ) -> list[Minibatch]:
-        """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch
-        gets its analyst at once.
-
-        Invalid rows are skipped, the last minibatch may be short. An analyst that fails ends the walk without
-        waiting for more rows.
-        """
-        order = _by_task(rollouts)
-        random.Random(seed).shuffle(order)
-        analysts: list[asyncio.Task[Minibatch]] = []
-        chunk: list[Studied] = []
-
-        def study() -> None:
-            analysts.append(
-                asyncio.ensure_future(self._analyse(step, kind, len(analysts), fixed, list(chunk)))
-            )
-            chunk.clear()
-
-        try:
-            for rows in order:
-                tries = [await _unless_failed(rollouts.arriving(row), analysts) for row in rows]
-                scored = sorted((one for one in tries if isinstance(one, Scored)), key=_worth, reverse=True)
-                if (
-                    scored
-                    and (studied := Studied(task=rollouts.rows[rows[0]].task, tries=tuple(scored))).side
-                    == kind
-                ):
-                    chunk.append(studied)
-                if len(chunk) == self._size:
-                    study()
-            if chunk:
-                study()
-            return await together(*analysts)
-        except BaseException:  # whatever ends the walk, also Ctrl-C: its analysts must not go on spending
-            for analyst in analysts:
-                analyst.cancel()
-            await asyncio.gather(*analysts, return_exceptions=True)
-            raise
-
     async def _analyse(
-        self, step: Step, kind: Side, index: int, fixed: str, chunk: list[Studied]
+        self, step: Step, kind: Side, fixed: str, index: int, chunk: list[Studied]
     ) -> Minibatch:
         stage = f"analyst_{kind}"
         several = self._contrasts
@@ -237,34 +182,6 @@ class Reflector:
         )
 
 
-def _by_task(rollouts: Evaluation) -> list[list[int]]:
-    """The numbers of the rows, those of one task together, in planned order."""
-    numbers: dict[str, list[int]] = {}
-    for number, row in enumerate(rollouts.rows):
-        numbers.setdefault(row.task.id, []).append(number)
-    return list(numbers.values())
-
-
-def _worth(rollout: Scored) -> tuple[float, float]:
-    return rollout.score.hard, rollout.score.soft
-
-
-async def _unless_failed(
-    arriving: asyncio.Future[Rollout], analysts: Sequence[asyncio.Task[Minibatch]]
-) -> Rollout:
-    """The rollout when it is in, or the failure of an analyst if that comes first."""
-    while not arriving.done():
-        awaited: list[asyncio.Future[Any]] = [
-            arriving,
-            *(analyst for analyst in analysts if not analyst.done()),
-        ]
-        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-        for analyst in analysts:
-            if analyst.done():
-                analyst.result()
-    return arriving.result()
-
-
 async def _both(
     closing: Awaitable[tuple[Rollout, ...]], walking: Awaitable[list[list[Minibatch]]]
 ) -> tuple[tuple[Rollout, ...], list[list[Minibatch]]]:
@@ -272,7 +189,8 @@ async def _both(
     return results[0], results[1]
 
 
-def _fact(one: Minibatch) -> PatchFact:
+def patch_fact(one: Minibatch) -> PatchFact:
+    """A reflection as the log tells it."""
     return PatchFact(
         kind=one.kind,
         index=one.index,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from skillopt.changes.actions import OwnFile
+from skillopt.changes.actions import OwnFile, TextLines
 from skillopt.plugins.program import Program
 from skillopt.skill.folder import SKILL_FILE
 
@@ -84,7 +84,7 @@ class Kit:
         raw = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
             return json.dumps(self._filled(json.loads(raw)), indent=2, ensure_ascii=False) + "\n"
-        return _PLACEHOLDER.sub(lambda found: str(self.values[found[1]]), raw)
+        return self._filled_text(raw)
 
     def file(self, path: Path, text: Path) -> OwnFile:
         """A shipped text as a whole file of ours."""
@@ -98,6 +98,15 @@ class Kit:
         names = sorted(shipped, key=lambda name: (name == Path(SKILL_FILE), name))
         return [self.file(folder / SKILL / name, SHARED / "skill" / name) for name in names]
 
+    def command_files(self, folder: Path, names: Iterable[str]) -> list[OwnFile]:
+        """The shipped commands of these names in a folder of commands."""
+        return [self.file(folder / f"{name}.md", SHARED / "commands" / f"{name}.md") for name in names]
+
+    def snippet(self, path: Path) -> TextLines:
+        """The few lines about SkillOpt in a Markdown file that an agent reads into every conversation."""
+        content = self.text(SHARED / "snippet.md").strip("\n")
+        return TextLines(path=str(path), content=content, style="markdown")
+
     def _filled(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {key: self._filled(one) for key, one in value.items()}
@@ -106,11 +115,10 @@ class Kit:
         if not isinstance(value, str):
             return value
         whole = _PLACEHOLDER.fullmatch(value)
-        return (
-            self.values[whole[1]]
-            if whole
-            else _PLACEHOLDER.sub(lambda found: str(self.values[found[1]]), value)
-        )
+        return self.values[whole[1]] if whole else self._filled_text(value)
+
+    def _filled_text(self, text: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: str(self.values[found[1]]), text)
 
 
 def _command_lines(commands: tuple[Command, ...]) -> list[str]:

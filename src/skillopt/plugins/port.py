@@ -41,11 +41,8 @@ class InstallPlace:
     @property
     def config(self) -> Path:
         """The user's folder of settings, as the system has it."""
-        return (
-            self.folder("APPDATA", "AppData/Roaming")
-            if self.windows
-            else self.folder("XDG_CONFIG_HOME", ".config")
-        )
+        named = ("APPDATA", "AppData/Roaming") if self.windows else ("XDG_CONFIG_HOME", ".config")
+        return self.folder(*named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +55,10 @@ class AgentPlugin:
     """The first one is meant where nobody says otherwise."""
     actions: Callable[[InstallPlace, Kit], Sequence[InstallAction]]
     """Everything an install does, one action a file."""
-    seen: str
-    """What was tried with the real program; empty where the form is only documented."""
     then: str
     """What the person does next."""
+    seen: str = ""
+    """What was tried with the real program; empty where the form is only documented."""
 
     def actions_in(self, agent: str, place: InstallPlace, kit: Kit) -> Sequence[InstallAction]:
         """What an install does there. Raises `UsageError` where the agent is not installed in that scope."""

@@ -20,11 +20,8 @@ class Program:
 
     def line(self, *words: str) -> str:
         """A command for the usual shell: sh, or cmd on Windows."""
-        return (
-            subprocess.list2cmdline([*self.argv, *words])
-            if self.windows
-            else shlex.join([*self.argv, *words])
-        )
+        join = subprocess.list2cmdline if self.windows else shlex.join
+        return join([*self.argv, *words])
 
     def powershell(self, *words: str) -> str:
         """A command for PowerShell, where a quoted program has to be called by `&`."""

@@ -25,12 +25,8 @@ def note(state: Path, agent: str, told: bytes, now: datetime) -> bool:
     except (ValueError, RecursionError):
         event = {}
     event = event if isinstance(event, dict) else {}
-    columns = [
-        now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        _clean(agent),
-        _clean(event.get("session_id")),
-        _clean(event.get("cwd")),
-    ]
+    told_of = (agent, event.get("session_id"), event.get("cwd"))
+    columns = [now.strftime("%Y-%m-%dT%H:%M:%SZ"), *map(_clean, told_of)]
     log = state / LOG
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)

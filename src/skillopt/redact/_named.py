@@ -8,17 +8,8 @@ from collections.abc import Iterator
 from skillopt.redact._spans import MARK, Span, compiled, occurrences
 
 _NAMES = (
-    "key",
-    "token",
-    "secret",
-    "password",
-    "passwords",
-    "passwd",
-    "pwd",
-    "passphrase",
-    "passcode",
-    "credential",
-    "credentials",
+    *("key", "token", "secret", "password", "passwords", "passwd", "pwd", "passphrase", "passcode"),
+    *("credential", "credentials"),
 )
 """What the name of a secret ends in. A name that goes on (`token_count`) is another's; `key` needs one of the
 words below before it.
@@ -45,18 +36,8 @@ _REST = {
 }
 _NO_VALUE = frozenset(
     {
-        "none",
-        "null",
-        "true",
-        "false",
-        "str",
-        "string",
-        "bytes",
-        "bool",
-        "optional",
-        "undefined",
-        "required",
-        "unset",
+        *("none", "null", "true", "false", "str", "string", "bytes", "bool", "optional", "undefined"),
+        *("required", "unset"),
     }
 )
 _NAMED_FIELD = compiled(r"[\w.\s]*(?:[:!|].*)?")

@@ -114,12 +114,12 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
         )
     assert before is not None, "a verdict comes after the baseline"
     gated = bool(run.config["evaluation"]["use_gate"])
-    incumbent = run.skills.get(before.skill if gated else before.best)
+    incumbent = _incumbent(section, judged, before, run.skills, gated)
     beside = [one for one in section.of(Judged) if one is not judged and one.place.root == judged.place.root]
     about: dict[str, Any] = {
         "name": _name(judged.place, with_candidate=bool(beside)),
         "judged": judged,
-        "policy": str(run.config["gate"]["policy"]) if gated else "strict",
+        "policy": str(run.config["gate"]["policy"]) if gated and not judged.over else "strict",
         "others": [f"{_name(one.place, with_candidate=True)}: {one.action}" for one in beside],
         "edits": _edits(section, judged.place),
     }
@@ -141,6 +141,14 @@ def gather(run: RunReader, step: str) -> VerdictEvidence:
         )
     seed_chars = len(run.skills.get(before.seed).rendered)
     return _recomputed(run.config, about, rows, closed.rows, candidate, incumbent, seed_chars, updated)
+
+
+def _incumbent(section: LogSection, judged: Judged, before: State, skills: Skills, gated: bool) -> Document:
+    """What a candidate was measured against: the skill of the step, or one that the step had accepted."""
+    accepted = [one.skill for one in section.of(Updated) if one.digest == judged.over]
+    if judged.over and accepted:
+        return skills.get(accepted[0])
+    return skills.get(before.skill if gated else before.best)
 
 
 def _recomputed(
@@ -234,7 +242,7 @@ def _find(sections: Sequence[LogSection], step: str, run: RunReader) -> tuple[in
         ]
         found = [one for one in verdicts if one.place.candidate == int(named["candidate"] or 0)]
         if not named["candidate"]:
-            found = [one for one in verdicts if one.action == "accept"] or found
+            found = [one for one in verdicts if one.action == "accept"][-1:] or found
         if found:
             return at, found[0]
     had = sorted(record.step for record in run.fold.records)

@@ -26,6 +26,9 @@ State = Literal[
     "merged",
     "over_limit",
     "invalid",
+    "unproven",
+    "covered",
+    "harmful",
 ]
 
 

@@ -15,17 +15,8 @@ from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.task import Split, Task
 
 OPTIMIZER_STAGES = (
-    *(
-        "analyst_failure",
-        "analyst_success",
-        "merge",
-        "ranking",
-        "repair",
-        "rewrite",
-        "lr_autonomous",
-        "appendix_consolidate",
-    ),
-    *("slow_update", "meta_skill"),
+    *("analyst_failure", "analyst_success", "merge", "ranking", "repair", "rewrite", "lr_autonomous"),
+    *("appendix_consolidate", "slow_update", "meta_skill", "analyst_proof", "joining"),
 )
 """The optimizer's stages whose prompt a benchmark may bring along."""
 AGENT_PROMPT = "rollout_agent"

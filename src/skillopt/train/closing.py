@@ -10,28 +10,17 @@ from typing import Any
 from skillopt.events import Updated
 from skillopt.events.records import CandidateRecord, EditCounts, EditRecord, StepRecord
 from skillopt.events.state import MemoryEntry, State
-from skillopt.gate.gate import STAGE, Gate, Verdict
+from skillopt.gate.gate import STAGE, Gate
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
 from skillopt.optimizer.update import Update
 from skillopt.place import Place
-from skillopt.skill.edits import Outcome, Proposal
+from skillopt.skill.edits import Outcome
 from skillopt.step import Step
 from skillopt.tasks.rollout import Invalid, Scored, means
 from skillopt.train.plan import Batch
 from skillopt.train.state import adopt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedCandidate:
-    """A candidate of a step with the gate's verdict; the first is the bundle of everything selected."""
-
-    update: Update
-    verdict: Verdict
-
-    @property
-    def is_accepted(self) -> bool:
-        return self.verdict.action == "accept"
+from skillopt.train.strategies.port import JudgedCandidate, Strategy, taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +65,15 @@ def close_step(
     tried: Sequence[JudgedCandidate],
     *,
     gate: Gate,
+    strategy: Strategy,
     control: str,
     hide: Callable[[str], str] = str,
 ) -> ClosedStep:
-    """Close a step on the candidate that was accepted, else on the first.
+    """Close a step on the last candidate that was accepted, else on the first.
 
     `control` says who set the limit; `hide` takes out of a text what later analysts may not read.
     """
-    chosen = next((one for one in tried if one.is_accepted), tried[0])
+    chosen = taken(tried)
     update, verdict = chosen.update, chosen.verdict
     outcomes = (*selection.ended, *tried[0].update.outcomes)
     digest, origin = update.document.text_digest, f"step_{batch.step:04d}"
@@ -94,8 +84,9 @@ def close_step(
         why = (update.rewrite and update.rewrite.problem) or why
     elif action == "unchanged" and not outcomes:
         action = "skip_no_patches"
-    remembered = _memories(batch.step, action, chosen, tried[0], reflection, hide)
-    after = after.replace(step=batch.step, reopen=None).remember(*remembered)
+    remembered = strategy.memories(batch.step, action, reflection, tried, hide)
+    settled = tuple(dict.fromkeys((*state.settled, *strategy.settled(reflection, tried))))
+    after = after.replace(step=batch.step, settled=settled, reopen=None).remember(*remembered)
     measured = verdict.candidate
     judged = [row for one in tried for row in one.verdict.rows]
     for stage, rows in (("rollout", reflection.rollouts), (STAGE, judged)):
@@ -147,59 +138,6 @@ def _candidate(number: int, tried: JudgedCandidate) -> CandidateRecord:
         why=tried.verdict.why,
         rows=len(tried.verdict.rows),
     )
-
-
-def _memories(
-    step: int,
-    action: str,
-    chosen: JudgedCandidate,
-    bundle: JudgedCandidate,
-    reflection: Reflection,
-    hide: Callable[[str], str],
-) -> tuple[MemoryEntry, ...]:
-    """What later analysts are told of a step; of a bundle that was saved in part, also which part was not."""
-    words = {
-        "accept": "accepted",
-        "accept_new_best": "accepted",
-        "force_accept": "taken without a gate",
-        "reject": "rejected",
-    }
-    if action not in words:
-        return ()
-    entry = MemoryEntry(
-        step=step,
-        action=words[action],
-        why=chosen.verdict.why,
-        edits=_essentials(chosen.update.applied, hide),
-        patterns=tuple(reflection.patterns()[:5]),
-    )
-    if chosen is bundle:
-        return (entry,)
-    kept = {edit.id for edit in chosen.update.applied}
-    rest = MemoryEntry(
-        step=step,
-        action="rejected",
-        why="together with the edits that were then accepted alone, it was not better",
-        edits=_essentials([edit for edit in bundle.update.applied if edit.id not in kept], hide),
-    )
-    return (rest, entry)
-
-
-def _essentials(proposals: Sequence[Proposal], hide: Callable[[str], str]) -> tuple[dict[str, Any], ...]:
-    """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
-    says has changed.
-    """
-    keys = ("op", "target", "content", "type", "title", "instruction", "change_summary")
-    return tuple(
-        {key: _hidden(said[key], hide) for key in keys if key in said}
-        for said in (proposal.as_json() for proposal in proposals)
-    )
-
-
-def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
-    if isinstance(value, list):
-        return [_hidden(one, hide) for one in value]
-    return hide(value) if isinstance(value, str) else value
 
 
 def _about_rollouts(reflection: Reflection) -> dict[str, Any]:

@@ -43,6 +43,9 @@ class Progress(Protocol):
     @property
     def takes(self) -> Mapping[int, int]: ...
 
+    @property
+    def remaining(self) -> tuple[str, ...] | None: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -79,9 +82,10 @@ class Plan:
 
     def batches_left(self, epoch: int, progress: Progress) -> Iterator[Batch]:
         """The steps of an epoch that are not closed yet."""
-        order = list(self.train)
+        left = None if progress.remaining is None else set(progress.remaining)
+        order = [task for task in self.train if left is None or task.id in left]
         random.Random(self.seed + epoch * 1000).shuffle(order)
-        for index in range(self.steps_per_epoch):
+        for index in range(math.ceil(len(order) / self.batch_size)):
             step = (epoch - 1) * self.steps_per_epoch + index + 1
             if step <= progress.step:
                 continue
@@ -97,6 +101,11 @@ class Plan:
                 limit=self.schedule(step, self.total_steps, self.largest_limit, self.smallest_limit),
                 place=Place.of_step(epoch, step, take),
             )
+
+    def remaining(self, settled: Sequence[str]) -> tuple[str, ...] | None:
+        """The tasks of the next epoch where some need no further study; None is all."""
+        done = set(settled)
+        return tuple(task.id for task in self.train if task.id not in done) if done else None
 
     def end_place(self, epoch: int, progress: Progress) -> Place:
         """The name of an epoch's end in every record; a later take when one of its steps was opened again."""

@@ -1,9 +1,24 @@
-"""How a verdict moves the state of a run."""
+"""How a verdict moves the state of a run, and what a run ends with."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skillopt.events.state import State
 from skillopt.gate.gate import Verdict
+from skillopt.train.sealed_test import TestReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingEnd:
+    """What training ended with. Where it ended before its plan did, `stopped` says why no further step would
+    have helped, and `ended_early` that the budget was spent.
+    """
+
+    state: State
+    report: TestReport
+    stopped: str = ""
+    ended_early: str = ""
 
 
 def adopt(

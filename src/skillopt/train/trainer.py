@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from skillopt.errors import BudgetSpent, UnusableReplies
-from skillopt.evaluation.leaks import LeakGuard, why
+from skillopt.evaluation.leaks import LeakGuard, told, why
 from skillopt.evaluation.stage import Evaluation
 from skillopt.events import Checkpoint, CheckpointKind, Notice
 from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
@@ -16,33 +16,24 @@ from skillopt.gate.gate import Gate, Measured, Verdict
 from skillopt.optimizer.optimizer import Optimizer
 from skillopt.optimizer.reflect import Reflection
 from skillopt.optimizer.select import Selection
-from skillopt.optimizer.update import Update, halves
+from skillopt.optimizer.update import Update
 from skillopt.place import BASELINE, EARLY_TEST, FINISH, Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import Outcome
 from skillopt.skill.store import SkillStore
 from skillopt.step import Outbox, Step
-from skillopt.train.closing import JudgedCandidate, close_step, lost_selection, updated
+from skillopt.train.closing import close_step, lost_selection, updated
 from skillopt.train.epoch_end import EpochEnd, EpochSettings, LookBack
 from skillopt.train.log import Log
 from skillopt.train.plan import Batch, Plan
 from skillopt.train.sealed_test import SealedTest, TestReport
+from skillopt.train.state import TrainingEnd
+from skillopt.train.strategies.paper import Paper
+from skillopt.train.strategies.port import JudgedCandidate, Parts, Strategy
 
 LEAK_GUARD = "leak_guard"
 _REMEMBERED = 8
 """Measured skills that are kept in memory; the rows of others are read from the store again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingEnd:
-    """What training ended with. Where it ended before its plan did, `stopped` says why no further step would
-    have helped, and `ended_early` that the budget was spent.
-    """
-
-    state: State
-    report: TestReport
-    stopped: str = ""
-    ended_early: str = ""
 
 
 class Trainer:
@@ -58,7 +49,8 @@ class Trainer:
         log: Log,
         skills: SkillStore,
         epoch_settings: EpochSettings,
-        salvage: bool = True,
+        strategy: Callable[[Parts], Strategy] = Paper,
+        strategy_settings: Mapping[str, Any] | None = None,
         guard: LeakGuard | None = None,
         look_back: LookBack | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -70,7 +62,16 @@ class Trainer:
         self.log = log
         self.skills = skills
         self.epoch_settings = epoch_settings
-        self.salvages = salvage
+        self.strategy = strategy(
+            Parts(
+                optimizer=optimizer,
+                gate=gate,
+                plan=plan,
+                attempt=self.attempt,
+                guard=guard,
+                settings=strategy_settings or {},
+            )
+        )
         self.guard = guard
         self.look_back = look_back
         self.epoch_end = EpochEnd(
@@ -118,11 +119,11 @@ class Trainer:
         measured, outcomes, lost = await self.gate.baseline(step)
         self.keep_measured(skill, measured)
         if lost:
-            told = f"Left out of the gate, not measurable at baseline: {', '.join(lost)}"
-            step.emit(Notice(text=told, level="warning"))
+            left_out = f"Left out of the gate, not measurable at baseline: {', '.join(lost)}"
+            step.emit(Notice(text=left_out, level="warning"))
         if self.gate.metric == "soft":
-            told = "The gate reads the soft score: the scorer gives partial credit, or gate_metric says so."
-            step.emit(Notice(text=told))
+            soft = "The gate reads the soft score: the scorer gives partial credit, or gate_metric says so."
+            step.emit(Notice(text=soft))
         digest = self.skills.keep(skill)
         state = State(
             seed=digest,
@@ -145,76 +146,67 @@ class Trainer:
         minibatch that is in.
         """
         step = self.at(batch.place, state, seed=batch.seed, limit=batch.limit)
-        optimizer, evaluator = self.optimizer, self.gate.evaluator
+        strategy, evaluator = self.strategy, self.gate.evaluator
         # 1 rollout: forward pass
         rollouts = Evaluation(evaluator, step, step.skill.rendered, batch.rows, stage="rollout")
         # 2 reflect: backward pass
-        reflection = await step.timed("reflect", optimizer.reflect(step, rollouts))
+        reflection = await step.timed("reflect", strategy.reflect(step, rollouts))
         if reflection.is_inconclusive:
             return self.lose(step, state, batch, reflection)
         # 3 aggregate: reduce
-        merged = await step.timed("aggregate", optimizer.aggregate(step, reflection))
+        merged = await step.timed("aggregate", strategy.aggregate(step, reflection))
         # 4 select: clip
-        selection = await step.timed("select", optimizer.select(step, reflection, merged))
+        selection = await step.timed("select", strategy.select(step, reflection, merged))
         # 5 update
-        update = await step.timed("update", optimizer.update(step, reflection, selection))
+        update = await step.timed("update", strategy.update(step, reflection, selection))
         # 6 gate
-        bundle = await step.timed("evaluate", self.attempt(step, state, update, ended=selection.ended))
-        tried = [bundle]
-        if bundle.verdict.action == "reject" and self.salvages and self.gate.is_on:
-            tried += await step.timed("salvage", self.salvage(step, state, bundle))
+        judging = strategy.judge(step, state, reflection, selection, update)
+        tried = await step.timed("evaluate", judging)
         return self.close(step, state, batch, reflection, selection, tried)
 
     async def attempt(
-        self, step: Step, state: State, update: Update, *, number: int = 0, ended: Sequence[Outcome] = ()
+        self,
+        step: Step,
+        state: State,
+        update: Update,
+        *,
+        number: int = 0,
+        ended: Sequence[Outcome] = (),
+        over: JudgedCandidate | None = None,
     ) -> JudgedCandidate:
-        """The candidate of that number: told, then judged. `ended` are proposals that came to an end before
-        it; where each proposal ended is told once, with the first candidate.
-        """
+        """Tell a candidate and judge it (`Attempt`); where each proposal ended is told with the first."""
         part = step.at(step.place.of_candidate(number))
         outcomes = () if number else (*ended, *update.outcomes)
         part.emit(updated(part.place, update, self.skills.keep(update.document), outcomes))
-        return JudgedCandidate(update=update, verdict=await self.consider(part, state, update.document))
-
-    async def salvage(self, step: Step, state: State, bundle: JudgedCandidate) -> list[JudgedCandidate]:
-        """A bundle that was clearly worse may be a good half and a bad one: each half is tried once, until
-        one is accepted.
-
-        Clearly means before half of val was read. A near miss holds nothing worth separating: its halves
-        would be accepted by luck alone, and measuring them costs steps (docs/gate.md has the figures). When
-        the first half is accepted the second is not tried on top of it: both together are the bundle, and
-        that was not even better than the skill before. Notes are no part of the limit and came along
-        unchosen, so a bundle with notes is always taken apart.
-        """
-        update, verdict = bundle.update, bundle.verdict
-        if update.appendix is None and 2 * len(verdict.rows) >= verdict.rows_total:
-            return []
-        tried: list[JudgedCandidate] = []
-        for number, half in enumerate(halves(update, step.skill), 1):
-            tried.append(await self.attempt(step, state, half, number=number))
-            if tried[-1].is_accepted:
-                break
-        return tried
+        accepted = None if over is None else over.verdict.candidate
+        verdict = await self.consider(part, state, update.document, over=accepted)
+        return JudgedCandidate(update=update, verdict=verdict)
 
     async def consider(
-        self, step: Step, state: State, candidate: Document, *, in_full: bool = False
+        self,
+        step: Step,
+        state: State,
+        candidate: Document,
+        *,
+        in_full: bool = False,
+        over: Measured | None = None,
     ) -> Verdict:
         """The gate: every change to the skill passes here, measured against the skill it would replace.
 
         While the gate is off the best skill is the incumbent: the current one may never have been measured in
-        full. `in_full` measures a candidate to the end that will be taken whatever the verdict.
+        full. `in_full` measures a candidate to the end that will be taken whatever the verdict; `over` is an
+        accepted candidate of the same step that it would replace.
         """
         if candidate.rendered == step.skill.rendered:
             same = "the candidate reads the same as the current skill"
             return self.gate.without_measuring(step, "unchanged", same, state.score)
         if self.guard is not None and (leaks := self.guard.find(candidate.rendered)):
-            shown = "; ".join(map(str, leaks[:3]))
-            shown += f"; and {len(leaks) - 3} more" if len(leaks) > 3 else ""
-            told = f"A candidate was refused, as it quotes a {shown}."
-            step.emit(Notice(id=str(step.place.at("leaks")), text=told, level="warning"))
+            step.emit(Notice(id=str(step.place.at("leaks")), text=told(leaks), level="warning"))
             return self.gate.refuse(step, why(leaks), state.score, by=LEAK_GUARD)
-        incumbent = self.measured(step.skill if self.gate.is_on else self.skills.get(state.best))
-        verdict = await self.gate.judge(step, candidate.rendered, incumbent, in_full=in_full)
+        incumbent = over or self.measured(step.skill if self.gate.is_on else self.skills.get(state.best))
+        verdict = await self.gate.judge(
+            step, candidate.rendered, incumbent, in_full=in_full, over=over is not None
+        )
         if verdict.candidate is not None:
             self.keep_measured(candidate, verdict.candidate)
         return verdict
@@ -227,7 +219,9 @@ class Trainer:
         after, ended = await self.epoch_end.look_back(step, state, epoch)
         step.emit(ended)
         record = EpochRecord(epoch=epoch, tokens=step.tokens.as_record())
-        return self.checkpoint(step, "epoch", after.replace(epoch=epoch, epoch_skill=after.skill), record)
+        left = self.plan.remaining(after.settled)
+        after = after.replace(epoch=epoch, epoch_skill=after.skill, remaining=left)
+        return self.checkpoint(step, "epoch", after, record)
 
     def enough(self, state: State) -> str:
         """Why no further step can help, or nothing."""
@@ -239,7 +233,11 @@ class Trainer:
         return ""
 
     def hopeless(self, state: State) -> str:
-        """Why the gate could accept no change to the current skill, however good, or nothing."""
+        """Why the gate could accept no change to the current skill, however good, or why the strategy wants
+        no further step, or nothing.
+        """
+        if why := self.strategy.enough(state):
+            return why
         if not self.gate.is_on:
             return ""
         if state.score == 1.0:
@@ -257,8 +255,8 @@ class Trainer:
         """Open the seal: seed against best on the test split."""
         step = self.at(FINISH, state)
         if stopped:
-            told = f"Training ends after step {state.step} of {self.plan.total_steps}: {stopped}."
-            step.emit(Notice(text=told))
+            end = f"Training ends after step {state.step} of {self.plan.total_steps}: {stopped}."
+            step.emit(Notice(text=end))
         report = await self.examine(state)
         state = self.checkpoint(step, "finish", state.replace(finished=True))
         return TrainingEnd(state=state, report=report, stopped=stopped)
@@ -303,8 +301,8 @@ class Trainer:
         """Set the test's share of the budget aside; where it is refused, say so."""
         self.test.provide(state.set_aside, self.skills.get(state.seed))
         if self.test.is_too_dear:
-            told = f"Test will not be measured: {self.test.refused}."
-            self.log.emit(Notice(text=told, level="warning"))
+            refused = f"Test will not be measured: {self.test.refused}."
+            self.log.emit(Notice(text=refused, level="warning"))
 
     def measured(self, skill: Document) -> Measured:
         """An incumbent's rows, from memory or from the store."""
@@ -353,6 +351,7 @@ class Trainer:
             selection,
             tried,
             gate=self.gate,
+            strategy=self.strategy,
             control=self.optimizer.control,
             hide=hide,
         )
@@ -391,8 +390,8 @@ class Trainer:
                 " cache.path set to this run.db its rollouts are not paid again."
             )
         dropped = sum(one.dropped is not None for one in reflection.minibatches)
-        told = f"{dropped} of {len(reflection.minibatches)} reflections were unreadable"
-        verdict = self.gate.without_measuring(step, "inconclusive", told, state.score)
+        lost = f"{dropped} of {len(reflection.minibatches)} reflections were unreadable"
+        verdict = self.gate.without_measuring(step, "inconclusive", lost, state.score)
         nothing = JudgedCandidate(update=Update(document=step.skill, outcomes=()), verdict=verdict)
         selection = lost_selection(reflection, batch.limit)
         return self.close(step, state, batch, reflection, selection, [nothing], reopen=state.checkpoint)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,21 +24,8 @@ _ABOUT = 300
 _AHEAD = 1 << 13
 """How far beyond the cut the redactor looks, so that no half of a key is left at the edge."""
 _SUBJECTS = (
-    *(
-        "skill",
-        "file_path",
-        "filePath",
-        "path",
-        "notebook_path",
-        "filename",
-        "command",
-        "cmd",
-        "url",
-        "query",
-        "pattern",
-        "prompt",
-    ),
-    *("name", "input"),
+    *("skill", "file_path", "filePath", "path", "notebook_path", "filename", "command", "cmd", "url"),
+    *("query", "pattern", "prompt", "name", "input"),
 )
 _SKILL_NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,99}")
 _SKILL_FILE = re.compile(r"[/\\]?([\w.-]{1,100})[/\\]SKILL\.md\b", re.ASCII)
@@ -124,21 +112,11 @@ class SessionDraft:
 
     def broke_off(self) -> None:
         """The last reply was interrupted, or ended in an error."""
-        for place in range(len(self._turns) - 1, -1, -1):
-            turn = self._turns[place]
-            if turn.role != "tool":
-                if turn.role == "user":
-                    self._add("assistant", "", None, failed=True)
-                else:
-                    self._turns[place] = Turn(
-                        role=turn.role,
-                        text=turn.text,
-                        time=turn.time,
-                        tools=turn.tools,
-                        clipped=turn.clipped,
-                        failed=True,
-                    )
-                return
+        place = max((at for at, turn in enumerate(self._turns) if turn.role != "tool"), default=None)
+        if place is not None and self._turns[place].role == "user":
+            self._add("assistant", "", None, failed=True)
+        elif place is not None:
+            self._turns[place] = replace(self._turns[place], failed=True)
 
     def touch(self, time: datetime | None) -> None:
         """Something happened at this time."""
@@ -176,23 +154,17 @@ class SessionDraft:
     ) -> None:
         if len(self._turns) >= MOST_TURNS:
             return
-        limit = min(TEXT_LIMITS[role], max(_HINT, self._room[role]))
-        kept, clipped = self._kept(text, limit)
+        kept, clipped = self._kept(text, min(TEXT_LIMITS[role], max(_HINT, self._room[role])))
         self._room[role] -= len(kept)
         self._turns.append(Turn(role=role, text=kept, time=time, tools=tools, clipped=clipped, failed=failed))
 
     def _kept(self, text: str, limit: int) -> tuple[str, bool]:
-        whole = _whole(text[: limit + _AHEAD])
-        plain = self._redact(whole)
+        # Without halves of surrogate pairs, which JSON escapes can hold and no file can.
+        plain = self._redact(text[: limit + _AHEAD].encode("utf-8", "replace").decode("utf-8"))
         return plain[:limit].rstrip(), len(plain) > limit or len(text) > limit + _AHEAD
 
     def _line(self, text: str, limit: int) -> str:
         return " ".join(self._kept(text, limit)[0].split())
-
-
-def _whole(text: str) -> str:
-    """The text without halves of surrogate pairs, which JSON escapes can hold and no file can."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _subject(given: Any) -> str:
@@ -213,22 +185,13 @@ def _subject(given: Any) -> str:
 def _skills(tool: str, given: Any) -> Iterator[str]:
     """The skills that a call would load: by the agent's own tool for it, or by reading the file."""
     given = _opened(given)
-    values = (
-        [given] if isinstance(given, str) else list(given.values())[:50] if isinstance(given, Mapping) else []
-    )
-    if tool.casefold() in _SKILL_TOOLS and isinstance(given, Mapping):
-        name = next(
-            (
-                given[key]
-                for key in ("skill", "name", "skill_name", "command")
-                if isinstance(given.get(key), str)
-            ),
-            "",
-        )
-        if name:
+    fields = given if isinstance(given, Mapping) else {}
+    if tool.casefold() in _SKILL_TOOLS:
+        told = [fields.get(key) for key in ("skill", "name", "skill_name", "command")]
+        if name := next((name for name in told if isinstance(name, str)), ""):
             yield name.removeprefix("/")
             return
-    for value in values:
+    for value in [given] if isinstance(given, str) else list(fields.values())[:50]:
         if isinstance(value, list):
             value = " ".join(part for part in value[:50] if isinstance(part, str))
         if isinstance(value, str):

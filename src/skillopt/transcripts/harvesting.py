@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from skillopt.redact import redact_transcript
@@ -29,23 +29,25 @@ def harvest(
     """
     if since is not None and since.tzinfo is None:
         raise ValueError("since has no time zone; sessions are in UTC")
-    tally = HarvestTally()
-    kept: list[_Kept] = []
+    tally, counted = HarvestTally(), Counter[str]()
     latest: datetime | None = None
-    over = 0
-    for source in sources:
-        for session in source.sessions(since, redact=redact, tally=tally):
-            latest = session.ended if latest is None else max(latest, session.ended)
-            if session.is_ours:
-                tally.dropped["our own call"] += 1
-                continue
-            heapq.heappush(kept, _Kept(session))
-            if len(kept) > most:
-                heapq.heappop(kept)
-                over += 1
-    sessions = sorted((entry.session for entry in kept), key=_order)
+
+    def sessions_of_people() -> Iterator[RecordedSession]:
+        nonlocal latest
+        for source in sources:
+            for session in source.sessions(since, redact=redact, tally=tally):
+                latest = session.ended if latest is None else max(latest, session.ended)
+                if session.is_ours:
+                    tally.dropped["our own call"] += 1
+                else:
+                    counted["theirs"] += 1
+                    yield session
+
+    sessions = heapq.nsmallest(
+        most, sessions_of_people(), key=lambda session: (session.ended, session.source, session.id)
+    )
     dropped = Counter(tally.dropped)
-    if over:
+    if over := counted["theirs"] - len(sessions):
         dropped["over the limit, left for the next harvest"] = over
     return Harvest(
         sessions=tuple(sessions),
@@ -55,19 +57,3 @@ def harvest(
         notes=tuple(tally.notes),
         next_since=sessions[-1].ended if over and sessions else latest,
     )
-
-
-def _order(session: RecordedSession) -> tuple[datetime, str, str]:
-    return session.ended, session.source, session.id
-
-
-class _Kept:
-    """A session in a heap whose top is the youngest."""
-
-    __slots__ = ("session",)
-
-    def __init__(self, session: RecordedSession) -> None:
-        self.session = session
-
-    def __lt__(self, other: _Kept) -> bool:
-        return _order(other.session) < _order(self.session)

@@ -31,6 +31,12 @@ class Homes:
         named = self.env.get(variable, "").strip()
         return Path(named) if named else default
 
+    def place(self, source: str, variable: str, default: str) -> Path:
+        """Where the sessions of a source are: as the user says, else as the program's variable does, else
+        below the home folder.
+        """
+        return self.places.get(source) or self.folder(variable, self.home / default)
+
     def config(self) -> Path:
         """Where programs keep their settings on this platform."""
         if self.platform == "darwin":

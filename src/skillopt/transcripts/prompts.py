@@ -7,49 +7,13 @@ from __future__ import annotations
 import re
 
 _INJECTED = (
-    *(
-        "system-reminder",
-        "system_reminder",
-        "system_notification",
-        "environment_context",
-        "user_instructions",
-        "user_info",
-    ),
-    *(
-        "ide_opened_file",
-        "ide_selection",
-        "ide_diagnostics",
-        "attached_files",
-        "open_and_recently_viewed_files",
-        "git_status",
-        "rules",
-    ),
-    *(
-        "local-command-stdout",
-        "local-command-stderr",
-        "local-command-caveat",
-        "bash-input",
-        "bash-stdout",
-        "bash-stderr",
-    ),
-    *(
-        "task-notification",
-        "turn_aborted",
-        "user_shell_command",
-        "user-prompt-submit-hook",
-        "codex_internal_context",
-        "INSTRUCTIONS",
-    ),
-    *(
-        "skill",
-        "skill-context",
-        "current_datetime",
-        "timestamp",
-        "command-message",
-        "command-name",
-        "command-args",
-        "available_skills",
-    ),
+    *("system-reminder", "system_reminder", "system_notification", "environment_context"),
+    *("user_instructions", "user_info", "ide_opened_file", "ide_selection", "ide_diagnostics"),
+    *("attached_files", "open_and_recently_viewed_files", "git_status", "rules", "local-command-stdout"),
+    *("local-command-stderr", "local-command-caveat", "bash-input", "bash-stdout", "bash-stderr"),
+    *("task-notification", "turn_aborted", "user_shell_command", "user-prompt-submit-hook"),
+    *("codex_internal_context", "INSTRUCTIONS", "skill", "skill-context", "current_datetime", "timestamp"),
+    *("command-message", "command-name", "command-args", "available_skills"),
 )
 _TAG = re.compile(rf"<(/?)({'|'.join(map(re.escape, _INJECTED))})(?:\s[^<>]{{0,300}})?>", re.IGNORECASE)
 _QUERY_OPEN, _QUERY_CLOSE = "<user_query>", "</user_query>"

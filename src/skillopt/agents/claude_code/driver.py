@@ -17,13 +17,13 @@ from skillopt.agents._events import (
     events,
     fault,
     kind_of_status,
+    last,
     no_result,
-    read_skill_files,
     refuse_login_text,
     tool_message,
     transcripts,
-    unique,
     usage_of,
+    with_read_files,
 )
 from skillopt.agents._settings import refuse_sdk, text_setting
 from skillopt.agents.claude_code import PLUGIN
@@ -65,21 +65,10 @@ class ClaudeCodeDriver:
     skills = PLUGIN.skills
     providers = frozenset({"anthropic"})
     credentials = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY")
-    settings = frozenset(
-        {"path", "home", "profile", "use_sdk", "effort", "max_thinking_tokens", "activation"}
-    )
+    settings = frozenset(PLUGIN.program.keys) | {"home", "activation"}
     flags = (
-        *(
-            "--print",
-            "--output-format",
-            "--input-format",
-            "--verbose",
-            "--model",
-            "--tools",
-            "--strict-mcp-config",
-            "--setting-sources",
-        ),
-        "--allowedTools",
+        *("--print", "--output-format", "--input-format", "--verbose", "--model", "--tools"),
+        *("--strict-mcp-config", "--setting-sources", "--allowedTools"),
     )
     help = ("--help",)
     images = True
@@ -119,31 +108,23 @@ class ClaudeCodeDriver:
         """
         arguments = [
             *self._common(work.access, work.settings),
-            *(
-                "--permission-mode",
-                "acceptEdits",
-                "--tools",
-                _TOOLS,
-                "--allowedTools",
-                _TOOLS,
-                "--setting-sources",
-                "project",
-            ),
+            *("--permission-mode", "acceptEdits", "--tools", _TOOLS, "--allowedTools", _TOOLS),
+            *("--setting-sources", "project"),
         ]
-        prompt = _with_images(
-            work.prompt, [str(path.relative_to(work.place.workspace)) for path in work.images]
-        )
-        forced = work.skill is not None and work.activation == "forced"
+        prompt = work.prompt
+        if work.images:  # at work it takes images by reading files
+            paths = ", ".join(str(path.relative_to(work.place.workspace)) for path in work.images)
+            prompt += f"\n\nImages that belong to this (read each of them first): {paths}"
         return Launch(
             arguments=tuple(arguments),
             env=self._env(work.access, work.settings, work.place),
-            stdin=f"/{work.skill} {prompt}" if forced else prompt,
+            stdin=f"/{work.skill} {prompt}" if work.is_forced else prompt,
         )
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read the stream; a result that says it is an error is one, whatever its text."""
         told = events(done.stdout)
-        result = next((event for event in reversed(told) if event.get("type") == "result"), None)
+        result = last(told, "result")
         if result is None:
             raise no_result(self.name, done)
         answer = str(result.get("result") or "")
@@ -219,15 +200,8 @@ class ClaudeCodeDriver:
         return env
 
     def _fault(self, result: Mapping[str, Any], told: list[dict[str, Any]], answer: str) -> Fault:
-        said = next(
-            (
-                event.get("error")
-                for event in reversed(told)
-                if event.get("type") == "assistant" and event.get("error")
-            ),
-            None,
-        )
-        kind = _KINDS.get(str(said)) or kind_of_status(result.get("api_error_status"))
+        said = last([event for event in told if event.get("error")], "assistant") or {}
+        kind = _KINDS.get(str(said.get("error"))) or kind_of_status(result.get("api_error_status"))
         return fault(
             self.name, answer or f"it ended with {result.get('subtype')}", otherwise="unavailable", kind=kind
         )
@@ -249,7 +223,7 @@ class ClaudeCodeDriver:
                     and text.split("\n", 1)[0] == f"{_LOADED}{place.workspace / self.skills / skill}"
                 ):
                     found.append("SKILL.md")
-        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
+        return with_read_files(found, messages, place, self.skills, skill)
 
 
 def _config(place: AgentPlace) -> Path:
@@ -294,15 +268,6 @@ def _message(prompt: str, images: tuple[Path, ...]) -> str:
         data = base64.b64encode(path.read_bytes()).decode()
         blocks.append({"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}})
     return json.dumps({"type": "user", "message": {"role": "user", "content": blocks}}) + "\n"
-
-
-def _with_images(prompt: str, paths: list[str]) -> str:
-    """At work it takes images by reading files, so the prompt names them."""
-    return (
-        prompt
-        if not paths
-        else f"{prompt}\n\nImages that belong to this (read each of them first): {', '.join(paths)}"
-    )
 
 
 DRIVER = ClaudeCodeDriver()

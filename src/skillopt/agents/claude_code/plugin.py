@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from skillopt.changes.actions import OwnFile
-from skillopt.plugins.kit import SHARED, SKILL, Kit
+from skillopt.plugins.kit import SKILL, Kit
 from skillopt.plugins.port import AgentPlugin, InstallPlace
 
 COMMANDS = ("skillopt-sleep", "skillopt-sleep-handoff", "skillopt-train")
@@ -21,9 +21,8 @@ _TEXTS = Path(__file__).parent / "texts"
 
 
 def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile]:
-    claude = (
-        place.folder("CLAUDE_CONFIG_DIR", ".claude") if place.project is None else place.project / ".claude"
-    )
+    home, project = place.folder("CLAUDE_CONFIG_DIR", ".claude"), place.project
+    claude = home if project is None else project / ".claude"
     plugin = claude / "skills" / SKILL
     words = ("plugin", "session-end", "claude-code")
     hook = kit.program.powershell(*words) if place.windows else kit.program.line(*words)
@@ -34,14 +33,8 @@ def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile]:
             kit.file(plugin / name, _TEXTS / name)
             for name in (".mcp.json", "hooks/hooks.json", ".claude-plugin/marketplace.json")
         ),
-        *(
-            kit.file(plugin / "marketplace-commands" / f"{name}.md", SHARED / "commands" / f"{name}.md")
-            for name in COMMANDS
-        ),
-        *(
-            kit.file(claude / "commands" / f"{name}.md", SHARED / "commands" / f"{name}.md")
-            for name in COMMANDS
-        ),
+        *kit.command_files(plugin / "marketplace-commands", COMMANDS),
+        *kit.command_files(claude / "commands", COMMANDS),
         *kit.skill(plugin / "skills"),
         # Last: without it the folder is no plugin.
         kit.file(plugin / ".claude-plugin" / "plugin.json", _TEXTS / ".claude-plugin" / "plugin.json"),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import calls_of, results_of, string, text_of
+from skillopt.transcripts.blocks import calls_of, mapping, results_of, string, text_of
 from skillopt.transcripts.draft import SessionDraft
 from skillopt.transcripts.prompts import command_arguments, injected_skills
 from skillopt.transcripts.records import records, when
@@ -28,13 +28,9 @@ class ClaudeCodeTranscripts(FileSource):
         """Every session of every project; sub-agents have files of their own, which are not sessions of a
         person.
         """
-        home = self.homes.places.get(self.name) or self.homes.folder(
-            "CLAUDE_CONFIG_DIR", self.homes.home / ".claude"
-        )
+        home = self.homes.place(self.name, "CLAUDE_CONFIG_DIR", ".claude")
         files = listed(home / "projects", "**/*.jsonl")
-        return [
-            path for path in files if not path.name.startswith("agent-") and "subagents" not in path.parts
-        ]
+        return [one for one in files if not one.name.startswith("agent-") and "subagents" not in one.parts]
 
     def read(self, path: Path, reader: SourceReader) -> Iterator[SessionDraft]:
         """The one session of a file."""
@@ -50,8 +46,7 @@ class ClaudeCodeTranscripts(FileSource):
                 reader.tally.skip("copy of an earlier record")
                 continue
             draft.project = draft.project or string(record.get("cwd"))
-            message = record.get("message")
-            content = message.get("content") if isinstance(message, dict) else None
+            content = mapping(record.get("message")).get("content")
             time = when(record.get("timestamp"))
             if kind == "assistant":
                 self._assistant(draft, record, content, time)

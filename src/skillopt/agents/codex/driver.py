@@ -13,14 +13,15 @@ from skillopt.agents._events import (
     call_message,
     events,
     fault,
+    last,
+    last_words,
     no_result,
-    read_skill_files,
     refuse_login_text,
     shown,
     tool_message,
     transcripts,
-    unique,
     usage_of,
+    with_read_files,
 )
 from skillopt.agents._settings import choice, refuse_sdk, switch, text_setting
 from skillopt.agents.codex import PLUGIN
@@ -47,31 +48,10 @@ class CodexDriver:
     skills = PLUGIN.skills
     providers = frozenset({"openai", "compatible"})
     credentials = ("CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY")
-    settings = frozenset(
-        {
-            "path",
-            "home",
-            "profile",
-            "use_sdk",
-            "sandbox",
-            "reasoning_effort",
-            "effort",
-            "network_access",
-            "web_search",
-            "approval_policy",
-        }
-        | {"activation"}
-    )
+    settings = frozenset(PLUGIN.program.keys) | {"home", "effort", "activation"}
     flags = (
-        "--json",
-        "--skip-git-repo-check",
-        "--sandbox",
-        "--cd",
-        "--model",
-        "--config",
-        "--disable",
-        "--ignore-rules",
-        "--image",
+        *("--json", "--skip-git-repo-check", "--sandbox", "--cd", "--model", "--config", "--disable"),
+        *("--ignore-rules", "--image"),
     )
     help = ("exec", "--help")
     images = True
@@ -85,7 +65,6 @@ class CodexDriver:
         user's settings.
         """
         schema = ask.place.root / "schema.json"
-        own = ask.access.key is None
         arguments = [
             *self._common(ask.access, ask.settings, ask.place, _OFF + _NO_TOOLS),
             *_images(ask.images),
@@ -97,13 +76,12 @@ class CodexDriver:
             "-",
         ]
         files = _home_files(ask.place) | ({} if ask.schema is None else {schema: json.dumps(ask.schema)})
-        prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
         return Launch(
             arguments=tuple(arguments),
             env=self._env(ask.access, ask.place),
-            stdin=prompt,
+            stdin=ask.whole,
             files=files,
-            own_home=own,
+            own_home=ask.access.key is None,
         )
 
     def work(self, work: AgentWork) -> Launch:
@@ -125,11 +103,10 @@ class CodexDriver:
             *_set("skills.bundled.enabled", False),
             "-",
         ]
-        forced = work.skill is not None and work.activation == "forced"
         return Launch(
             arguments=tuple(arguments),
             env=self._env(work.access, work.place),
-            stdin=f"${work.skill} {work.prompt}" if forced else work.prompt,
+            stdin=f"${work.skill} {work.prompt}" if work.is_forced else work.prompt,
             files=_home_files(work.place),
         )
 
@@ -146,22 +123,13 @@ class CodexDriver:
         for item in items:
             if item.get("type") == "error" and "unrecognized configuration" in str(item.get("message")):
                 raise fault(self.name, str(item["message"]), otherwise="contract", kind="contract")
-        failed = next((event for event in reversed(told) if event.get("type") == "turn.failed"), None)
-        if failed is not None:
+        if (failed := last(told, "turn.failed")) is not None:
             raise self._fault(str(failed.get("error", {}).get("message") or "the turn failed"))
-        completed = next((event for event in reversed(told) if event.get("type") == "turn.completed"), None)
-        if completed is None:
-            last = next((event for event in reversed(told) if event.get("type") == "error"), None)
-            raise no_result(self.name, done) if last is None else self._fault(str(last.get("message")))
+        if (completed := last(told, "turn.completed")) is None:
+            error = last(told, "error")
+            raise no_result(self.name, done) if error is None else self._fault(str(error.get("message")))
         messages = tuple(_messages(items))
-        answer = next(
-            (
-                message.content
-                for message in reversed(messages)
-                if message.role == "assistant" and message.content
-            ),
-            "",
-        )
+        answer = last_words(messages)
         refuse_login_text(self.name, answer)
         return AgentReport(
             messages=messages,
@@ -195,16 +163,8 @@ class CodexDriver:
             )
         policy = choice(settings, "approval_policy", ("never", "untrusted", "on-request"), "never")
         return [
-            *(
-                "exec",
-                "--json",
-                "--color",
-                "never",
-                "--skip-git-repo-check",
-                "--ignore-rules",
-                "--cd",
-                str(place.workspace),
-            ),
+            *("exec", "--json", "--color", "never", "--skip-git-repo-check", "--ignore-rules"),
+            *("--cd", str(place.workspace)),
             *(["--model", access.model] if access.model else []),
             *_set("approval_policy", policy),
             *_set("shell_environment_policy.exclude", _SECRETS),
@@ -253,14 +213,10 @@ class CodexDriver:
         ours = f"<skill>\n<name>{skill}</name>\n<path>{file}</path>"
         for record in transcripts(_config(place) / "sessions", "**/*.jsonl", place.workspace):
             payload = record.get("payload") if record.get("type") == "response_item" else None
-            for part in (
-                payload.get("content") or []
-                if isinstance(payload, dict) and payload.get("role") == "user"
-                else []
-            ):
-                if isinstance(part, dict) and str(part.get("text")).startswith(ours):
-                    found.append("SKILL.md")
-        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
+            if isinstance(payload, dict) and payload.get("role") == "user":
+                parts = [part for part in payload.get("content") or [] if isinstance(part, dict)]
+                found += ["SKILL.md" for part in parts if str(part.get("text")).startswith(ours)]
+        return with_read_files(found, messages, place, self.skills, skill)
 
 
 def _config(place: AgentPlace) -> Path:
@@ -282,26 +238,13 @@ def _messages(items: list[dict[str, Any]]) -> list[Message]:
             messages.append(call_message(str(item.get("text") or ""), []))
         elif kind == "command_execution":
             messages.append(call_message("", [(number, "shell", {"command": item.get("command")})]))
-            messages.append(
-                tool_message(
-                    number, f"{item.get('aggregated_output') or ''}\n[exit code {item.get('exit_code')}]"
-                )
-            )
+            output = f"{item.get('aggregated_output') or ''}\n[exit code {item.get('exit_code')}]"
+            messages.append(tool_message(number, output))
         elif kind in ("file_change", "mcp_tool_call", "web_search", "todo_list", "collab_tool_call"):
-            details = {
-                name: value
-                for name, value in item.items()
-                if name not in ("id", "type", "status", "result", "error")
-            }
+            outcome = {name: item[name] for name in ("status", "result", "error") if name in item}
+            details = {name: item[name] for name in item if name not in ("id", "type", *outcome)}
             messages.append(call_message("", [(number, str(kind), details)]))
-            messages.append(
-                tool_message(
-                    number,
-                    json.dumps(
-                        {name: item.get(name) for name in ("status", "result", "error") if name in item}
-                    ),
-                )
-            )
+            messages.append(tool_message(number, json.dumps(outcome)))
     return messages
 
 

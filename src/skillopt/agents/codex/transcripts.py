@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import string, text_of
+from skillopt.transcripts.blocks import mapping, string, text_of
 from skillopt.transcripts.draft import SessionDraft
 from skillopt.transcripts.port import Homes
 from skillopt.transcripts.prompts import injected_skills, person_text
@@ -41,15 +41,13 @@ class CodexTranscripts(FileSource):
 
     def found(self) -> list[Path]:
         """Active threads by date, then archived ones."""
-        home = self.homes.places.get(self.name) or self.homes.folder("CODEX_HOME", self.homes.home / ".codex")
-        files: list[Path] = []
-        for pattern in (
-            "sessions/**/*.jsonl",
-            "sessions/**/*.jsonl.zst",
-            "archived_sessions/**/*.jsonl",
-            "archived_sessions/**/*.jsonl.zst",
-        ):
-            files += listed(home, pattern)
+        home = self.homes.place(self.name, "CODEX_HOME", ".codex")
+        patterns = [
+            f"{folder}/**/*.jsonl{end}"
+            for folder in ("sessions", "archived_sessions")
+            for end in ("", ".zst")
+        ]
+        files = [path for pattern in patterns for path in listed(home, pattern)]
         return sorted(files, key=lambda path: (path.name.split(".jsonl")[0], len(path.name), str(path)))
 
     def read(self, path: Path, reader: SourceReader) -> Iterator[SessionDraft]:
@@ -98,12 +96,7 @@ class _Thread:
         elif kind == "message" and payload.get("role") == "assistant":
             self._say("item", text_of(payload.get("content")), time)
         elif kind in _CALLS:
-            action = payload.get("action")
-            given = (
-                payload.get("arguments")
-                or payload.get("input")
-                or (action if isinstance(action, dict) else None)
-            )
+            given = payload.get("arguments") or payload.get("input") or mapping(payload.get("action")) or None
             name = str(payload.get("name") or str(kind).removesuffix("_call"))
             self.draft.say("", time, calls=[(str(payload.get("call_id") or ""), name, given)])
         elif kind in _OUTPUTS:
@@ -113,14 +106,14 @@ class _Thread:
     def event(self, payload: Mapping[str, Any], time: datetime | None) -> None:
         """A record of what was shown to the person."""
         kind = payload.get("type")
-        item = payload.get("item") if kind == "item_completed" else None
+        item = mapping(payload.get("item")) if kind == "item_completed" else {}
         if kind == "user_message":
             self._ask("event", string(payload.get("message")), time)
         elif kind == "agent_message":
             self._say("event", string(payload.get("message")), time)
-        elif isinstance(item, dict) and item.get("type") in ("UserMessage", "user_message"):
+        elif item.get("type") in ("UserMessage", "user_message"):
             self._ask("completed", text_of(item.get("content")) or string(item.get("message")), time)
-        elif isinstance(item, dict) and item.get("type") in ("AgentMessage", "agent_message"):
+        elif item.get("type") in ("AgentMessage", "agent_message"):
             self._say("completed", text_of(item.get("content")) or string(item.get("text")), time)
         elif kind in ("turn_aborted", "stream_error"):
             self.draft.touch(time)
@@ -157,11 +150,7 @@ class _Thread:
 
 def _is_sub_agent(meta: Mapping[str, Any]) -> bool:
     source = meta.get("source")
-    by_source = (
-        source.startswith("subagent")
-        if isinstance(source, str)
-        else isinstance(source, dict) and "subagent" in source
-    )
+    by_source = string(source).startswith("subagent") or "subagent" in mapping(source)
     return by_source or meta.get("thread_source") == "subagent"
 
 

@@ -12,15 +12,14 @@ from skillopt.agents._events import (
     count,
     events,
     fault,
-    forced_by_words,
     kind_of_status,
-    mapping,
+    last,
+    last_words,
     no_result,
-    read_skill_files,
     refuse_login_text,
     tool_message,
-    unique,
     usage_of,
+    with_read_files,
 )
 from skillopt.agents._settings import switch, text_setting
 from skillopt.agents.copilot import PLUGIN
@@ -28,19 +27,12 @@ from skillopt.agents.port import OWN, Access, AgentPlace, AgentReport, AgentWork
 from skillopt.errors import ConfigError, Fault, Kind
 from skillopt.messages import Message, Usage
 from skillopt.process import Finished
+from skillopt.transcripts.blocks import mapping
 
 _COMMON = (
-    *(
-        "--output-format",
-        "json",
-        "--stream",
-        "off",
-        "--no-color",
-        "--log-level",
-        "none",
-        "--disable-builtin-mcps",
-    ),
-    *("--no-custom-instructions", "--no-ask-user", "--no-auto-update", "--no-remote"),
+    *("--output-format", "json", "--stream", "off", "--no-color", "--log-level", "none"),
+    *("--disable-builtin-mcps", "--no-custom-instructions", "--no-ask-user"),
+    *("--no-auto-update", "--no-remote"),
 )
 _NO_TOOL = "none"
 """The name of no tool: an empty list would mean all of them."""
@@ -92,14 +84,13 @@ class CopilotDriver:
             f"--available-tools={_NO_TOOL}",
             *_attached(ask.images),
         ]
-        prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
         env = self._env(ask.access, ask.place)
         if ask.access.provider != OWN:
             env["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(ask.max_tokens)
         return Launch(
             arguments=tuple(arguments),
             env=env,
-            stdin=prompt,
+            stdin=ask.whole,
             own_home=ask.access.provider == OWN and ask.access.key is None,
         )
 
@@ -119,29 +110,18 @@ class CopilotDriver:
             secret,
             *_attached(work.images),
         ]
-        forced = work.skill is not None and work.activation == "forced"
-        prompt = f"{forced_by_words(str(work.skill))}\n\n{work.prompt}" if forced else work.prompt
-        return Launch(arguments=tuple(arguments), env=self._env(work.access, work.place), stdin=prompt)
+        env = self._env(work.access, work.place)
+        return Launch(arguments=tuple(arguments), env=env, stdin=work.demanding)
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read the session's events and the usage file it wrote at the end."""
         told = events(done.stdout)
-        error = next(
-            (event for event in reversed(told) if event.get("type") in ("session.error", "abort")), None
-        )
-        if error is not None:
+        if (error := last(told, "session.error", "abort")) is not None:
             raise self._fault(error.get("data"))
-        if done.code != 0 or not any(event.get("type") == "result" for event in told):
+        if done.code != 0 or last(told, "result") is None:
             raise no_result(self.name, done)
         messages = tuple(_messages(told))
-        answer = next(
-            (
-                message.content
-                for message in reversed(messages)
-                if message.role == "assistant" and message.content
-            ),
-            "",
-        )
+        answer = last_words(messages)
         refuse_login_text(self.name, answer)
         return AgentReport(
             messages=messages,
@@ -200,16 +180,10 @@ class CopilotDriver:
             for event in told
             if _source(event) not in ("", "project")
         }
-        found = []
-        for message in messages:
-            for call in message.tool_calls:
-                if (
-                    call.name == "skill"
-                    and call.id not in refused
-                    and json.loads(call.arguments).get("skill") == skill
-                ):
-                    found.append("SKILL.md")
-        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
+        calls = [call for message in messages for call in message.tool_calls if call.id not in refused]
+        loads = [json.loads(call.arguments).get("skill") for call in calls if call.name == "skill"]
+        found = ["SKILL.md"] if skill in loads else []
+        return with_read_files(found, messages, place, self.skills, skill)
 
 
 def _source(event: Mapping[str, Any]) -> str:
@@ -243,19 +217,12 @@ def _usage(file: Path) -> Usage | None:
     try:
         metrics = json.loads(file.read_text(encoding="utf-8"))["modelMetrics"].values()
         used = [model["usage"] for model in metrics]
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        AttributeError,
-        TypeError,
-    ):  # an older version writes none, or another form: unknown
+    # An older version writes none, or another form: unknown.
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
-    names = ("inputTokens", "outputTokens", "cacheReadTokens")
-    total = {name: sum(count(one.get(name)) or 0 for one in used) for name in names}
-    return (
-        usage_of(total, names={"input": names[0], "output": names[1], "cached": names[2]}) if used else None
-    )
+    names = {"input": "inputTokens", "output": "outputTokens", "cached": "cacheReadTokens"}
+    total = {name: sum(count(one.get(name)) or 0 for one in used) for name in names.values()}
+    return usage_of(total, names=names) if used else None
 
 
 def _attached(images: tuple[Path, ...]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillopt.changes.actions import JsonEntry, OwnFile, TextLines
-from skillopt.plugins.kit import SHARED, SKILL, Kit
+from skillopt.plugins.kit import SKILL, Kit
 from skillopt.plugins.port import AgentPlugin, InstallPlace
 
 
@@ -15,21 +15,12 @@ def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry | Te
     if place.project is None:
         home = place.folder("COPILOT_HOME", ".copilot")
         server = {"type": "local", **kit.server, "tools": ["*"]}
-        return [
-            JsonEntry(path=str(home / "mcp-config.json"), keys=("mcpServers", SKILL), value=server),
-            *kit.skill(home / "skills"),
-        ]
+        entry = JsonEntry(path=str(home / "mcp-config.json"), keys=("mcpServers", SKILL), value=server)
+        return [entry, *kit.skill(home / "skills")]
+    settings, server = place.project / ".vscode" / "mcp.json", {"type": "stdio", **kit.server}
     return [
-        JsonEntry(
-            path=str(place.project / ".vscode" / "mcp.json"),
-            keys=("servers", SKILL),
-            value={"type": "stdio", **kit.server},
-        ),
-        TextLines(
-            path=str(place.project / ".github" / "copilot-instructions.md"),
-            content=kit.text(SHARED / "snippet.md").strip("\n"),
-            style="markdown",
-        ),
+        JsonEntry(path=str(settings), keys=("servers", SKILL), value=server),
+        kit.snippet(place.project / ".github" / "copilot-instructions.md"),
     ]
 
 

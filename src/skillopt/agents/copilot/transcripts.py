@@ -34,10 +34,8 @@ class CopilotCliTranscripts(FileSource):
         with read_only(path) as database:
             there = columns(database, "sessions")
             turn = columns(database, "turns")
-            if (
-                "id" not in there
-                or not {"session_id", "turn_index", "user_message", "assistant_response"} <= turn
-            ):
+            needed = {"session_id", "turn_index", "user_message", "assistant_response"}
+            if "id" not in there or not needed <= turn:
                 reader.tally.skip("database of an unknown version")
                 return
             order = "created_at, id" if "created_at" in there else "id"
@@ -73,12 +71,9 @@ class CopilotCliTranscripts(FileSource):
             return calls
         for record in records(log, reader.tally):
             data = record.get("data")
-            if (
-                not isinstance(data, dict)
-                or record.get("agentId")
-                or data.get("agentId")
-                or data.get("parentToolCallId")
-            ):
+            if not isinstance(data, dict) or record.get("agentId"):
+                continue
+            if data.get("agentId") or data.get("parentToolCallId"):
                 continue  # what sub-agents did is not the session's
             kind = record.get("type")
             draft.touch(when(record.get("timestamp")))

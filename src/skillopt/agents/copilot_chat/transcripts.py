@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from skillopt.transcripts.blocks import string
+from skillopt.transcripts.blocks import mapping, objects, string
 from skillopt.transcripts.draft import Call, SessionDraft
 from skillopt.transcripts.records import decoded, records, when
 from skillopt.transcripts.source import FileSource, SourceReader, listed
@@ -23,29 +23,12 @@ _EDITORS = ("Code", "Code - Insiders")
 _EXTENSION = "github.copilot-chat"
 _FIELDS = frozenset(
     {
-        "sessionId",
-        "creationDate",
-        "requests",
-        "agent",
-        "extensionId",
-        "_lower",
-        "value",
-        "isSystemInitiated",
-        "message",
-        "text",
-        "timestamp",
+        *("sessionId", "creationDate", "requests", "agent", "extensionId", "_lower", "value"),
+        *("isSystemInitiated", "message", "text", "timestamp"),
     }
     | {
-        "modelState",
-        "completedAt",
-        "response",
-        "kind",
-        "toolId",
-        "result",
-        "errorDetails",
-        "invocationMessage",
-        "pastTenseMessage",
-        "uris",
+        *("modelState", "completedAt", "response", "kind", "toolId", "result", "errorDetails"),
+        *("invocationMessage", "pastTenseMessage", "uris"),
     }
 )
 _MOST_TEXT = 40_000
@@ -75,9 +58,8 @@ class CopilotChatTranscripts(FileSource):
                 reader.tally.skip("change that fits nowhere")
         draft = reader.draft(string(state.get("sessionId")) or path.stem, path, project=project)
         draft.touch(when(state.get("creationDate")))
-        for request in _list(state.get("requests")):
-            if isinstance(request, dict):
-                self._request(draft, request)
+        for request in objects(state.get("requests")):
+            self._request(draft, request)
         yield draft
 
     def _storages(self) -> list[Path]:
@@ -90,8 +72,7 @@ class CopilotChatTranscripts(FileSource):
         return [root / "User" / "workspaceStorage" for root in roots]
 
     def _request(self, draft: SessionDraft, request: Mapping[str, Any]) -> None:
-        agent = request.get("agent")
-        extension = agent.get("extensionId") if isinstance(agent, dict) else None
+        extension = mapping(request.get("agent")).get("extensionId")
         if isinstance(extension, dict):
             extension = extension.get("_lower") or extension.get("value")
         if str(extension).lower() != _EXTENSION or request.get("isSystemInitiated") is True:
@@ -101,42 +82,28 @@ class CopilotChatTranscripts(FileSource):
         asked = when(request.get("timestamp"))
         if not isinstance(text, str) or not draft.ask(text, asked):
             return
-        state, result = request.get("modelState"), request.get("result")
-        done = when(state.get("completedAt")) if isinstance(state, dict) else None
-        failed = isinstance(result, dict) and bool(result.get("errorDetails"))
-        said, calls = _response(_list(request.get("response")))
+        done = when(mapping(request.get("modelState")).get("completedAt"))
+        failed = bool(mapping(request.get("result")).get("errorDetails"))
+        said, calls = _response(objects(request.get("response")))
         draft.say(said, done or asked, calls=calls, proven=True, failed=failed)
         if failed:
             draft.broke_off()
 
 
-def _response(parts: list[Any]) -> tuple[str, list[Call]]:
+def _response(parts: list[dict[str, Any]]) -> tuple[str, list[Call]]:
     texts: list[str] = []
     calls: list[Call] = []
     for part in parts:
-        if not isinstance(part, dict):
-            continue
         if part.get("kind") in (None, "markdownContent"):
-            value = part.get("value")
-            value = value.get("value") if isinstance(value, dict) else value
-            texts.append(value if isinstance(value, str) else "")
+            texts.append(_message(part.get("value")))
         elif part.get("kind") == "toolInvocationSerialized" and isinstance(part.get("toolId"), str):
-            calls.append(
-                (
-                    "",
-                    part["toolId"],
-                    {
-                        "path": (
-                            _message(part.get("pastTenseMessage")) or _message(part.get("invocationMessage"))
-                        )
-                    },
-                )
-            )
+            about = _message(part.get("pastTenseMessage")) or _message(part.get("invocationMessage"))
+            calls.append(("", part["toolId"], {"path": about}))
     return "".join(texts), calls
 
 
 def _message(value: Any) -> str:
-    return value if isinstance(value, str) else string(value.get("value")) if isinstance(value, dict) else ""
+    return string(value) or string(mapping(value).get("value"))
 
 
 def _changed(state: dict[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,10 +154,6 @@ def _pruned(value: Any) -> Any:
     return value[:_MOST_TEXT] if isinstance(value, str) else value
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _workspace(path: Path) -> str:
     """The folder of a workspace from the editor's own note about it."""
     try:
@@ -198,11 +161,8 @@ def _workspace(path: Path) -> str:
             note = decoded(file.read(1 << 20))
     except OSError:
         return ""
-    uri = (note.get("folder") or note.get("workspace")) if isinstance(note, dict) else None
-    if not isinstance(uri, str):
-        return ""
     try:
-        parts = urlsplit(uri)
+        parts = urlsplit(string(mapping(note).get("folder") or mapping(note).get("workspace")))
     except ValueError:
         return ""
     if parts.scheme != "file":

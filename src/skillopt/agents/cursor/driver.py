@@ -12,12 +12,12 @@ from skillopt.agents._events import (
     call_message,
     events,
     fault,
-    forced_by_words,
+    last,
+    last_words,
     no_result,
-    read_skill_files,
     refuse_login_text,
     tool_message,
-    unique,
+    with_read_files,
 )
 from skillopt.agents._settings import choice
 from skillopt.agents.cursor import PLUGIN
@@ -59,12 +59,11 @@ class CursorDriver:
             raise ConfigError("cursor: the CLI takes neither images nor a reply schema.")
         folder = ask.place.home / ".cursor"
         arguments = [*self._common(ask.access, ask.place), "--mode", "ask", "--sandbox", "enabled"]
-        prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
         env = self._env(ask.access) | {"CURSOR_CONFIG_DIR": str(folder)}
         return Launch(
             arguments=tuple(arguments),
             env=env,
-            stdin=prompt,
+            stdin=ask.whole,
             files={folder / "cli-config.json": json.dumps(_DENY_ALL)},
         )
 
@@ -78,15 +77,13 @@ class CursorDriver:
                 " setting."
             )
         arguments = [*self._common(work.access, work.place), "--force", "--sandbox", "enabled"]
-        forced = work.skill is not None and work.activation == "forced"
-        prompt = f"{forced_by_words(str(work.skill))}\n\n{work.prompt}" if forced else work.prompt
         env = self._env(work.access) | {"CURSOR_CONFIG_DIR": str(work.place.home / ".cursor")}
-        return Launch(arguments=tuple(arguments), env=env, stdin=prompt)
+        return Launch(arguments=tuple(arguments), env=env, stdin=work.demanding)
 
     def report(self, done: Finished, place: AgentPlace, skill: str | None) -> AgentReport:
         """Read the stream; it reports no usage, so that stays unknown."""
         told = events(done.stdout)
-        result = next((event for event in reversed(told) if event.get("type") == "result"), None)
+        result = last(told, "result")
         if result is None or done.code != 0:
             raise no_result(self.name, done)
         answer = str(result.get("result") or "")
@@ -94,36 +91,22 @@ class CursorDriver:
             raise fault(self.name, answer or "the session failed", otherwise="unavailable")
         refuse_login_text(self.name, answer)
         messages = tuple(_messages(told))
-        final = next(
-            (
-                message.content
-                for message in reversed(messages)
-                if message.role == "assistant" and message.content
-            ),
-            answer,
-        )
         return AgentReport(
             messages=messages,
-            answer=final,
+            answer=last_words(messages, answer),
             finish="stop",
             calls=1 + sum(bool(message.tool_calls) for message in messages),
             usage=None,
             model=str(
                 next((event.get("model") for event in told if event.get("subtype") == "init"), "") or ""
             ),
-            loaded=() if skill is None else unique(read_skill_files(messages, place, self.skills, skill)),
+            loaded=() if skill is None else with_read_files((), messages, place, self.skills, skill),
         )
 
     def _common(self, access: Access, place: AgentPlace) -> list[str]:
-        model = ["--model", access.model] if access.model else []
         return [
-            "--print",
-            "--output-format",
-            "stream-json",
-            "--trust",
-            "--workspace",
-            str(place.workspace),
-            *model,
+            *("--print", "--output-format", "stream-json", "--trust", "--workspace", str(place.workspace)),
+            *(["--model", access.model] if access.model else []),
         ]
 
     def _env(self, access: Access) -> dict[str, str]:
@@ -135,19 +118,16 @@ def _messages(told: list[dict[str, Any]]) -> list[Message]:
     for event in told:
         if event.get("type") == "assistant":
             content = event.get("message", {}).get("content")
-            text = (
-                "".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
-                if isinstance(content, list)
-                else ""
+            blocks = (
+                [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
             )
-            if text:
+            if text := "".join(str(block.get("text") or "") for block in blocks):
                 messages.append(call_message(text, []))
         elif event.get("type") == "tool_call" and event.get("subtype") == "completed":
             name, call = _tool(event.get("tool_call"))
             number = str(event.get("call_id"))
-            messages.append(
-                call_message("", [(number, name, call.get("args") or call.get("arguments") or {})])
-            )
+            arguments = call.get("args") or call.get("arguments") or {}
+            messages.append(call_message("", [(number, name, arguments)]))
             messages.append(tool_message(number, json.dumps(call.get("result"), ensure_ascii=False)))
     return messages
 
@@ -156,9 +136,8 @@ def _tool(data: Any) -> tuple[str, Mapping[str, Any]]:
     """Name and body: `{"readToolCall": {"args", "result"}}`, or `{"function": {"name", "arguments"}}`."""
     for name, body in data.items() if isinstance(data, dict) else ():
         if isinstance(body, dict):
-            return (
-                str(body.get("name") or name) if name == "function" else name.removesuffix("ToolCall")
-            ), body
+            named = str(body.get("name") or name) if name == "function" else name.removesuffix("ToolCall")
+            return named, body
     return "unknown", {}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from skillopt.changes.actions import JsonEntry, OwnFile
-from skillopt.plugins.kit import SHARED, SKILL, Kit
+from skillopt.plugins.kit import SKILL, Kit
 from skillopt.plugins.port import AgentPlugin, InstallPlace
 
 COMMANDS = ("skillopt-sleep", "skillopt-train")
@@ -19,17 +19,10 @@ def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry]:
     cursor = place.root / ".cursor"
     kit = replace(kit, own={"arguments": "what the person wrote after the command"})
     folder = cursor if place.project is not None else cursor / "plugins" / "local" / SKILL
-    files = [
-        *(
-            kit.file(folder / "commands" / f"{name}.md", SHARED / "commands" / f"{name}.md")
-            for name in COMMANDS
-        ),
-        *kit.skill(folder / "skills"),
-    ]
+    files = [*kit.command_files(folder / "commands", COMMANDS), *kit.skill(folder / "skills")]
     if place.project is None:
-        files.append(
-            kit.file(folder / ".cursor-plugin" / "plugin.json", _TEXTS / ".cursor-plugin" / "plugin.json")
-        )
+        manifest = Path(".cursor-plugin") / "plugin.json"
+        files.append(kit.file(folder / manifest, _TEXTS / manifest))
     return [JsonEntry(path=str(cursor / "mcp.json"), keys=("mcpServers", SKILL), value=kit.server), *files]
 
 
@@ -37,6 +30,5 @@ PLUGIN = AgentPlugin(
     gets="a local plugin (commands, skill), MCP server",
     scopes=("user", "project"),
     actions=_actions,
-    seen="",
     then="Reload Cursor's window; Settings lists the plugin and the MCP server.",
 )

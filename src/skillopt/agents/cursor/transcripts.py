@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from skillopt.transcripts.blocks import calls_of, text_of
+from skillopt.transcripts.blocks import calls_of, mapping, string, text_of
 from skillopt.transcripts.draft import SessionDraft
 from skillopt.transcripts.records import decoded, records, when
 from skillopt.transcripts.source import FileSource, SourceReader, listed, written_at
@@ -34,11 +34,8 @@ class CursorTranscripts(FileSource):
     def found(self) -> list[Path]:
         """The sessions of every project, without those of sub-agents."""
         home = self.homes.places.get(self.name) or self.homes.home / ".cursor"
-        return [
-            path
-            for path in listed(home / "projects", "*/agent-transcripts/**/*.jsonl")
-            if "subagents" not in path.parts
-        ]
+        files = listed(home / "projects", "*/agent-transcripts/**/*.jsonl")
+        return [path for path in files if "subagents" not in path.parts]
 
     def read(self, path: Path, reader: SourceReader) -> Iterator[SessionDraft]:
         """The one session of a file."""
@@ -47,7 +44,7 @@ class CursorTranscripts(FileSource):
         for record in records(path, reader.tally):
             message = record.get("message")
             content = message.get("content") if isinstance(message, dict) else message
-            role = record.get("role") or (message.get("role") if isinstance(message, dict) else None)
+            role = record.get("role") or mapping(message).get("role")
             time = when(record.get("timestamp"))
             if record.get("type") == "turn_ended":
                 if record.get("status") not in ("success", "completed", None):
@@ -56,12 +53,8 @@ class CursorTranscripts(FileSource):
                 text = text_of(content)
                 draft.ask(text, time or _stamp(text))
             elif role == "assistant":
-                draft.say(
-                    text_of(content).strip().removesuffix("[REDACTED]"),
-                    time,
-                    calls=calls_of(content),
-                    proven=True,
-                )
+                said = text_of(content).strip().removesuffix("[REDACTED]")
+                draft.say(said, time, calls=calls_of(content), proven=True)
         # A prompt's stamp is when it was asked, not when the session ended; the file knows that better.
         draft.touch(written_at(path))
         yield draft
@@ -76,14 +69,8 @@ def _stamp(text: str) -> datetime | None:
     hours = int(match[7])
     ahead = timedelta(hours=hours, minutes=int(match[8] or 0) * (-1 if hours < 0 else 1))
     try:
-        local = datetime(
-            int(match[3]),
-            _MONTHS.index(match[1].lower()) + 1,
-            int(match[2]),
-            hour,
-            int(match[5]),
-            tzinfo=timezone.utc,
-        )
+        month = _MONTHS.index(match[1].lower()) + 1
+        local = datetime(int(match[3]), month, int(match[2]), hour, int(match[5]), tzinfo=timezone.utc)
         return local - ahead
     except (ValueError, OverflowError):
         return None
@@ -98,5 +85,4 @@ def _project(folder: Path) -> str:
             note = decoded(file.read(1 << 16))
     except OSError:
         return ""
-    found = note.get("workspacePath") if isinstance(note, dict) else None
-    return found if isinstance(found, str) else ""
+    return string(mapping(note).get("workspacePath"))

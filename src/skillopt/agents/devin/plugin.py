@@ -15,23 +15,15 @@ def _actions(place: InstallPlace, kit: Kit) -> Sequence[OwnFile | JsonEntry | Te
         home = place.config / "devin"
         return [
             JsonEntry(path=str(home / "config.json"), keys=keys, value=kit.server),
-            TextLines(
-                path=str(home / "AGENTS.md"),
-                content=kit.text(SHARED / "snippet.md").strip("\n"),
-                style="markdown",
-            ),
+            kit.snippet(home / "AGENTS.md"),
         ]
     devin = place.project / ".devin"
     command = {"type": "command", "command": kit.program.line("plugin", "session-end", "devin"), "timeout": 5}
+    hook = {"matcher": "", "hooks": [command]}
     return [
         # The local file, which Devin keeps out of version control: the server's path is this machine's.
         JsonEntry(path=str(devin / "config.local.json"), keys=keys, value=kit.server),
-        JsonEntry(
-            path=str(devin / "hooks.v1.json"),
-            keys=("SessionEnd",),
-            value={"matcher": "", "hooks": [command]},
-            item=True,
-        ),
+        JsonEntry(path=str(devin / "hooks.v1.json"), keys=("SessionEnd",), value=hook, item=True),
         kit.file(devin / "rules" / f"{SKILL}.md", SHARED / "snippet.md"),
         *kit.skill(devin / "skills"),
     ]
@@ -41,6 +33,5 @@ PLUGIN = AgentPlugin(
     gets="a project: MCP server, SessionEnd hook, rule, skill; for all projects: MCP server, rule",
     scopes=("project", "user"),
     actions=_actions,
-    seen="",
     then="Start Devin anew; `devin mcp list` shows skillopt.",
 )

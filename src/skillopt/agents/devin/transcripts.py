@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import string, text_of
+from skillopt.transcripts.blocks import mapping, objects, string, text_of
 from skillopt.transcripts.draft import Call, SessionDraft
 from skillopt.transcripts.records import document, when
 from skillopt.transcripts.source import FileSource, SourceReader, listed
@@ -55,17 +55,12 @@ class DevinTranscripts(FileSource):
 
     def _project(self, told: Mapping[str, Any]) -> str:
         """The folder, where the file says it; else the one workspace the user named, if it is one."""
-        agent = told.get("agent")
-        for place in (told.get("extra"), agent.get("extra") if isinstance(agent, dict) else None):
-            if isinstance(place, dict):
-                for key in _FOLDERS:
-                    if isinstance(place.get(key), str) and place[key]:
-                        return str(place[key])
-        named = [
-            folder
-            for folder in self.homes.env.get("SKILLOPT_DEVIN_WORKSPACES", "").split(os.pathsep)
-            if folder.strip()
-        ]
+        for extra in (told.get("extra"), mapping(told.get("agent")).get("extra")):
+            for key in _FOLDERS:
+                if folder := string(mapping(extra).get(key)):
+                    return folder
+        named = self.homes.env.get("SKILLOPT_DEVIN_WORKSPACES", "").split(os.pathsep)
+        named = [folder for folder in named if folder.strip()]
         return named[0] if len(named) == 1 else ""
 
 
@@ -75,15 +70,11 @@ def _step(draft: SessionDraft, step: Mapping[str, Any]) -> None:
     if step.get("source") == "user":
         draft.ask(text, time)
     elif step.get("source") == "agent":
-        calls: list[Call] = []
-        for call in step["tool_calls"] if isinstance(step.get("tool_calls"), list) else []:
-            if isinstance(call, dict) and isinstance(call.get("function_name"), str):
-                calls.append(
-                    (str(call.get("tool_call_id") or ""), call["function_name"], call.get("arguments"))
-                )
+        calls: list[Call] = [
+            (str(call.get("tool_call_id") or ""), call["function_name"], call.get("arguments"))
+            for call in objects(step.get("tool_calls"))
+            if isinstance(call.get("function_name"), str)
+        ]
         draft.say(text, time, calls=calls)
-        observation = step.get("observation")
-        results = observation.get("results") if isinstance(observation, dict) else None
-        for result in results if isinstance(results, list) else []:
-            if isinstance(result, dict):
-                draft.result(str(result.get("source_call_id") or ""), text_of(result.get("content")), time)
+        for result in objects(mapping(step.get("observation")).get("results")):
+            draft.result(str(result.get("source_call_id") or ""), text_of(result.get("content")), time)

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillopt.changes.actions import TextLines
-from skillopt.plugins.kit import SHARED, Kit
+from skillopt.plugins.kit import Kit
 from skillopt.plugins.port import AgentPlugin, InstallPlace
 
 
 def _actions(place: InstallPlace, kit: Kit) -> Sequence[TextLines]:
-    return [
-        TextLines(
-            path=str(place.root / "AGENTS.md"),
-            content=kit.text(SHARED / "snippet.md").strip("\n"),
-            style="markdown",
-        )
-    ]
+    return [kit.snippet(place.root / "AGENTS.md")]
 
 
 PLUGIN = AgentPlugin(
     gets="a block in AGENTS.md",
     scopes=("project",),
     actions=_actions,
-    seen="",
     then="Agents read it at their next start in that project.",
 )

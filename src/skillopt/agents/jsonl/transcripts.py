@@ -61,22 +61,15 @@ def _turn(draft: SessionDraft, turn: Mapping[str, Any], record: Mapping[str, Any
     """One turn; False where its role is none of ours. A `system` turn is passed over in silence."""
     role = turn.get("role")
     text = text_of(turn.get("text") if turn.get("text") is not None else turn.get("content"))
-    time = next((found for found in (when(turn.get(key)) for key in ("time", "timestamp")) if found), None)
-    time = time or next(
-        (found for found in (when(record.get(key)) for key in ("time", "timestamp")) if found), None
-    )
+    times = (when(told.get(key)) for told in (turn, record) for key in ("time", "timestamp"))
+    time = next((found for found in times if found), None)
     for name in turn["skills"] if isinstance(turn.get("skills"), list) else []:
         draft.skill(str(name))
     if role == "user":
         draft.ask(text, time)
     elif role == "assistant":
-        draft.say(
-            text,
-            time,
-            calls=[*calls_of(turn.get("content")), *_tools(turn.get("tools"))],
-            proven=True,
-            failed=turn.get("failed") is True,
-        )
+        calls = [*calls_of(turn.get("content")), *_tools(turn.get("tools"))]
+        draft.say(text, time, calls=calls, proven=True, failed=turn.get("failed") is True)
     elif role == "tool":
         draft.result(str(turn.get("tool_call_id") or ""), text, time, failed=turn.get("failed") is True)
     return role in ("user", "assistant", "tool", "system", "developer")

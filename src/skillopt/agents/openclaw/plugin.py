@@ -17,6 +17,5 @@ PLUGIN = AgentPlugin(
     gets="the skill",
     scopes=("user", "project"),
     actions=_actions,
-    seen="",
     then="Start a new OpenClaw session; a project is an agent's workspace.",
 )

@@ -14,14 +14,12 @@ from skillopt.agents._events import (
     count,
     events,
     fault,
-    forced_by_words,
     kind_of_status,
-    mapping,
+    last_words,
     no_result,
-    read_skill_files,
     refuse_login_text,
     tool_message,
-    unique,
+    with_read_files,
 )
 from skillopt.agents._settings import text_setting
 from skillopt.agents.opencode import PLUGIN
@@ -29,6 +27,7 @@ from skillopt.agents.port import Access, AgentPlace, AgentReport, AgentWork, Ask
 from skillopt.errors import ConfigError, Fault
 from skillopt.messages import Finish, Message, Usage
 from skillopt.process import Finished
+from skillopt.transcripts.blocks import mapping
 
 KEY_VARIABLE = "SKILLOPT_AGENT_KEY"
 _PROVIDER = "skillopt"
@@ -88,45 +87,27 @@ class OpenCodeDriver:
                 " 'opencode/compatible:MODEL@URL'."
             )
         effort = text_setting(work.settings, "effort") or access.effort
-        forced = work.skill is not None and work.activation == "forced"
-        is_command = forced and not work.images  # a command leaves out the files that come with it
+        is_command = work.is_forced and not work.images  # a command leaves out the files that come with it
         if is_command and work.skill in _COMMANDS:
             raise ConfigError(
                 f"opencode has a command of its own named {work.skill!r}, so a skill of that name cannot be"
                 " forced. Rename the skill, or set model.target.agent.activation to natural."
             )
         arguments = [
-            *(
-                "run",
-                "--pure",
-                "--format",
-                "json",
-                "--title",
-                "rollout",
-                "--model",
-                f"{_PROVIDER}/{access.model}",
-            ),
+            *("run", "--pure", "--format", "json", "--title", "rollout"),
+            *("--model", f"{_PROVIDER}/{access.model}"),
             *(["--variant", effort] if effort else []),
             *(["--command", str(work.skill)] if is_command else []),
             *(f"--file={path}" for path in work.images),
         ]
-        prompt = (
-            f"{forced_by_words(str(work.skill))}\n\n{work.prompt}"
-            if forced and not is_command
-            else work.prompt
-        )
-        env = {
-            "OPENCODE_CONFIG": str(config),
-            "OPENCODE_DISABLE_AUTOUPDATE": "1",
-            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        }
-        env |= {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_CLAUDE_CODE": "1"}
+        off = ("AUTOUPDATE", "LSP_DOWNLOAD", "MODELS_FETCH", "CLAUDE_CODE")
+        env = {"OPENCODE_CONFIG": str(config)} | {f"OPENCODE_DISABLE_{name}": "1" for name in off}
         if access.key:
             env[KEY_VARIABLE] = access.key
         return Launch(
             arguments=tuple(arguments),
             env=env,
-            stdin=prompt,
+            stdin=work.prompt if is_command else work.demanding,
             files={config: json.dumps(_config(access, bool(work.images)), indent=1)},
         )
 
@@ -148,14 +129,7 @@ class OpenCodeDriver:
         if finish is None:
             raise Fault("unavailable", f"{self.name}: its answer broke off with {reason!r}")
         messages = tuple(_messages(told))
-        answer = next(
-            (
-                message.content
-                for message in reversed(messages)
-                if message.role == "assistant" and message.content
-            ),
-            "",
-        )
+        answer = last_words(messages)
         refuse_login_text(self.name, answer)
         return AgentReport(
             messages=messages,
@@ -181,14 +155,10 @@ class OpenCodeDriver:
         """
         database = place.home / ".local" / "share" / "opencode" / "opencode.db"
         wanted = f"{_LOADED}{place.workspace / self.skills / skill}"
-        found = ["SKILL.md"] if any(wanted in text for text in _parts(database)) else []
-        for message in messages:
-            found += [
-                "SKILL.md"
-                for call in message.tool_calls
-                if call.name == "skill" and json.loads(call.arguments).get("name") == skill
-            ]
-        return unique([*found, *read_skill_files(messages, place, self.skills, skill)])
+        calls = [call for message in messages for call in message.tool_calls if call.name == "skill"]
+        is_called = skill in [json.loads(call.arguments).get("name") for call in calls]
+        is_loaded = is_called or any(wanted in text for text in _parts(database))
+        return with_read_files(["SKILL.md"] if is_loaded else [], messages, place, self.skills, skill)
 
 
 def _config(access: Access, has_images: bool) -> Mapping[str, Any]:
@@ -222,10 +192,8 @@ def _parts(database: Path) -> list[str]:
     """
     try:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-            return [
-                str(json.loads(row[0]).get("text") or "")
-                for row in connection.execute("SELECT data FROM part")
-            ]
+            rows = connection.execute("SELECT data FROM part")
+            return [str(json.loads(data).get("text") or "") for (data,) in rows]
     except (sqlite3.Error, ValueError, AttributeError):
         return []
 

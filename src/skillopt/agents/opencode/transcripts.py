@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skillopt.transcripts.blocks import string
+from skillopt.transcripts.blocks import mapping, string
 from skillopt.transcripts.draft import Call, SessionDraft
 from skillopt.transcripts.prompts import injected_skills, without_skill_body
 from skillopt.transcripts.records import decoded, when
@@ -48,11 +48,8 @@ class OpenCodeTranscripts(FileSource):
         with read_only(path) as database:
             there = columns(database, "session")
             needed = {"id", "message_id", "session_id", "data"}
-            if (
-                not {"id", "directory"} <= there
-                or not needed <= columns(database, "part")
-                or not columns(database, "message")
-            ):
+            has_parts = needed <= columns(database, "part") and columns(database, "message")
+            if not {"id", "directory"} <= there or not has_parts:
                 reader.tally.skip("database of an unknown version")
                 return
             order = "time_created, id" if "time_created" in there else "id"
@@ -80,11 +77,11 @@ class OpenCodeTranscripts(FileSource):
             data = _object(raw, reader)
             if data is None or data.get("summary") is True:
                 continue
-            parts = [
-                part
-                for part in self._parts(database, str(message), reader)
-                if not part.get("synthetic") and not part.get("ignored")
-            ]
+            found = database.execute(
+                f"SELECT {bounded('data')} FROM part WHERE message_id = ? ORDER BY id", (message,)
+            )
+            read = [_object(raw, reader) or {} for (raw,) in found]
+            parts = [part for part in read if not part.get("synthetic") and not part.get("ignored")]
             text = "\n".join(string(part.get("text")) for part in parts if part.get("type") == "text")
             if data.get("role") == "user":
                 for name in injected_skills(text):
@@ -100,42 +97,21 @@ class OpenCodeTranscripts(FileSource):
         calls: list[Call] = []
         results: list[tuple[str, str, bool]] = []
         for part in parts:
-            inner = part.get("toolInvocation")
+            state, inner = mapping(part.get("state")), mapping(part.get("toolInvocation"))
             if part.get("type") == "tool" and isinstance(part.get("tool"), str):
-                state = part["state"] if isinstance(part.get("state"), dict) else {}
                 call = str(part.get("callID") or len(calls))
                 calls.append((call, part["tool"], state.get("input")))
                 if state.get("status") in ("completed", "error"):
-                    results.append(
-                        (
-                            call,
-                            string(state.get("output")) or string(state.get("error")),
-                            state["status"] == "error",
-                        )
-                    )
-            elif (
-                part.get("type") == "tool-invocation"
-                and isinstance(inner, dict)
-                and isinstance(inner.get("toolName"), str)
-            ):
-                calls.append(
-                    (str(inner.get("toolCallId") or len(calls)), inner["toolName"], inner.get("args"))
-                )
+                    output = string(state.get("output")) or string(state.get("error"))
+                    results.append((call, output, state["status"] == "error"))
+            elif part.get("type") == "tool-invocation" and isinstance(inner.get("toolName"), str):
+                call = str(inner.get("toolCallId") or len(calls))
+                calls.append((call, inner["toolName"], inner.get("args")))
         draft.say(text, time, calls=calls, failed=failed)
         for call, output, is_error in results:
             draft.result(call, output, time, failed=is_error)
         if failed:
             draft.broke_off()
-
-    def _parts(
-        self, database: sqlite3.Connection, message: str, reader: SourceReader
-    ) -> Iterator[dict[str, Any]]:
-        for (raw,) in database.execute(
-            f"SELECT {bounded('data')} FROM part WHERE message_id = ? ORDER BY id", (message,)
-        ):
-            part = _object(raw, reader)
-            if part is not None:
-                yield part
 
 
 def _object(raw: Any, reader: SourceReader) -> dict[str, Any] | None:

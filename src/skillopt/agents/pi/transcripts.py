@@ -38,7 +38,7 @@ class PiTranscripts(FileSource):
         """The one session of a file: once over it for the tree, once more for the entries of the branch."""
         branch = _branch(path, reader)
         draft = reader.draft(path.stem, path)
-        for number, record in enumerate(_quiet(path)):
+        for number, record in enumerate(records(path, HarvestTally())):  # bad ones are not counted twice
             if record.get("type") == "session":
                 draft.id = string(record.get("id")) or draft.id
                 draft.project = draft.project or string(record.get("cwd"))
@@ -50,9 +50,8 @@ class PiTranscripts(FileSource):
                 time = when(record.get("timestamp")) or when(message.get("timestamp"))
                 # Ids are eight characters, so only together with the time do they name one entry among all
                 # files.
-                if string(record.get("id")) and not reader.first_time(
-                    f"{record['id']} {record.get('timestamp')}"
-                ):
+                id = string(record.get("id"))
+                if id and not reader.first_time(f"{id} {record.get('timestamp')}"):
                     reader.tally.skip("copy of an earlier record")
                     continue
                 _message(draft, message, time)
@@ -69,12 +68,8 @@ def _message(draft: SessionDraft, message: dict[str, Any], time: Any) -> None:
         if failed:
             draft.broke_off()
     elif role == "toolResult":
-        draft.result(
-            str(message.get("toolCallId") or ""),
-            text_of(content),
-            time,
-            failed=message.get("isError") is True,
-        )
+        call, failed = str(message.get("toolCallId") or ""), message.get("isError") is True
+        draft.result(call, text_of(content), time, failed=failed)
 
 
 def _branch(path: Path, reader: SourceReader) -> set[int] | None:
@@ -100,8 +95,3 @@ def _branch(path: Path, reader: SourceReader) -> set[int] | None:
         number, step = parents.pop(step)  # popped, so that a circle ends
         branch.add(number)
     return branch
-
-
-def _quiet(path: Path) -> Iterator[dict[str, Any]]:
-    """The records once more, without counting the bad ones twice."""
-    return records(path, HarvestTally())

@@ -26,18 +26,8 @@ _WORD = re.compile(r"[^\W_]+")
 _UNSAID = frozenset({"a", "an", "the", "dollar", "dollars", "usd", "us", "nominal"})
 """Words that change nothing: articles, and the money of every amount in these documents."""
 _MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
+    *("january", "february", "march", "april", "may", "june", "july", "august", "september", "october"),
+    *("november", "december"),
 )
 _ISO = re.compile(r"(\d{4})-(\d{1,2})(?:-(\d{1,2}))?")
 _AMERICAN = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")

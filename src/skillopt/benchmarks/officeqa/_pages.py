@@ -19,18 +19,8 @@ _MONTHS = {
     name: number
     for number, name in enumerate(
         (
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
+            *("january", "february", "march", "april", "may", "june", "july", "august", "september"),
+            *("october", "november", "december"),
         ),
         1,
     )

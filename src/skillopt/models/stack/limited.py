@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from skillopt.errors import TRANSIENT_KINDS, ModelError, ProviderDown, Stopped
+from skillopt.ledger import HEDGE_STAGE
 from skillopt.messages import Reply, Request, Role
 from skillopt.models.port import Model
 from skillopt.models.stack.rate_limits import RateLimits
@@ -182,9 +183,15 @@ class Limiter:
             shown.append(f"waiting {self._hold_until - self._clock():.0f} s as told")
         return f"{', '.join(shown)}, after {self.refusals} refused: {self._reason}" if shown else ""
 
-    async def run(self, model: Model, request: Request, limits: RateLimits | None = None) -> Reply:
+    async def run(
+        self,
+        model: Model,
+        request: Request,
+        limits: RateLimits | None = None,
+        sent: Callable[[], None] | None = None,
+    ) -> Reply:
         """Send a request when its turn comes, again after what may pass; raises `ModelError` when it does
-        not.
+        not. `sent` is called whenever an attempt leaves. A hedge is sent once.
         """
         slots = self._slots.get(request.role)
         deadline, retried, tries, answers = math.inf, False, 0, self._answers
@@ -198,6 +205,8 @@ class Limiter:
                 # Patience counts from the first sending on: standing in line uses up none.
                 deadline = min(deadline, self._clock() + self.retry.seconds)
                 self._sent()
+                if sent is not None:
+                    sent()
                 try:
                     reply = await model.complete(request)
                 finally:
@@ -216,6 +225,7 @@ class Limiter:
                     if error.kind == "auth":
                         raise self._dead_login(model, error) from error
                     is_last = tries >= self.retry.attempts or self._clock() + pause > deadline
+                    is_last |= request.stage == HEDGE_STAGE
                     if error.kind not in TRANSIENT_KINDS or is_last:
                         raise
                     if error.kind == "rate_limit":

@@ -109,6 +109,30 @@ def _failure(question: _Question, settings: WorldRules) -> dict[str, Any]:
     return answer
 
 
+def _lane(question: _Question, settings: WorldRules) -> dict[str, Any]:
+    """Edits that name the cases they should fix: missing rules, and now and then a harmful one."""
+    dice, skill, cases = question.dice, question.skill, question.cases
+    missing = Counter(rule for case in cases for rule in sorted(needs_of(case)) if rule not in skill)
+    edits = [
+        {**_rule(rule, dice), "tasks": [case for case in cases if rule in needs_of(case)]}
+        for rule, _ in missing.most_common()
+    ]
+    if dice.roll() < settings.harm:
+        harmful = {**_rule(dice.pick(list(HARMFUL)), dice), "tasks": cases[:2]}
+        edits.insert(int(dice.roll() * (len(edits) + 1)), harmful)
+    return {"edits": edits}
+
+
+def _joining(question: _Question, settings: WorldRules) -> dict[str, Any]:
+    """Edits with the same rule in them are the same."""
+    by_rule: dict[str, list[int]] = {}
+    for number, edit in enumerate(question.listed):
+        for rule in ALL_RULES:
+            if rule in str(edit.get("content", "")):
+                by_rule.setdefault(rule, []).append(number)
+    return {"same": [group for group in by_rule.values() if len(group) > 1]}
+
+
 def _success(question: _Question, settings: WorldRules) -> dict[str, Any]:
     edits = [_rule(question.dice.pick(USELESS), question.dice)] if question.dice.roll() < 0.3 else []
     answer = {
@@ -210,6 +234,8 @@ def _meta(question: _Question, settings: WorldRules) -> dict[str, Any]:
 _STAGES: Mapping[str, Callable[[_Question, WorldRules], dict[str, Any]]] = {
     "analyst_failure": _failure,
     "analyst_success": _success,
+    "analyst_proof": _lane,
+    "joining": _joining,
     "merge": _merge,
     "ranking": _ranking,
     "repair": _repair,

@@ -57,16 +57,8 @@ SCORERS = Registry(
     own={
         kind.name: kind
         for kind in (
-            ExactMatch,
-            Squad,
-            Anls,
-            Contains,
-            Regex,
-            Numeric,
-            MultipleChoice,
-            JsonEqual,
-            Checks,
-            JudgeScorer,
+            *(ExactMatch, Squad, Anls, Contains, Regex, Numeric, MultipleChoice, JsonEqual),
+            *(Checks, JudgeScorer),
         )
     },
 )

@@ -303,18 +303,8 @@ class JsonSchema(Rule):
 RULES: Mapping[str, type[Rule]] = {
     rule.name: rule
     for rule in (
-        *(
-            SectionPresent,
-            SectionContains,
-            Pattern,
-            ContainsRule,
-            NotContains,
-            MaxChars,
-            MinChars,
-            NoRefusal,
-            ToolCalled,
-            JsonSchema,
-        ),
+        *(SectionPresent, SectionContains, Pattern, ContainsRule, NotContains, MaxChars, MinChars, NoRefusal),
+        *(ToolCalled, JsonSchema),
     )
 }
 """Every rule by the name a check gives it."""

@@ -1,0 +1,227 @@
+"""Asks a call that takes unusually long once more; the first reply is the reply of that place.
+
+A provider answers a few calls in a hundred many times as slowly as the rest, and a stage ends with its
+slowest call. The second asking takes a slot that nobody waits for, one attempt and money that is there; the
+reply that comes second is charged and kept as a spare.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from skillopt.ledger import HEDGE_STAGE
+from skillopt.messages import Reply, Request
+from skillopt.models.port import Model
+from skillopt.models.stack.limited import Limiter, Slots
+from skillopt.models.stack.rate_limits import RateLimits
+
+ENOUGH = 20
+"""Calls of a kind that must have been answered before one of them counts as slow."""
+FACTOR = 1.6
+"""A call is slow when it takes so many times the mean of its kind."""
+SHARE = 0.05
+"""Of all calls and of all tokens: the most that is asked a second time."""
+EXPLAINED = 0.5
+"""Of the variance of seconds: where the length of replies explains more, slow calls are long answers. Those
+would be as slow again, and taking the quicker of two would favour short answers.
+"""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long the calls of one kind took, and how far the length of their replies explains it."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    _said: float = 0.0
+    _seconds_squared: float = 0.0
+    _said_squared: float = 0.0
+    _product: float = 0.0
+
+    def take(self, reply: Reply) -> None:
+        """Count a call that was answered."""
+        if reply.seconds is None:
+            return
+        said = 0 if reply.usage is None else reply.usage.output_tokens
+        self.calls += 1
+        self.seconds += reply.seconds
+        self.tokens += 0 if reply.usage is None else reply.usage.total
+        self._said += said
+        self._seconds_squared += reply.seconds**2
+        self._said_squared += said**2
+        self._product += reply.seconds * said
+
+    @property
+    def explained(self) -> float:
+        """The share of the variance of seconds that output tokens explain: the squared correlation."""
+        n = self.calls
+        slow = n * self._seconds_squared - self.seconds**2
+        long = n * self._said_squared - self._said**2
+        both = n * self._product - self.seconds * self._said
+        return both**2 / (slow * long) if slow > 0 and long > 0 else 0.0
+
+    def patience(self) -> float | None:
+        """Seconds after which a call of this kind is slow; None where nobody can say."""
+        if self.calls < ENOUGH or self.explained > EXPLAINED:
+            return None
+        return FACTOR * self.seconds / self.calls
+
+
+@dataclass(slots=True)
+class Extra:
+    """What was asked in all, and how much of it a second time."""
+
+    calls: int = 0
+    tokens: int = 0
+    hedges: int = 0
+    hedge_tokens: float = 0.0
+
+    def allows(self, tokens: float) -> bool:
+        """Whether a hedge that is expected to take so many tokens stays within the share."""
+        return self.hedges + 1 <= SHARE * self.calls and self.hedge_tokens + tokens <= SHARE * self.tokens
+
+
+_Asking: TypeAlias = "asyncio.Task[Reply]"
+
+
+class Hedged:
+    """A model whose calls pass the limiter of its endpoint, as with `Limited`, and are asked once more where
+    they are slow.
+    """
+
+    def __init__(
+        self,
+        inner: Model,
+        limiter: Limiter,
+        limits: RateLimits | None = None,
+        *,
+        slots: Slots | None = None,
+        keep_spare: Callable[[Request, Reply], None] = lambda request, reply: None,
+    ) -> None:
+        """`slots` are those of rollouts, whose calls the limiter does not count: a hedge holds one of them
+        until both calls have ended.
+        """
+        self._inner = inner
+        self._limiter = limiter
+        self._ask = partial(limiter.run, inner, limits=limits)
+        self._slots = slots
+        self._keep_spare = keep_spare
+        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
+        self._extra = Extra()
+        self._slower: set[_Asking] = set()
+        self.endpoint = inner.endpoint
+        self.fingerprint = inner.fingerprint
+
+    async def complete(self, request: Request) -> Reply:
+        if request.background:
+            return self._count(request, await self._ask(request))
+        watch = _Watch(self._paces[_kind(request)])
+        asked: list[_Asking] = [asyncio.ensure_future(self._ask(request, sent=watch.sent))]
+        try:
+            either: list[asyncio.Future[Any]] = [asked[0], watch.alarm]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not asked[0].done() and self._may_hedge(request):
+                asked.append(asyncio.ensure_future(self._again(request, asked[0])))
+            reply = await _first_reply(asked)
+        except (
+            asyncio.CancelledError
+        ):  # what was sent is still answered, and whoever cancelled keeps the reply
+            for task in asked:
+                task.cancel()
+            await asyncio.wait(asked)
+            reply = await _first_reply(asked)
+        finally:
+            watch.stop()
+        for task in asked:
+            if not task.done():
+                self._slower.add(task)
+                task.add_done_callback(partial(self._spare, request))
+                task.cancel()  # where it waits for its turn; what was sent runs to its end
+        return self._count(request, reply)
+
+    async def drain(self) -> None:
+        """Wait for the slower of two calls, so that what they cost is known."""
+        while self._slower:
+            await asyncio.wait(self._slower)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _may_hedge(self, request: Request) -> bool:
+        pace = self._paces[_kind(request)]
+        return self._extra.allows(pace.tokens / pace.calls) and not self._limiter.slowed()
+
+    async def _again(self, request: Request, first: _Asking) -> Reply:
+        """The second asking."""
+        if self._slots is not None:
+            await self._slots.acquire(background=True)
+        pace = self._paces[_kind(request)]
+        expected = pace.tokens / pace.calls
+        self._extra.hedges += 1
+        self._extra.hedge_tokens += expected
+        try:
+            reply = await self._ask(replace(request, stage=HEDGE_STAGE, background=True))
+            if reply.usage is not None:
+                self._extra.hedge_tokens += reply.usage.total - expected
+            return reply
+        finally:
+            slots = self._slots
+            if slots is not None:
+                first.add_done_callback(lambda ended: slots.release())
+
+    def _count(self, request: Request, reply: Reply) -> Reply:
+        self._paces[_kind(request)].take(reply)
+        self._extra.calls += 1
+        self._extra.tokens += 0 if reply.usage is None else reply.usage.total
+        return reply
+
+    def _spare(self, request: Request, task: _Asking) -> None:
+        self._slower.discard(task)
+        if not task.cancelled() and task.exception() is None:
+            self._keep_spare(request, self._count(request, task.result()))
+
+
+class _Watch:
+    """Rings when a call has been out for longer than its kind takes; each attempt starts anew."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self.alarm: asyncio.Future[None] = self._loop.create_future()
+
+    def sent(self) -> None:
+        self.stop()
+        patience = self._pace.patience()
+        if patience is not None:
+            self._timer = self._loop.call_later(patience, self._ring)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ring(self) -> None:
+        if not self.alarm.done():
+            self.alarm.set_result(None)
+
+
+async def _first_reply(asked: Sequence[_Asking]) -> Reply:
+    """The first reply of a call's two askings, or the failure of the first one."""
+    waiting = set(asked)
+    while waiting:
+        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in asked:
+            if task.done() and not task.cancelled() and task.exception() is None:
+                return task.result()
+    return asked[0].result()
+
+
+def _kind(request: Request) -> str:
+    """Calls that should take about as long: those of an optimizer's stage, or all of another role."""
+    return request.stage if request.role == "optimizer" else request.role

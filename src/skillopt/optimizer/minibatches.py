@@ -1,0 +1,112 @@
+"""Walks a batch while its rollouts come in, and hands every full minibatch to whoever studies it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from skillopt.aio import together
+from skillopt.evaluation.stage import Evaluation
+from skillopt.tasks.rollout import Rollout, Scored
+from skillopt.tasks.task import Task
+
+T = TypeVar("T")
+Side = Literal["failure", "success"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Studied:
+    """A task with what it came to: its scored rollouts, the best first; several where a step runs each task
+    more than once.
+    """
+
+    task: Task
+    tries: tuple[Scored, ...]
+
+    @property
+    def side(self) -> Side:
+        """Whose it is: a task that failed in any try is studied as a failure."""
+        return "success" if self.tries[-1].score.passed else "failure"
+
+    @property
+    def differs(self) -> bool:
+        """Whether its tries were scored differently: only then there is something to compare."""
+        return len({_worth(one) for one in self.tries}) > 1
+
+
+async def in_minibatches(
+    rollouts: Evaluation,
+    side: Side,
+    study: Callable[[int, list[Studied]], Awaitable[T]],
+    *,
+    size: int,
+    seed: int,
+    joins_last: bool = False,
+) -> list[T]:
+    """Walk the tasks in a shuffled order that is fixed before the first row is in; every full minibatch is
+    studied at once.
+
+    Invalid rows are skipped, the last minibatch may be short; with `joins_last` one of less than half the
+    size is studied with its neighbour, which waits for it. A study that fails ends the walk without waiting
+    for more rows.
+    """
+    order = _by_task(rollouts)
+    random.Random(seed).shuffle(order)
+    studies: list[asyncio.Future[T]] = []
+    held: list[list[Studied]] = []
+    chunk: list[Studied] = []
+
+    def begin(most_held: int) -> None:
+        while len(held) > most_held:
+            studies.append(asyncio.ensure_future(study(len(studies), held.pop(0))))
+
+    try:
+        for rows in order:
+            tries = [await _unless_failed(rollouts.arriving(row), studies) for row in rows]
+            scored = sorted((one for one in tries if isinstance(one, Scored)), key=_worth, reverse=True)
+            if scored:
+                studied = Studied(task=rollouts.rows[rows[0]].task, tries=tuple(scored))
+                chunk += [studied] if studied.side == side else []
+            if len(chunk) == size:
+                held.append(chunk)
+                chunk = []
+                begin(1 if joins_last else 0)
+        if chunk and joins_last and held and 2 * len(chunk) < size:
+            held[-1] += chunk
+        elif chunk:
+            held.append(chunk)
+        begin(0)
+        return await together(*studies)
+    except BaseException:  # whatever ends the walk, also Ctrl-C: its studies must not go on spending
+        for one in studies:
+            one.cancel()
+        await asyncio.gather(*studies, return_exceptions=True)
+        raise
+
+
+def _by_task(rollouts: Evaluation) -> list[list[int]]:
+    """The numbers of the rows, those of one task together, in planned order."""
+    numbers: dict[str, list[int]] = {}
+    for number, row in enumerate(rollouts.rows):
+        numbers.setdefault(row.task.id, []).append(number)
+    return list(numbers.values())
+
+
+def _worth(rollout: Scored) -> tuple[float, float]:
+    return rollout.score.hard, rollout.score.soft
+
+
+async def _unless_failed(
+    arriving: asyncio.Future[Rollout], studies: Sequence[asyncio.Future[Any]]
+) -> Rollout:
+    """The rollout when it is in, or the failure of a study if that comes first."""
+    while not arriving.done():
+        awaited: list[asyncio.Future[Any]] = [arriving, *(study for study in studies if not study.done())]
+        await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+        for study in studies:
+            if study.done():
+                study.result()
+    return arriving.result()

@@ -1,0 +1,130 @@
+"""The two questions of the strategy `proof`: which edits would fix these failures, and which of the proven
+edits say the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from skillopt.optimizer._ask import OptimizerModel
+from skillopt.optimizer._render import (
+    contrasts_section,
+    proposals_section,
+    rollouts_section,
+    section,
+    skill_section,
+    told_answer,
+)
+from skillopt.optimizer._replies import Groups, NamedEdits, Unusable
+from skillopt.optimizer.minibatches import Studied
+from skillopt.optimizer.reflect import Minibatch
+from skillopt.skill.edits import Edit, parse_edit
+from skillopt.step import Step
+from skillopt.tasks.rollout import Scored
+from skillopt.tasks.task import Task
+
+SHOWN_ANSWERS = 3
+"""Answers under an edit that did nothing which the second look is shown."""
+ANALYST, JOINING = "analyst_proof", "joining"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadEdit:
+    """An edit that was tried and fixed nothing, with what the target answered under it."""
+
+    edit: Edit
+    answers: tuple[tuple[Task, Scored], ...] = ()
+
+
+class LaneAnalyst:
+    """Studies the failures of one lane and proposes edits that name the tasks they should fix."""
+
+    def __init__(self, model: OptimizerModel, *, contrasts: bool = False) -> None:
+        self._model = model
+        self._contrasts = contrasts
+
+    async def study(
+        self,
+        step: Step,
+        item: str,
+        chunk: Sequence[Studied],
+        *,
+        dead: Sequence[DeadEdit] = (),
+        harmful: Sequence[Edit] = (),
+        kinds: Mapping[str, int] | None = None,
+    ) -> Minibatch:
+        """Edits for these failures. `dead` are edits that were tried on them in vain, `harmful` ones broke
+        other tasks; `kinds` counts the held-out failures by the kind of their task.
+        """
+        most = len(chunk)
+        fixed = (
+            skill_section(step.skill.text)
+            + section("Advice from earlier epochs", step.meta_skill)
+            + section("Edits that broke tasks which worked", "\n".join(map(_told, harmful)))
+            + _dead_section(dead)
+            + _kinds_section(kinds or {})
+            + section("Limit", f"Propose at most {most} edits. You are shown {most} failed tasks.")
+        )
+        room, title = self._model.room(fixed, ANALYST), "Failed tasks"
+        if self._contrasts:
+            shown = contrasts_section(title, [(one.task, one.tries, one.differs) for one in chunk], room)
+        else:
+            shown = rollouts_section(title, [(one.task, one.tries[0]) for one in chunk], room)
+        tasks = tuple(one.task.id for one in chunk)
+        reply = await self._model.ask(step, ANALYST, item, fixed + shown, NamedEdits)
+        if isinstance(reply, Unusable):
+            return Minibatch(kind="failure", index=0, tasks=tasks, dropped=str(reply))
+        edits = tuple(
+            parse_edit(edit, str(step.place.at(ANALYST, item, number=at)))
+            for at, edit in enumerate(reply.edits[:most])
+        )
+        return Minibatch(kind="failure", index=0, tasks=tasks, edits=edits)
+
+
+class Joiner:
+    """Asks which of the proven edits say the same."""
+
+    def __init__(self, model: OptimizerModel) -> None:
+        self._model = model
+
+    async def groups(self, step: Step, edits: Sequence[Edit]) -> list[list[int]]:
+        """Groups of two or more numbers of edits, no number twice; none where the reply cannot be used."""
+        shown = [Edit(op=edit.op, target=edit.target, content=edit.content) for edit in edits]
+        user = skill_section(step.skill.text) + proposals_section(
+            f"{len(edits)} edits, numbered from 0", shown
+        )
+        reply = await self._model.ask(step, JOINING, "0", user, Groups)
+        if isinstance(reply, Unusable):
+            return []
+        seen: set[int] = set()
+        groups: list[list[int]] = []
+        for said in reply.same:
+            group = [
+                number for number in dict.fromkeys(said) if 0 <= number < len(edits) and number not in seen
+            ]
+            if len(group) > 1:
+                seen.update(group)
+                groups.append(sorted(group))
+        return groups
+
+
+def _told(edit: Edit) -> str:
+    shown = {key: value for key, value in edit.as_json().items() if key in ("op", "target", "content")}
+    return f"- {json.dumps(shown, ensure_ascii=False)}"
+
+
+def _dead_section(dead: Sequence[DeadEdit]) -> str:
+    lines: list[str] = []
+    for one in dead:
+        lines.append(_told(one.edit))
+        lines += [f"  - {told_answer(task, rollout)}" for task, rollout in one.answers[:SHOWN_ANSWERS]]
+    return section("Edits that were tried and did nothing", "\n".join(lines))
+
+
+def _kinds_section(kinds: Mapping[str, int]) -> str:
+    told = ", ".join(
+        f"{kind} {count}" for kind, count in sorted(kinds.items(), key=lambda one: (-one[1], one[0]))
+    )
+    return section("Held-out failures by kind of task", told)

@@ -1,0 +1,108 @@
+"""Which proven edits are taken: copies joined with their evidence added up, then as few as cover every fixed
+task. Pure functions of what was measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from skillopt.skill.edits import Edit
+
+_MARKS = re.compile(r"^\s*(?:[-*+>#]|\d+[.)])+\s*", re.MULTILINE)
+_WORDS = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proven:
+    """Edits that fixed tasks: one edit, or several where only together they did."""
+
+    edits: tuple[Edit, ...]
+    fixed: tuple[str, ...]
+    """Train tasks, in planned order."""
+    copies: tuple[Edit, ...] = ()
+    """Edits that say the same, whose fixed tasks are counted here."""
+
+    @property
+    def id(self) -> str:
+        """That of its first edit."""
+        return self.edits[0].id
+
+    @property
+    def is_weak(self) -> bool:
+        """Proven on one task alone."""
+        return len(self.fixed) == 1
+
+    def with_copy(self, other: Proven) -> Proven:
+        """Both as one, with their evidence added up."""
+        fixed = tuple(dict.fromkeys((*self.fixed, *other.fixed)))
+        return replace(self, fixed=fixed, copies=(*self.copies, *other.edits, *other.copies))
+
+
+def wording(edit: Edit) -> tuple[str, ...]:
+    """What two edits share that differ in case, blanks, punctuation, list marks or the place of an insertion
+    alone.
+    """
+    inserts = edit.op in ("append", "insert_after")
+    texts = ("insert" if inserts else edit.op, "" if inserts else edit.target, edit.content)
+    return tuple(" ".join(_WORDS.findall(_MARKS.sub("", text).casefold())) for text in texts)
+
+
+def without_copies(proven: Sequence[Proven]) -> list[Proven]:
+    """Copies and near-copies joined; the one that fixed most stands for them."""
+    found: dict[tuple[tuple[str, ...], ...], Proven] = {}
+    for one in by_strength(proven):
+        words = tuple(wording(edit) for edit in one.edits)
+        found[words] = found[words].with_copy(one) if words in found else one
+    return list(found.values())
+
+
+def by_strength(proven: Sequence[Proven]) -> list[Proven]:
+    """Those that fixed most first, else as they were."""
+    return sorted(proven, key=lambda one: -len(one.fixed))
+
+
+def cover(proven: Sequence[Proven]) -> list[Proven]:
+    """The one that fixes most tasks, then the one that fixes most of the others, until none fixes a further
+    task.
+    """
+    left, covered, chosen = list(proven), set[str](), list[Proven]()
+    while left:
+        best = max(left, key=lambda one: len(set(one.fixed) - covered))  # the first of equals
+        if not set(best.fixed) - covered:
+            break
+        chosen.append(best)
+        covered |= set(best.fixed)
+        left.remove(best)
+    return chosen
+
+
+def thirds(edits: Sequence[Edit]) -> list[tuple[Edit, ...]]:
+    """Three parts of about equal size, in order; fewer where there are fewer edits."""
+    n = len(edits)
+    parts = [tuple(edits[at * n // 3 : (at + 1) * n // 3]) for at in range(3)]
+    return [part for part in parts if part]
+
+
+def kept_lines(content: str, known: Collection[str]) -> str:
+    """The content without lines that the skill has already; lines of code and short ones may repeat."""
+    kept: list[str] = []
+    in_code = False
+    for line in content.splitlines():
+        fence = line.lstrip().startswith(("```", "~~~"))
+        in_code ^= fence
+        if in_code or fence or line_of(line) not in known:
+            kept.append(line)
+    return "\n".join(kept).strip("\n")
+
+
+def line_of(line: str) -> str:
+    """A line as it is compared; empty for one that may repeat."""
+    words = " ".join(_WORDS.findall(_MARKS.sub("", line).casefold()))
+    return words if len(words) >= 12 else ""
+
+
+def lines_of(text: str) -> set[str]:
+    """All lines of a text that may not come twice."""
+    return {line_of(line) for line in text.splitlines()} - {""}

@@ -1,0 +1,136 @@
+"""The port of search strategies: the stages of a step after its rollouts were sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from skillopt.evaluation.leaks import LeakGuard
+from skillopt.evaluation.stage import Evaluation
+from skillopt.events.state import MemoryEntry, State
+from skillopt.gate.gate import Gate, Verdict
+from skillopt.optimizer.aggregate import Merged
+from skillopt.optimizer.optimizer import Optimizer
+from skillopt.optimizer.reflect import Reflection
+from skillopt.optimizer.select import Selection
+from skillopt.optimizer.update import Update
+from skillopt.skill.edits import Outcome, Proposal
+from skillopt.step import Step
+from skillopt.train.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedCandidate:
+    """A candidate of a step with the gate's verdict; the first is the bundle of everything selected."""
+
+    update: Update
+    verdict: Verdict
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.verdict.action == "accept"
+
+
+class Attempt(Protocol):
+    """Puts a candidate to the gate: every change to the skill passes here."""
+
+    async def __call__(
+        self,
+        step: Step,
+        state: State,
+        update: Update,
+        *,
+        number: int = 0,
+        ended: Sequence[Outcome] = (),
+        over: JudgedCandidate | None = None,
+    ) -> JudgedCandidate:
+        """The candidate of that number, told and judged against the skill of the step.
+
+        `ended` are proposals that came to an end before it. With `over`, an accepted candidate of this step,
+        it is measured against that one and needs only to be strictly better.
+        """
+        ...
+
+
+class Strategy(Protocol):
+    """Stages 2 to 6 of a step. Every choice is a function of what the run's database holds, so that a run
+    ends the same at any concurrency, killed or not; rows are measured by `Evaluation` alone, and nothing of
+    val reaches a prompt.
+    """
+
+    async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
+        """Stage 2: proposals, while rollouts still come in."""
+        ...
+
+    async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
+        """Stage 3: one list of proposals."""
+        ...
+
+    async def select(self, step: Step, reflection: Reflection, merged: Merged) -> Selection:
+        """Stage 4: those to take up."""
+        ...
+
+    async def update(self, step: Step, reflection: Reflection, selection: Selection) -> Update:
+        """Stage 5: the candidate."""
+        ...
+
+    async def judge(
+        self, step: Step, state: State, reflection: Reflection, selection: Selection, update: Update
+    ) -> Sequence[JudgedCandidate]:
+        """Stage 6: the candidates of the step by their numbers; the last accepted one is taken."""
+        ...
+
+    def enough(self, state: State) -> str:
+        """Why no further step would help, or nothing."""
+        ...
+
+    def memories(
+        self,
+        number: int,
+        action: str,
+        reflection: Reflection,
+        tried: Sequence[JudgedCandidate],
+        hide: Callable[[str], str],
+    ) -> tuple[MemoryEntry, ...]:
+        """What later analysts are told of that step; `hide` takes out what they may not read."""
+        ...
+
+    def settled(self, reflection: Reflection, tried: Sequence[JudgedCandidate]) -> tuple[str, ...]:
+        """The train tasks that need no further study."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a strategy works with; a plug-in is a callable from this to a `Strategy`."""
+
+    optimizer: Optimizer
+    gate: Gate
+    plan: Plan
+    attempt: Attempt
+    guard: LeakGuard | None
+    settings: Mapping[str, Any]
+    """What the configuration says to it."""
+
+
+def taken(tried: Sequence[JudgedCandidate]) -> JudgedCandidate:
+    """The candidate that a step ends with: the last one accepted, else the first."""
+    return next((one for one in reversed(tried) if one.is_accepted), tried[0])
+
+
+def essentials(proposals: Sequence[Proposal], hide: Callable[[str], str]) -> tuple[dict[str, Any], ...]:
+    """Proposals as the memory keeps them: what was tried, without the evidence; of a whole skill only what it
+    says has changed.
+    """
+    keys = ("op", "target", "content", "type", "title", "instruction", "change_summary")
+    return tuple(
+        {key: _hidden(said[key], hide) for key in keys if key in said}
+        for said in (proposal.as_json() for proposal in proposals)
+    )
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, list):
+        return [_hidden(one, hide) for one in value]
+    return hide(value) if isinstance(value, str) else value

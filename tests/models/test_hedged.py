@@ -1,0 +1,258 @@
+"""Hedging: who is asked a second time and who is not, which reply counts, and what becomes of the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from models.test_recorded import Memory
+from skillopt.account import Amount
+from skillopt.errors import ModelError
+from skillopt.ledger import HEDGE_STAGE, Budget, Ledger
+from skillopt.messages import Message, Reply, Request, Usage
+from skillopt.models.stack.budgeted import Budgeted
+from skillopt.models.stack.hedged import ENOUGH, FACTOR, Extra, Hedged, Pace
+from skillopt.models.stack.limited import Limiter, Retry, Slots
+
+TYPICAL = 0.01
+ASKED = Request(
+    messages=(Message(role="user", content="?"),), max_tokens=8, role="target", stage="rollout", place="p"
+)
+
+
+class Tails:
+    """Answers typically; a call whose place says `slow` waits for `answer`, unless it is asked again."""
+
+    endpoint = "http://simulated:80"
+    fingerprint: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.answer = asyncio.Event()
+        self.again = asyncio.Event()
+        self.again.set()
+        self.hedged = asyncio.Event()
+        self.fails: set[int] = set()
+
+    async def complete(self, request: Request) -> Reply:
+        number = self.sent.count(request.place)
+        self.sent.append(request.place)
+        if request.place.startswith("slow"):
+            if number:
+                self.hedged.set()
+            await (self.again if number else self.answer).wait()
+            if number in self.fails:
+                raise ModelError("unavailable", f"simulated {number}", refused=True)
+        else:
+            await asyncio.sleep(TYPICAL)
+        return Reply(text=f"answer {number}", finish="stop", usage=Usage(input_tokens=5, output_tokens=2))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Stack:
+    """A hedged model over a provider with tails, which has answered some calls."""
+
+    def __init__(self, budget: Budget | None = None, slots: Slots | None = None) -> None:
+        self.provider = Tails()
+        self.ledger = Ledger(budget or Budget(), Memory())
+        self.limiter = Limiter({"optimizer": 8}, Retry(attempts=1))
+        self.spares: list[str] = []
+        self.model = Hedged(
+            Budgeted(self.provider, self.ledger, None),
+            self.limiter,
+            slots=slots,
+            keep_spare=lambda request, reply: self.spares.append(reply.text),
+        )
+
+    async def learn(self, calls: int = ENOUGH) -> None:
+        await asyncio.gather(*(self.model.complete(replace(ASKED, place=f"q{n}")) for n in range(calls)))
+
+    async def ask(self, place: str = "slow") -> str:
+        return (await self.model.complete(replace(ASKED, place=place))).text
+
+    def hedges(self) -> int:
+        return self.ledger.account.total(HEDGE_STAGE).calls
+
+
+async def test_the_first_reply_is_the_reply_and_the_slower_one_is_charged_and_kept() -> None:
+    stack = Stack()
+    await stack.learn()
+    assert await stack.ask() == "answer 1"
+    assert not stack.spares
+    stack.provider.answer.set()
+    await stack.model.drain()
+    assert stack.spares == ["answer 0"]
+    assert stack.hedges() == 1
+    assert stack.ledger.account.total().calls == ENOUGH + 2
+    assert not stack.ledger.account.open
+
+
+async def test_the_second_asking_is_the_spare_where_the_first_still_wins() -> None:
+    stack = Stack()
+    stack.provider.again.clear()
+    await stack.learn()
+    asking = asyncio.ensure_future(stack.ask())
+    await stack.provider.hedged.wait()
+    stack.provider.answer.set()
+    assert await asking == "answer 0"
+    stack.provider.again.set()
+    await stack.model.drain()
+    assert stack.spares == ["answer 1"]
+
+
+async def test_before_enough_calls_nothing_counts_as_slow() -> None:
+    stack = Stack()
+    await stack.learn(ENOUGH - 1)
+    asking = asyncio.ensure_future(stack.ask())
+    await asyncio.sleep(5 * TYPICAL)
+    stack.provider.answer.set()
+    assert await asking == "answer 0"
+    assert stack.hedges() == 0
+
+
+async def test_the_reply_is_the_seconds_where_the_first_fails() -> None:
+    stack = Stack()
+    stack.provider.fails = {0}
+    stack.provider.again.clear()
+    await stack.learn()
+    asking = asyncio.ensure_future(stack.ask())
+    await stack.provider.hedged.wait()
+    stack.provider.answer.set()
+    await asyncio.sleep(0.01)
+    stack.provider.again.set()
+    assert await asking == "answer 1"
+
+
+async def test_where_both_fail_it_is_the_first_failure_that_is_told() -> None:
+    stack = Stack()
+    stack.provider.fails = {0, 1}
+    await stack.learn()
+    asking = asyncio.ensure_future(stack.ask())
+    await stack.provider.hedged.wait()
+    stack.provider.answer.set()
+    with pytest.raises(ModelError, match="simulated 0"):
+        await asking
+
+
+async def test_a_hedge_that_the_budget_does_not_hold_is_not_sent_and_spoils_nothing() -> None:
+    stack = Stack(Budget(calls=ENOUGH + 1))
+    await stack.learn()
+    asking = asyncio.ensure_future(stack.ask())
+    await asyncio.sleep(5 * TYPICAL)
+    stack.provider.answer.set()
+    assert await asking == "answer 0"
+    assert stack.ledger.spent == Amount(calls=ENOUGH + 1, tokens=7 * (ENOUGH + 1), usd=None)
+
+
+async def test_a_hedge_takes_no_slot_that_a_rollout_waits_for_and_holds_its_own_until_both_have_ended() -> (
+    None
+):
+    slots = Slots(1)
+    stack = Stack(slots=slots)
+    await stack.learn()
+    await slots.acquire()
+    asking = asyncio.ensure_future(stack.ask())
+    await asyncio.sleep(5 * TYPICAL)
+    waiting = asyncio.ensure_future(slots.acquire())  # after the hedge, and still before it
+    await asyncio.sleep(0)
+    assert stack.provider.sent.count("slow") == 1
+    slots.release()
+    await waiting
+    assert stack.provider.sent.count("slow") == 1
+    slots.release()
+    assert await asking == "answer 1"
+    assert slots.used == 1
+    stack.provider.answer.set()
+    await stack.model.drain()
+    await asyncio.sleep(0)
+    assert slots.used == 0
+
+
+async def test_an_endpoint_that_slowed_down_is_not_asked_twice() -> None:
+    stack = Stack()
+    await stack.learn()
+    stack.limiter.window = 3.0
+    asking = asyncio.ensure_future(stack.ask())
+    await asyncio.sleep(5 * TYPICAL)
+    stack.provider.answer.set()
+    assert await asking == "answer 0"
+    assert stack.hedges() == 0
+
+
+async def test_a_call_that_was_sent_is_answered_also_when_nobody_waits_any_more() -> None:
+    stack = Stack()
+    stack.provider.again.clear()
+    await stack.learn()
+    asking = asyncio.ensure_future(stack.ask())
+    await stack.provider.hedged.wait()
+    asking.cancel()
+    await asyncio.sleep(0)
+    stack.provider.answer.set()
+    stack.provider.again.set()
+    assert await asking == "answer 0"
+    await stack.model.drain()
+    assert not stack.ledger.account.open
+
+
+async def test_background_work_is_never_hedged() -> None:
+    stack = Stack()
+    await stack.learn()
+    asking = asyncio.ensure_future(stack.model.complete(replace(ASKED, place="slow", background=True)))
+    await asyncio.sleep(5 * TYPICAL)
+    stack.provider.answer.set()
+    assert (await asking).text == "answer 0"
+    assert stack.hedges() == 0
+
+
+def reply(seconds: float | None, output: int = 10) -> Reply:
+    return Reply(text="", finish="stop", usage=Usage(input_tokens=5, output_tokens=output), seconds=seconds)
+
+
+def test_patience_is_a_multiple_of_the_mean_once_enough_calls_are_known() -> None:
+    pace = Pace()
+    for number in range(ENOUGH):
+        assert pace.patience() is None
+        pace.take(reply(1.0 + number % 2))
+    assert pace.patience() == pytest.approx(FACTOR * 1.5)
+
+
+def test_a_reply_that_nobody_timed_teaches_nothing() -> None:
+    pace = Pace()
+    for _ in range(2 * ENOUGH):
+        pace.take(reply(None))
+    assert pace.patience() is None
+
+
+def test_slow_calls_that_are_long_answers_are_not_asked_again() -> None:
+    long, tails = Pace(), Pace()
+    for number in range(100):
+        long.take(reply(0.1 + 0.02 * number, output=10 + 2 * number))
+        tails.take(reply(8.0 if number % 20 == 0 else 1.0, output=10 + number % 7))
+    assert long.explained == pytest.approx(1.0)
+    assert long.patience() is None
+    assert tails.explained < 0.1
+    assert tails.patience() is not None
+
+
+@pytest.mark.parametrize(
+    ("calls", "tokens", "hedges", "hedge_tokens", "expected", "allowed"),
+    [
+        (20, 2000, 0, 0, 100, True),
+        (19, 1900, 0, 0, 95, False),
+        (40, 4000, 1, 100, 100, True),
+        (40, 4000, 2, 100, 100, False),
+        (40, 4000, 1, 101, 100, False),
+        (40, 0, 0, 0, 0, True),
+    ],
+)
+def test_hedges_stay_within_their_share_of_calls_and_of_tokens(
+    calls: int, tokens: int, hedges: int, hedge_tokens: float, expected: float, allowed: bool
+) -> None:
+    extra = Extra(calls=calls, tokens=tokens, hedges=hedges, hedge_tokens=hedge_tokens)
+    assert extra.allows(expected) is allowed
