@@ -17,9 +17,10 @@ from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
 from skillopt.optimizer.forms import FORMS, Mode
 from skillopt.optimizer.limit import LimitChooser
 from skillopt.optimizer.minibatches import Side
-from skillopt.optimizer.proof import Joiner, LaneAnalyst
+from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
 from skillopt.optimizer.reflect import Reflection, Reflector
 from skillopt.optimizer.select import Selection, Selector
+from skillopt.optimizer.small import SmallLaneAnalyst, by_kind
 from skillopt.optimizer.update import Update, Updater
 from skillopt.skill.document import Document
 from skillopt.step import Step
@@ -62,6 +63,10 @@ class OptimizerSettings:
     minibatch_size: int
     merge_batch_size: int
     failure_only: bool
+    scoring_rule: str = ""
+    """What passes, in words; empty where the benchmark does not say."""
+    small: bool = False
+    """Whether lanes are asked about in the form for small models."""
     rollouts_per_task: int = 1
     """Where a task is tried several times, analysts are told how to read that."""
     learning_rate: int
@@ -96,6 +101,8 @@ class Optimizer:
             for stage, text in settings.prompts.items()
             if settings.skill_update_mode == "patch" or stage not in PATCH_PROMPTS
         }
+        if settings.small:
+            own_prompts = {ANALYST: packaged(f"{ANALYST}_small"), **own_prompts}
         asked = OptimizerModel(
             model,
             prompts=own_prompts,
@@ -122,8 +129,18 @@ class Optimizer:
         notes = None if aware is None else AppendixWriter(asked, threshold=aware.consolidate_above)
         self._updater = Updater(asked, form, notes)
         self._advisor = EpochAdvisor(asked)
-        self.lanes = LaneAnalyst(asked, contrasts=contrasts)
-        self.joiner = Joiner(asked)
+        self.lanes = (
+            SmallLaneAnalyst(asked, scoring_rule=settings.scoring_rule)
+            if settings.small
+            else LaneAnalyst(
+                asked,
+                contrasts=contrasts,
+                target_prompt=settings.prompts.get("rollout", ""),
+                scoring_rule=settings.scoring_rule,
+            )
+        )
+        self.joiner = None if settings.small else Joiner(asked)
+        self.group_failures = by_kind if settings.small else None
 
     @property
     def control(self) -> Control:

@@ -79,7 +79,8 @@ def rule_of(scorer: Scorer) -> str:
 
 
 def _first_paragraph(documented: object) -> str:
-    return " ".join(((documented and inspect.getdoc(documented)) or "").split("\n\n")[0].split())
+    words = None if documented is None else inspect.getdoc(documented)
+    return " ".join((words or "").split("\n\n")[0].split())
 
 
 def extract_answer(text: str) -> str:

@@ -85,8 +85,15 @@ class Proof:
             earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
             harmful=_remembered(step, HARMFUL),
         )
-        size = self._optimizer.minibatch_size
-        walk = in_minibatches(rollouts, "failure", search.study, size=size, seed=step.seed, joins_last=True)
+        walk = in_minibatches(
+            rollouts,
+            "failure",
+            search.study,
+            size=self._optimizer.minibatch_size,
+            seed=step.seed,
+            joins_last=True,
+            group=self._optimizer.group_failures,
+        )
         found: list[Any] = await together(rollouts.close(), walk, noisy)
         outcomes, lanes = tuple[Rollout, ...](found[0]), tuple[Lane, ...](found[1])
         looks = [
