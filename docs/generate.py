@@ -14,9 +14,9 @@ from _tables import with_tables
 from skillopt.benchmarks import benchmarks
 from skillopt.cli import app
 from skillopt.config import describe, describe_providers, flags
+from skillopt.config.fields import Leaf
 from skillopt.config.names import DEAD, DEAD_VARIABLES, MODES, REFUSED, ROLE_VARIABLES, SHORT, aliases
 from skillopt.config.services import declared
-from skillopt.config.show import Described
 from skillopt.mcp import SWITCHES, Toolbox
 from skillopt.mcp.tools import TOOLS
 
@@ -96,7 +96,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def table(rows: Sequence[Described], benchmark: str | None = None) -> str:
+def table(rows: Sequence[Leaf], benchmark: str | None = None) -> str:
     """One line a key."""
     names = {flag.key: flag.name for flag in flags(benchmark) if not flag.hidden}
     cells = []

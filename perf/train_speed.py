@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import cProfile
 import json
+import sqlite3
 import tempfile
 import time
 from pathlib import Path
@@ -95,8 +96,10 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
         )
         await api.evaluate(warm, {"seed": warm.skill}, ["val"], Path(folder) / "warm")
         opening = time.monotonic() - opened
+        statements = _traced()
         async with open_run(job, Path(folder) / "run") as opened:
             opened.run.watch(lambda event: events.append((time.monotonic(), event)))
+            statements.clear()
             started, cpu = time.monotonic(), time.process_time()
             if profile is not None:
                 profile.enable()
@@ -104,6 +107,7 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
             if profile is not None:
                 profile.disable()
             wall, cpu = time.monotonic() - started, time.process_time() - cpu
+            asked = len(statements)
             script = Reader(opened, [event for _, event in events]).script()
     served.log = tuple(entry for entry in served.log if entry.started >= started)
     return {
@@ -111,7 +115,22 @@ async def measure(arguments: argparse.Namespace, profile: cProfile.Profile | Non
         "opening_s": opening,
         **_speed(script, served, latency, events, started, wall),
         **_costs(script, served, cpu),
+        "sql_per_call": asked / len(served.log),
     }
+
+
+def _traced() -> list[int]:
+    """Grows by one with every statement of SQL on connections that are opened from now on."""
+    statements: list[int] = []
+    connect = sqlite3.connect
+
+    def traced(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        connection.set_trace_callback(lambda statement: statements.append(1))
+        return connection
+
+    sqlite3.connect = traced  # type: ignore[assignment]
+    return statements
 
 
 def _options(arguments: argparse.Namespace, base_url: str) -> list[str]:
@@ -128,6 +147,7 @@ def _options(arguments: argparse.Namespace, base_url: str) -> list[str]:
         f"train.num_epochs={arguments.epochs}",
         f"model.target={model}",
         f"model.optimizer={model}",
+        "optimizer.salvage=false",  # the graph of the calls knows one candidate a step
     ]
 
 
@@ -224,7 +244,8 @@ def show(figures: dict[str, Any]) -> None:
         f" rollouts, {figures['max_in_flight']} in flight at most\n\nwall clock / critical path  "
         f" {figures['ratio']:.2f}   ({figures['wall_s']:.1f} s / {figures['critical_path_s']:.1f} s; aim"
         f" 1.3)\nclient CPU per rollout       {figures['cpu_ms_per_rollout']:.2f} ms  "
-        f" ({figures['cpu_s']:.1f} s; aim 2.5 ms)\ngate rollouts saved          {full - sent} of {full}  "
+        f" ({figures['cpu_s']:.1f} s; aim 2.5 ms)\nSQL statements per call      "
+        f"{figures['sql_per_call']:.2f}   (aim 5)\ngate rollouts saved          {full - sent} of {full}  "
         f" ({1 - sent / max(1, full):.0%}; {figures['gate_rejected']} of {figures['gate_candidates']}"
         f" candidates were rejected, on {figures['gate_rejected_rows_read']} rows read)\ntokens per"
         f" reflection call   {figures['reflection_tokens_mean']:.0f} on average,"

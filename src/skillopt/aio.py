@@ -33,13 +33,12 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
         raise
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run paid work to its end even if its caller is cancelled meanwhile, so that the result is kept.
+async def to_the_end(started: asyncio.Task[T]) -> T:
+    """Wait for paid work until its end even if the caller is cancelled meanwhile, so that the result is kept.
 
     A cancelled caller still gets the result, to store it; only if the work failed does the cancellation
     surface.
     """
-    started: asyncio.Task[T] = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not started.done():
         try:

@@ -175,7 +175,7 @@ class Ledger:
     def _keep_time(self) -> None:
         """Note the elapsed time: a session that is killed has used up its minutes too."""
         elapsed = self.elapsed()
-        if elapsed - self._time_kept >= TIME_IS_KEPT_EVERY / 4:
+        if elapsed - self._time_kept >= TIME_IS_KEPT_EVERY * 0.9:  # a timer may be a little early
             self._time_kept = elapsed
             self._journal.keep_time(elapsed)
 

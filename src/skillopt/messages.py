@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -30,6 +30,18 @@ class Tool:
     name: str
     description: str
     parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, name: str, description: str, required: Sequence[str], **properties: str | Mapping[str, Any]
+    ) -> Tool:
+        """A tool that takes these properties and no other: a text that is described in words, or a schema."""
+        schemas = {
+            name: {"type": "string", "description": given} if isinstance(given, str) else given
+            for name, given in properties.items()
+        }
+        whole = {"type": "object", "properties": schemas, "required": list(required)}
+        return cls(name=name, description=description, parameters=whole | {"additionalProperties": False})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

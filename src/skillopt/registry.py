@@ -16,13 +16,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from skillopt.errors import UnknownName
 
+T = TypeVar("T")
 _LOANS = itertools.count(1)
 _NOTHING: tuple[int, Mapping[str, Any]] = (0, {})
 PORT = "port"
@@ -129,6 +130,16 @@ class Registry:
 
     def _points(self) -> Mapping[str, EntryPoint]:
         return _points(self.group, tuple(sys.path))
+
+
+def while_known(*registries: Registry) -> Callable[[Callable[[], T]], Callable[[], T]]:
+    """Makes a function remember its result for as long as no plug-in of these kinds comes or goes."""
+
+    def decorated(make: Callable[[], T]) -> Callable[[], T]:
+        made: Callable[..., T] = lru_cache(maxsize=4)(lambda *stamps: make())
+        return lambda: made(*(registry.stamp() for registry in registries))
+
+    return decorated
 
 
 @cache

@@ -15,7 +15,7 @@ from skillopt import api
 from skillopt.benchmarks._data import load_rows
 from skillopt.benchmarks.alfworld import PLUGIN, ALFWorldSettings
 from skillopt.benchmarks.alfworld._environment import WON, plain
-from skillopt.benchmarks.alfworld._load import ALFWorldLoader, places
+from skillopt.benchmarks.alfworld._load import places, to_tasks
 from skillopt.benchmarks.alfworld._names import by_number, short_names
 from skillopt.build import open_run, prepare
 from skillopt.config import load, packaged_names
@@ -179,7 +179,7 @@ class Nowhere:
         assert rollout not in self._kept, "two games are one rollout"
         self._kept[rollout] = trajectory
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> None:
+    def scored(self, rollout: str, scorer: str) -> None:
         return None
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Any) -> None:
@@ -338,7 +338,7 @@ def test_the_same_words_in_another_room_are_another_task(tmp_path: Path) -> None
     (tmp_path / "rows.json").write_text(
         json.dumps([{"id": name, "gamefile": name, "task_type": "t"} for name in ("one", "two")])
     )
-    one, two = ALFWorldLoader(tmp_path, "{goal} Places: {places}.").tasks(load_rows(tmp_path / "rows.json"))
+    one, two = to_tasks(load_rows(tmp_path / "rows.json"), tmp_path, "{goal} Places: {places}.")
     assert one.prompt == two.prompt == "put a mug on a desk. Places: desk 1."
     assert one.content_hash != two.content_hash
 
@@ -387,7 +387,7 @@ def test_a_row_that_cannot_be_played_is_named(tmp_path: Path, row: dict[str, str
     )
     (tmp_path / "rows.json").write_text(json.dumps([row]))
     with pytest.raises(TaskError, match=f"line 1: .*{words}"):
-        ALFWorldLoader(tmp_path, "{goal} {places}").tasks(load_rows(tmp_path / "rows.json"))
+        to_tasks(load_rows(tmp_path / "rows.json"), tmp_path, "{goal} {places}")
 
 
 def test_without_games_it_says_where_to_get_them(games: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks._data import load_rows
-from skillopt.benchmarks.livemathematicianbench import PLUGIN, LiveMathSettings, OptionReader, load_months
+from skillopt.benchmarks.livemathematicianbench import PLUGIN, LiveMathSettings, load_months, to_tasks
 from skillopt.errors import TaskError
 from skillopt.tasks.rollout import Trajectory
 from skillopt.tasks.task import SPLITS, Task
@@ -49,7 +49,7 @@ def tasks(
     folder: Path, rows: list[dict[str, Any]], name: str = "qa_202511_final.json", **settings: Any
 ) -> list[Task]:
     (folder / name).write_text(json.dumps(rows))
-    return OptionReader(LiveMathSettings(**settings)).tasks(load_rows(folder / name))
+    return to_tasks(load_rows(folder / name), LiveMathSettings(**settings))
 
 
 def right_text(task: Task) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli._commands import Command
-from skillopt.cli._options import spread
+from skillopt.cli._flags import spread
 
 
 def shown(skillopt: Command, *arguments: str) -> dict[str, Any]:

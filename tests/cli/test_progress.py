@@ -14,7 +14,7 @@ from cli._commands import SMALL
 from runs._log import record, state
 from skillopt.api import train
 from skillopt.build import open_run, prepare
-from skillopt.cli._progress import LiveView, PlainLines, Silent
+from skillopt.cli._progress import LiveView, PlainLines, View
 from skillopt.config import load
 from skillopt.events import Arrived, Checkpoint, Event, Notice, Reflected, RunStarted, Spending, StageOpened
 from skillopt.events.records import ReopenedRecord
@@ -186,7 +186,7 @@ def test_a_resumed_run_is_shown_from_where_it_stands(finished: Path, clock: Cloc
 
 def test_a_silent_view_still_warns() -> None:
     out = console()
-    view = Silent(out)
+    view = View(out)
     view(Notice(text="nothing much"))
     view(Notice(text="take care", level="warning"))
     view(step(1))

@@ -212,6 +212,14 @@ def case(
 
 
 LONGER = {**BASE, "env.train_cases": 24, "env.val_cases": 20, "train.batch_size": 12, "train.num_epochs": 3}
+PROOF = {
+    **{**LONGER, "train.strategy": "proof", "env.train_cases": 40, "env.val_cases": 30},
+    **{
+        "train.proof.control": 4,
+        "model.optimizer.name": "world:harm=0.9",
+        "model.target.name": "world:noise=0.1",
+    },
+}
 DOLLARS = {
     "model.target.price.input": 1.0,
     "model.target.price.output": 2.0,
@@ -323,6 +331,16 @@ CASES = [
     case("train.accumulation", 2, "events"),
     case("train.seed", 1, "events"),
     case("train.patience", 1, "events", train__num_epochs=4),
+    case("train.strategy", "proof", "events"),
+    case("train.proof.batch", 20, "events", PROOF),
+    case("train.proof.rows", 1, "events", PROOF),
+    case("train.proof.depth", 1, "events", PROOF),
+    case("train.proof.control", 0, "events", PROOF),
+    case("train.proof.blame_from", 1, "events", PROOF),
+    case("train.proof.blame_rows", 2, "events", PROOF),
+    case("train.proof.prune", False, "events", PROOF),
+    case("train.proof.remaining", 1, "events", {**PROOF, "model.target.name": "world"}),
+    case("train.proof.noise", "on", "events", PROOF),
     case("gradient.minibatch_size", 3, "requests"),
     case("gradient.merge_batch_size", 3, "requests", **{"gradient__minibatch_size": 1}),
     case(

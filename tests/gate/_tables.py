@@ -35,8 +35,10 @@ class Memory:
     def keep(self, rollout, attempt, trajectory):
         self.done[rollout] = (attempt, trajectory)
 
-    def score(self, rollout, attempt, scorer):
-        return self.scores.get((rollout, attempt, scorer))
+    def scored(self, rollout, scorer):
+        attempt, trajectory = self.done.get(rollout, (0, None))
+        score = self.scores.get((rollout, attempt, scorer))
+        return None if score is None else (attempt, trajectory, score)
 
     def keep_score(self, rollout, attempt, scorer, score):
         self.scores[rollout, attempt, scorer] = score

@@ -171,7 +171,7 @@ def test_no_value_can_become_an_option() -> None:
         *(f"--cfg-options={one}" for one in hostile),
     ]
     diff = TOOLBOX.arguments["skillopt_diff"].line({"a": "--version", "b": "-h"}, "/p")
-    assert diff == ["diff", "--", "--version", "-h"]
+    assert diff == ["diff", "--json", "--", "--version", "-h"]
     adopt = TOOLBOX.arguments["sleep_adopt"].line(
         {"proposal": "--all", "skill": ["-x"], "edit": [1, 2]}, "/p"
     )

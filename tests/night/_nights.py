@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from night._reader import answers
 from night._sessions import BAD, GOOD, SUBJECTS
 from skillopt.night import NightContext, NightHome, NightSettings
 from skillopt.testing import Call
@@ -32,6 +33,8 @@ def scripted(*rules: str, hard: Sequence[str] = SUBJECTS) -> Callable[[Call], st
 
     def answer(call: Call) -> str:
         place = call.place or ""
+        if (read := answers(place, call.text)) is not None:
+            return read
         if place.startswith("mine/"):
             return json.dumps({"title": "Briefs", "self_contained": True})
         if not place.startswith("rollout/"):

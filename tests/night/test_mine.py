@@ -26,7 +26,8 @@ from skillopt.night.demands import demands
 from skillopt.night.kinds import kinds, normal
 from skillopt.night.labels import label_messages, says_no_more
 from skillopt.night.mining import Mined, mine
-from skillopt.night.requests import RequestOutcome, reaction, requests_of
+from skillopt.night.reactions import reaction
+from skillopt.night.requests import RequestOutcome, requests_of
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask, split_of
 from skillopt.tasks.scorers._rules import ContainsRule, MaxChars, MinChars, NotContains, Rule, SectionPresent
@@ -90,7 +91,10 @@ async def test_a_request_that_came_once_is_not_mined() -> None:
     ]
     mined = await mine(once)
     assert (mined.tasks, mined.suggestions, mined.standing) == ((), (), "suggestions")
-    assert mined.left_out == {"asked in too few sessions": 2}
+    assert mined.states == {
+        "waiting for more of its kind": 1,
+        "nothing to learn: no word about the answer": 1,
+    }
 
 
 async def test_the_same_request_many_times_in_one_session_does_not_recur() -> None:
@@ -103,7 +107,7 @@ async def test_the_same_request_many_times_in_one_session_does_not_recur() -> No
         "thanks",
         "Bye.",
     )
-    assert (await mine([one])).left_out == {"asked in too few sessions": 1}
+    assert (await mine([one])).states == {"waiting for more of its kind": 1}
 
 
 async def test_sessions_in_any_order_give_the_same() -> None:
@@ -117,7 +121,7 @@ async def test_requests_of_different_projects_never_meet() -> None:
         session(number, f"Write a brief on whether {SUBJECTS[number]}.", BAD, project=f"/p{number}")
         for number in range(6)
     ]
-    assert (await mine(apart)).left_out == {"asked in too few sessions": 6}
+    assert (await mine(apart)).states == {"nothing to learn: no word about the answer": 6}
     both = [*briefs(6), *briefs(6, project="/home/ann/other")]
     mined = await mine(both, settings=EVEN)
     assert len({task.id for task in mined.tasks}) == 12
@@ -129,13 +133,11 @@ async def test_a_task_keeps_its_split_on_every_night_and_val_never_becomes_train
     later = {task.id: task.split for task in (await mine([*briefs(20)][3:], settings=EVEN)).tasks}
     both = set(first) & set(later)
     assert len(both) == 7 and all(first[task] == later[task] for task in both)
-    # The same request in other words for what changes from day to day is the same task, so it cannot be on
-    # both sides.
-    forms = {
-        normal(text)
-        for text in ("Write notes for release 1.2 of src/a.py", "write  notes for release 17.0 of lib/b.py")
-    }
-    assert len(forms) == 1 and split_of(forms.pop(), EVEN) in ("train", "val")
+    # The same request in other letters is the same task, so it cannot be on both sides; another input is
+    # another task.
+    said = ("Write notes for release 1.2 of src/a.py", "write  NOTES, for release 1.2 of src/a.py!")
+    assert len({normal(text) for text in said}) == 1
+    assert normal(said[0]) != normal("Write notes for release 17.0 of lib/b.py")
 
 
 def test_fractions_that_leave_nothing_to_learn_from_are_refused() -> None:
@@ -169,7 +171,7 @@ async def test_what_needs_the_repository_is_never_a_task_and_becomes_a_suggestio
     assert mined.tasks == ()
     (suggestion,) = mined.suggestions
     assert "needs the repository" in suggestion.reason and "Edit, Bash" in suggestion.reason
-    assert (len(suggestion.sessions), suggestion.corrections) == (
+    assert (len(suggestion.sessions), suggestion.wishes) == (
         3,
         ("No, you forgot to run the tests before you say done.",),
     )
@@ -238,13 +240,13 @@ def test_reading_the_skill_itself_needs_no_repository() -> None:
         ("Which error does it throw", None),
         ('Translate "thanks, that is wrong" into French', None),
         ("> that's wrong\nwhat did he mean by it", None),
-        ("Would be nice to have a table", None),
+        ("Would be nice to have a table", "corrected"),
     ],
 )
 def test_a_reaction_is_read_from_what_the_person_says_and_not_from_substrings(
     text: str, told: str | None
 ) -> None:
-    assert reaction(text) == told
+    assert reaction(text).reaction == (told or "none")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_a_reaction_is_read_from_what_the_person_says_and_not_from_substrings(
         (("Write a brief on tea prices in Asia.", "A.", "no, too long", "B.", "great", "C."), "corrected"),
         (
             ("Write a brief on tea prices in Asia.", "A.", "Write a brief on the tea prices in Asia", "B."),
-            "repeated",
+            "redone",
         ),
         (
             (
@@ -295,7 +297,7 @@ def test_answers_are_good_or_bad_by_the_reaction_to_each() -> None:
         )
     )
     assert (request.rejected, request.accepted) == (("first", "second"), ("third",))
-    assert request.corrections == ("no, too long", "still too long")
+    assert [one.said for one in request.corrections] == ["no, too long", "still too long"]
 
 
 def test_two_requests_in_one_session_are_two() -> None:
@@ -325,7 +327,7 @@ async def test_a_request_that_came_again_within_the_hour_was_not_answered() -> N
         (task,) = [task for task in mined.tasks if task.prompt.endswith(f"{SUBJECTS[0]}.")]
         return task.outcome
 
-    assert (await outcome(0.5), await outcome(30)) == ("repeated", "unknown")
+    assert (await outcome(0.5), await outcome(30)) == ("redone", "unknown")
 
 
 @pytest.mark.parametrize(

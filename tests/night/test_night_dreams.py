@@ -102,7 +102,7 @@ async def kept(
     [
         (
             task("Work out 12 times 7 for me.", FACT),
-            "Work out 13 times 7 for me.",
+            "work out 12 times 7, for me",
             "equal to another request",
         ),
         (
@@ -156,7 +156,7 @@ async def test_a_variant_that_fits_is_kept_and_may_be_about_another_subject_wher
 
 
 async def test_a_variant_equal_to_a_held_out_request_after_normalisation_is_dropped_and_counted() -> None:
-    held = frozenset({normal("Compose a brief on 3 zoos!")})
+    held = frozenset({normal("Compose a brief on 2 zoos!")})
     found = await kept(task("Write a brief on 2 bakeries."), "compose a BRIEF, on 2 zoos", held_out=held)
     assert found == ([], {"equal to a held-out request": 1})
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from night._nights import NOW, RULE, Person, clock, scripted
+from night._reader import answers
 from night._sessions import SUBJECTS
 from skillopt.errors import AnswersWanted, ConfigError, Stopped
 from skillopt.night import NightResult, Roles, preview, run_night
@@ -37,6 +38,8 @@ def reading(label: Any = LABEL, judged: Callable[[Call], str] | None = None) -> 
 
     def answer(call: Call) -> str:
         place = call.place or ""
+        if (read := answers(place, call.text)) is not None:
+            return read
         if place.startswith("mine/"):
             return label if isinstance(label, str) else json.dumps(label)
         if place.startswith("judge/"):
@@ -66,7 +69,7 @@ async def test_what_no_rule_can_say_is_learned_by_a_rubric_that_the_judge_applie
     told: list[str] = []
 
     def answer(call: Call) -> str:
-        told.extend([] if (call.place or "").startswith(("rollout/", "judge/")) else [call.text])
+        told.extend([] if (call.place or "").startswith(("rollout/", "judge/", "read/")) else [call.text])
         return reading()(call)
 
     async with LoopbackProvider(answer) as provider:
@@ -82,8 +85,8 @@ async def test_what_no_rule_can_say_is_learned_by_a_rubric_that_the_judge_applie
     assert ended.proposal is not None and target.outcome is not None
     assert (target.outcome.judgement.before, target.outcome.judgement.after) == (0.0, 1.0)
     mining = ended.plan.mining
-    assert mining is not None and mining.calls == 6, (
-        "one question, and a rubric tried on two good, two bad answers and a promise"
+    assert mining is not None and mining.calls == 10, (
+        "four to read twenty sessions, one question, and a rubric tried on two good, two bad answers and a promise"
     )
     assert mining.tokens and ended.record.tokens is not None and used <= ended.record.tokens
     held_out = [task.prompt for task in target.tasks if task.split != "train"]
@@ -186,7 +189,7 @@ async def test_nobody_is_asked_where_mining_with_a_model_is_off_and_never_in_a_p
 async def test_by_hand_rubrics_are_tried_and_applied_in_whole_rounds(vague: Person) -> None:
     folder = vague.around().home.project(vague.project).night(1)
     ended = None
-    for _ in range(12):
+    for _ in range(13):
         try:
             roles = Roles(target="handoff", optimizer="handoff")
             ended = await run_night(vague.around(), roles, environ={}, now=clock)

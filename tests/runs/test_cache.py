@@ -20,10 +20,10 @@ def test_a_score_of_another_run_is_taken_over_with_its_trajectory(tmp_path: Path
     first.keep("r", 0, said("a"))
     first.keep_score("r", 0, "judge", Score(hard=1, soft=1))
     assert second.finished("r") == (0, said("a"))
-    assert second.score("r", 0, "judge") == Score(hard=1, soft=1)
-    assert second.score("r", 0, "another judge") is None
+    assert second.scored("r", "judge") == (0, said("a"), Score(hard=1, soft=1))
+    assert second.scored("r", "another judge") is None
     # its own from now on
-    assert Database(tmp_path / "two.db").score("r", 0, "judge") == Score(hard=1, soft=1)
+    assert Database(tmp_path / "two.db").scored("r", "judge") == (0, said("a"), Score(hard=1, soft=1))
 
 
 def test_a_score_is_never_that_of_another_trajectory(tmp_path: Path) -> None:
@@ -33,10 +33,10 @@ def test_a_score_is_never_that_of_another_trajectory(tmp_path: Path) -> None:
     second.keep("r", 0, said("b"))  # both were at work at once
     first.keep("r", 0, said("a"))
     first.keep_score("r", 0, "judge", Score(hard=1, soft=1))
-    assert second.score("r", 0, "judge") is None
+    assert second.scored("r", "judge") is None
     # the shared file now holds the later trajectory
     second.keep_score("r", 0, "other", Score(hard=0, soft=0))
     third = SharedRollouts(Database(tmp_path / "three.db"), tmp_path / "shared.db")
     assert third.finished("r") == (0, said("b"))
-    assert third.score("r", 0, "judge") is None
-    assert third.score("r", 0, "other") == Score(hard=0, soft=0)
+    assert third.scored("r", "judge") is None
+    assert third.scored("r", "other") == (0, said("b"), Score(hard=0, soft=0))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,9 +26,11 @@ __all__ = [
     "CommonSettings",
     "DataRow",
     "QuestionBenchmark",
+    "SplitBenchmark",
     "load_rows",
     "load_splits",
     "package_text",
+    "published_defaults",
 ]
 
 
@@ -88,39 +90,32 @@ def load_splits(
     return splits.limited(settings.limit)
 
 
-def package_text(name: str) -> str:
-    """A prompt or seed skill that ships with the package."""
-    return (files("skillopt.benchmarks") / "texts" / name).read_text(encoding="utf-8")
+def package_text(name: str, folder: str = "") -> str:
+    """A prompt or seed skill that ships with the package, beside all benchmarks or in the folder of one."""
+    return (files("skillopt.benchmarks") / folder / "texts" / name).read_text(encoding="utf-8")
 
 
-class QuestionBenchmark:
-    """A benchmark in which the question is all there is: no environment, one scorer. Every task is checked
-    with it when made.
-    """
+def published_defaults(workers: int, **more: Any) -> dict[str, Any]:
+    """The configuration under which the public figures of a benchmark were measured."""
+    return {
+        "evaluation.repeats": 1,
+        "env.workers": workers,
+        "train.train_size": 0,
+        "env.max_completion_tokens": 16384,
+        **{f"env.{name}": value for name, value in more.items()},
+    }
+
+
+class SplitBenchmark:
+    """What all benchmarks with tasks from files share. Unless it opens one, there is no environment."""
 
     def __init__(
-        self,
-        *,
-        name: str,
-        splits: Splits,
-        scorer: Scorer,
-        system: str,
-        seed_skill: str,
-        prompts: Mapping[str, str] | None = None,
+        self, *, splits: Splits, system: str, seed_skill: str, prompts: Mapping[str, str] | None = None
     ) -> None:
         """`prompts` are those of the optimizer's stages that are not the generic ones."""
-        self.name = name
         self.prompts: Mapping[str, str] = {**(prompts or {}), "rollout": system}
         self.seed_skill = seed_skill
-        self.scorer_version = scorer.version
-        self.scoring_rule = rule_of(scorer)
-        self.graded = scorer.graded
-        self.wants_judge = isinstance(scorer, ScoredByJudge)
         self._splits = splits
-        self._scorer = scorer
-        for split in SPLITS:
-            for task in splits.of(split):
-                scorer.check_task(task)
 
     def tasks(self, split: Split) -> Sequence[Task]:
         """The tasks of a split in their fixed order."""
@@ -129,6 +124,25 @@ class QuestionBenchmark:
     def open(self, task: Task) -> Environment | None:
         """None: there is nothing but the question."""
         return None
+
+
+class QuestionBenchmark(SplitBenchmark):
+    """A benchmark in which the question is all there is, with one scorer. Every task is checked with it when
+    made.
+    """
+
+    def __init__(self, *, name: str, splits: Splits, scorer: Scorer, **texts: Any) -> None:
+        """`texts` are those of `SplitBenchmark`."""
+        super().__init__(splits=splits, **texts)
+        self.name = name
+        self.scorer_version = scorer.version
+        self.scoring_rule = rule_of(scorer)
+        self.graded = scorer.graded
+        self.wants_judge = isinstance(scorer, ScoredByJudge)
+        self._scorer = scorer
+        for split in SPLITS:
+            for task in splits.of(split):
+                scorer.check_task(task)
 
     async def score(self, task: Task, trajectory: Trajectory) -> Score:
         """Score with the benchmark's scorer."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from skillopt.changes.json_text import json_parts, skip_space
 from skillopt.errors import TaskError
 
 DATA_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv")
@@ -21,7 +21,6 @@ _FIELD_LIMIT = (1 << 31) - 1
 """The largest field the csv module takes on every platform; its own limit of 128 kB is too small for
 documents.
 """
-_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +34,35 @@ class DataRow:
     def error(self, message: str) -> TaskError:
         """An error about this row, for the caller to raise."""
         return TaskError(f"{self.path}, line {self.line}: {message}")
+
+    def first(self, *fields: str) -> Any:
+        """What stands in the first of these fields that is not empty; None where all are."""
+        return next((self.data[name] for name in fields if self.data.get(name) not in (None, "")), None)
+
+    def name(self, *fields: str) -> str | None:
+        """The id in the first of these fields that is not empty; None where that is no text and no number."""
+        value = self.first(*fields)
+        is_id = isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip()
+        return str(value) if is_id else None
+
+    def id(self, *fields: str) -> str:
+        """Such an id. Raises `TaskError` where there is none."""
+        if (name := self.name(*fields)) is None:
+            under = " or ".join(map(repr, fields))
+            raise self.error(f"has no id. Give every row a text or number under {under}.")
+        return name
+
+    def text(self, *fields: str, optional: bool = False) -> str:
+        """The text in the first of these fields that is not empty. Raises `TaskError` where there is none, or
+        something else.
+        """
+        value = self.first(*fields)
+        if isinstance(value, str) and (optional or value.strip()):
+            return value.strip()
+        if value is None and optional:
+            return ""
+        what = "no text" if value and not isinstance(value, str) else "missing or empty"
+        raise self.error(f"{' or '.join(map(repr, fields))} is {what}. Give the row its {fields[0]}.")
 
 
 def load_rows(path: Path, under: Sequence[str] = ("data",)) -> list[DataRow]:
@@ -113,27 +141,22 @@ def _json_rows(file: Path, text: str, under: Sequence[str]) -> Iterator[DataRow]
         raise TaskError(f"{file}, line {error.lineno}: not JSON: {error.msg}. Correct the file.") from error
     except (ValueError, RecursionError) as error:
         raise TaskError(f"{file}: not JSON: {error}. Correct the file.") from error
-    lines = _Lines(text)
-    start = _after_space(text, 0)
-    if isinstance(whole, list):
-        for at, value in _items(text, start):
-            yield _row(file, lines.of(at), value)
-        return
-    if not isinstance(whole, dict):
+    start = skip_space(text, 0)
+    if isinstance(whole, dict):
+        listed = next((key for key in under if isinstance(whole.get(key), list)), None)
+        if listed is not None:
+            start = next(part.at for part in json_parts(text, start, _DECODER) if part.key == listed)
+        elif not whole or not all(isinstance(value, dict) for value in whole.values()):
+            raise TaskError(
+                f"{file} is an object without a list under {under[0]!r}; tasks are a list of objects. Correct"
+                " the file."
+            )
+    elif not isinstance(whole, list):
         raise TaskError(f"{file} is {_kind(whole)}; tasks are a list of objects. Correct the file.")
-    listed = next((key for key in under if isinstance(whole.get(key), list)), None)
-    if listed is not None:
-        start = next(at for at, key, _ in _members(text, start) if key == listed)
-        for at, value in _items(text, start):
-            yield _row(file, lines.of(at), value)
-    elif whole and all(isinstance(value, dict) for value in whole.values()):
-        for at, key, value in _members(text, start):
-            yield _row(file, lines.of(at), {"id": key, **value})
-    else:
-        raise TaskError(
-            f"{file} is an object without a list under {under[0]!r}; tasks are a list of objects. Correct the"
-            " file."
-        )
+    line, counted = 1, 0
+    for part in json_parts(text, start, _DECODER):
+        line, counted = line + text.count("\n", counted, part.at), part.at
+        yield _row(file, line, part.value if part.key is None else {"id": part.key, **part.value})
 
 
 def _csv_rows(file: Path, text: str) -> Iterator[DataRow]:
@@ -185,51 +208,6 @@ def _kind(value: Any) -> str:
     return {list: "a list", dict: "an object", str: "a string", type(None): "null"}.get(
         type(value), "a number or truth value"
     )
-
-
-def _items(text: str, start: int) -> Iterator[tuple[int, Any]]:
-    """Each value of the list that starts at `start`, with its place; the text is known to be well formed."""
-    at = _after_space(text, start + 1)
-    while text[at] != "]":
-        value, end = _DECODER.raw_decode(text, at)
-        yield at, value
-        at = _after_comma(text, end)
-
-
-def _members(text: str, start: int) -> Iterator[tuple[int, str, Any]]:
-    """Each key and value of the object that starts at `start`, with the value's place; the text is known to
-    be well formed.
-    """
-    at = _after_space(text, start + 1)
-    while text[at] != "}":
-        key, end = _DECODER.raw_decode(text, at)
-        at = _after_space(text, _after_space(text, end) + 1)
-        value, end = _DECODER.raw_decode(text, at)
-        yield at, key, value
-        at = _after_comma(text, end)
-
-
-def _after_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    assert match is not None, "an empty run matches"
-    return match.end()
-
-
-def _after_comma(text: str, at: int) -> int:
-    at = _after_space(text, at)
-    return _after_space(text, at + 1) if text[at] == "," else at
-
-
-class _Lines:
-    """Line numbers of places that only grow, counted once over the whole text."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._at, self._line = text, 0, 1
-
-    def of(self, place: int) -> int:
-        self._line += self._text.count("\n", self._at, place)
-        self._at = place
-        return self._line
 
 
 def _not_json(name: str) -> NoReturn:

@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -26,6 +27,7 @@ from skillopt.benchmarks._data import (
     load_rows,
     load_splits,
     package_text,
+    published_defaults,
 )
 from skillopt.messages import Image
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
@@ -83,20 +85,13 @@ class PageImage(Image):
 class _DocVQA:
     shows_images: ClassVar[Literal[True]] = True
     Settings: type[BaseModel] = DocVQASettings
-    defaults: Mapping[str, Any] = {
-        "evaluation.repeats": 1,
-        "env.workers": 16,
-        "train.train_size": 0,
-        "env.max_completion_tokens": 16384,
-    }
+    defaults: Mapping[str, Any] = published_defaults(workers=16)
 
     def __call__(self, settings: DocVQASettings) -> Benchmark:
-        reader = _Reader(
-            settings.data_root, None if settings.image_detail == "auto" else settings.image_detail
-        )
+        detail = None if settings.image_detail == "auto" else settings.image_detail
         return QuestionBenchmark(
             name="docvqa",
-            splits=load_splits(settings, reader.tasks),
+            splits=load_splits(settings, partial(to_tasks, root=settings.data_root, detail=detail)),
             scorer=get_scorer("anls"),
             system=package_text("docvqa_system.md"),
             seed_skill=package_text("docvqa_skill.md"),
@@ -108,8 +103,7 @@ class _DocVQA:
 
     def row_id(self, row: DataRow) -> str | None:
         """`questionId` in the published data."""
-        value = next((row.data[name] for name in ID_FIELDS if row.data.get(name) not in (None, "")), None)
-        return None if isinstance(value, bool) or not isinstance(value, (str, int)) else str(value)
+        return row.name(*ID_FIELDS)
 
     def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
         """The row with a path to its image that leads there from the folder."""
@@ -120,34 +114,21 @@ class _DocVQA:
 PLUGIN: BenchmarkPlugin = _DocVQA()
 
 
-class _Reader:
-    """Turns rows into tasks, each with its page."""
+def to_tasks(rows: Sequence[DataRow], root: Path | None = None, detail: str | None = None) -> list[Task]:
+    """One task for each row, with its page."""
+    return [_to_task(row, PageImage(page_of(row, root), detail)) for row in rows]
 
-    def __init__(self, data_root: Path | None, detail: str | None) -> None:
-        self._root = data_root
-        self._detail = detail
 
-    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
-        """One task for each row."""
-        return [self._task(row) for row in rows]
-
-    def _task(self, row: DataRow) -> Task:
-        name = _DocVQA().row_id(row)
-        if name is None:
-            raise row.error("has no id. Give every row a text or number under 'questionId' or 'id'.")
-        question = row.data.get("question")
-        if not isinstance(question, str) or not question.strip():
-            raise row.error("'question' is missing or empty. Give the row a question.")
-        asked = _PATH_IN_QUESTION.sub("", question).strip()
-        kind = row.data.get("topic") or row.data.get("category") or ""
-        return Task(
-            id=name,
-            prompt=f"## Question\n\n{asked}",
-            reference=_answers(row),
-            kind=kind if isinstance(kind, str) else str(kind),
-            images=(PageImage(page_of(row, self._root), self._detail),),
-            data={"question": asked},
-        )
+def _to_task(row: DataRow, page: PageImage) -> Task:
+    asked = _PATH_IN_QUESTION.sub("", row.text("question")).strip()
+    return Task(
+        id=row.id(*ID_FIELDS),
+        prompt=f"## Question\n\n{asked}",
+        reference=_answers(row),
+        kind=str(row.first("topic", "category") or ""),
+        images=(page,),
+        data={"question": asked},
+    )
 
 
 def page_of(row: DataRow, root: Path | None) -> Path:
@@ -170,21 +151,11 @@ def page_of(row: DataRow, root: Path | None) -> Path:
 
 
 def _answers(row: DataRow) -> list[str]:
-    value = next(
-        (
-            row.data[name]
-            for name in ("answer", "ground_truth", "answers")
-            if row.data.get(name) not in (None, "")
-        ),
-        None,
-    )
+    value = row.first("answer", "ground_truth", "answers")
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = _listed(row, value)
-    answers = [
-        str(text)
-        for text in (value if isinstance(value, list) else [value])
-        if text is not None and str(text).strip()
-    ]
+    given = value if isinstance(value, list) else [value]
+    answers = [str(text) for text in given if text is not None and str(text).strip()]
     if not answers:
         raise row.error("has no answer. Give it one, or a list of acceptable ones, under 'answer'.")
     return answers

@@ -14,7 +14,9 @@ import hashlib
 import random
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from skillopt.benchmarks._data import (
     load_rows,
     load_splits,
     package_text,
+    published_defaults,
 )
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import get_scorer
@@ -62,18 +65,12 @@ class LiveMathSettings(CommonSettings):
 
 class _LiveMath:
     Settings: type[BaseModel] = LiveMathSettings
-    defaults: Mapping[str, Any] = {
-        "evaluation.repeats": 1,
-        "env.workers": 64,
-        "env.exec_timeout": 300.0,
-        "train.train_size": 0,
-        "env.max_completion_tokens": 16384,
-    }
+    defaults: Mapping[str, Any] = published_defaults(workers=64, exec_timeout=300.0)
 
     def __call__(self, settings: LiveMathSettings) -> Benchmark:
         return QuestionBenchmark(
             name="livemathematicianbench",
-            splits=load_splits(settings, OptionReader(settings).tasks, load=load_months),
+            splits=load_splits(settings, partial(to_tasks, settings=settings), load=load_months),
             scorer=get_scorer("multiple_choice"),
             system=package_text("livemath_system.md"),
             seed_skill=package_text("livemath_skill.md"),
@@ -105,67 +102,57 @@ def row_id(row: DataRow) -> str | None:
     """The id of a row, or None: as it stands, else month and number; where a raw row names no month, its file
     does.
     """
-    given = row.data.get("id")
-    if isinstance(given, (str, int)) and not isinstance(given, bool) and str(given).strip():
-        return str(given)
+    if (given := row.name("id")) is not None:
+        return given
     in_name = _MONTH.search(row.path.name)
     month = row.data.get("month") or (in_name[1] if in_name else None)
     number = row.data.get("no")
     return None if month is None or number is None else f"{month}:{number}"
 
 
-class OptionReader:
-    """Turns rows of either form into tasks."""
+def to_tasks(rows: Sequence[DataRow], settings: LiveMathSettings) -> list[Task]:
+    """One task for each row, of either form."""
+    return [_to_task(row, settings) for row in rows]
 
-    def __init__(self, settings: LiveMathSettings) -> None:
-        self._settings = settings
 
-    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
-        """One task for each row."""
-        return [self._task(row) for row in rows]
+def _to_task(row: DataRow, settings: LiveMathSettings) -> Task:
+    name = row_id(row)
+    if name is None:
+        raise row.error("has no id. Give it one, or month and no, as the monthly files do.")
+    asked: Any = row.data.get("mcq", row.data)
+    if not isinstance(asked, Mapping):
+        raise row.error("'mcq' is no object with a question and choices. Correct the row.")
+    question = replace(row, data=asked).text("question")
+    texts, right = _choices(row, asked)
+    if settings.shuffle_choices:
+        order = list(range(len(texts)))
+        seed = hashlib.sha256(f"{settings.choice_seed}:{name}".encode()).hexdigest()[:16]
+        random.Random(int(seed, 16)).shuffle(order)
+        texts, right = [texts[place] for place in order], order.index(right)
+    choices = dict(zip(LABELS, texts, strict=False))
+    kind = row.data.get("theorem_type")
+    return Task(
+        id=name,
+        prompt="\n\n".join(_sections(row, settings, question, choices)),
+        reference=LABELS[right],
+        kind=", ".join(map(str, kind)) if isinstance(kind, list) else str(kind or ""),
+        data={"choices": choices, "paper_link": row.data.get("paper_link")},
+    )
 
-    def _task(self, row: DataRow) -> Task:
-        name = row_id(row)
-        if name is None:
-            raise row.error("has no id. Give it one, or month and no, as the monthly files do.")
-        asked: Any = row.data.get("mcq", row.data)
-        if not isinstance(asked, Mapping):
-            raise row.error("'mcq' is no object with a question and choices. Correct the row.")
-        question = asked.get("question")
-        if not isinstance(question, str) or not question.strip():
-            raise row.error("'question' is missing or empty. Give the row a question.")
-        texts, right = _choices(row, asked)
-        if self._settings.shuffle_choices:
-            order = list(range(len(texts)))
-            random.Random(
-                int(hashlib.sha256(f"{self._settings.choice_seed}:{name}".encode()).hexdigest()[:16], 16)
-            ).shuffle(order)
-            texts, right = [texts[place] for place in order], order.index(right)
-        choices = dict(zip(LABELS, texts, strict=False))
-        return Task(
-            id=name,
-            prompt=self._prompt(row, question.strip(), choices),
-            reference=LABELS[right],
-            kind=_kind(row.data.get("theorem_type")),
-            data={"choices": choices, "paper_link": row.data.get("paper_link")},
-        )
 
-    def _prompt(self, row: DataRow, question: str, choices: Mapping[str, str]) -> str:
-        parts = []
-        for wanted, field, title in (
-            (self._settings.use_theorem, "theorem", "Theorem"),
-            (self._settings.use_sketch, "sketch", "Sketch"),
-        ):
-            if wanted:
-                text = row.data.get(field)
-                if not isinstance(text, str) or not text.strip():
-                    raise row.error(
-                        f"has no {field}, which env.use_{field} asks for. Add it, or set env.use_{field} to"
-                        " false."
-                    )
-                parts.append(f"## {title}\n\n{text.strip()}")
-        listed = "\n\n".join(f"{label}. {text}" for label, text in choices.items())
-        return "\n\n".join([*parts, f"## Question\n\n{question}", f"## Choices\n\n{listed}"])
+def _sections(
+    row: DataRow, settings: LiveMathSettings, question: str, choices: Mapping[str, str]
+) -> Iterator[str]:
+    for field, is_wanted in (("theorem", settings.use_theorem), ("sketch", settings.use_sketch)):
+        if is_wanted:
+            text = row.data.get(field)
+            if not isinstance(text, str) or not text.strip():
+                raise row.error(
+                    f"has no {field}, which env.use_{field} asks for. Add it, or set that to false."
+                )
+            yield f"## {field.title()}\n\n{text.strip()}"
+    yield f"## Question\n\n{question}"
+    yield "## Choices\n\n" + "\n\n".join(f"{label}. {text}" for label, text in choices.items())
 
 
 def _choices(row: DataRow, asked: Mapping[str, Any]) -> tuple[list[str], int]:
@@ -196,19 +183,17 @@ def _labelled(row: DataRow, given: Any) -> dict[str, str]:
     if isinstance(given, Mapping):
         pairs = [(str(label), _text(text)) for label, text in given.items()]
     elif isinstance(given, Sequence) and not isinstance(given, str):
+        labels = [LABELS[at % 26] for at in range(len(given))]
         pairs = [
-            (
-                str(one.get("label", LABELS[at % 26])) if isinstance(one, Mapping) else LABELS[at % 26],
-                _text(one),
-            )
-            for at, one in enumerate(given)
+            (str(one.get("label", label)) if isinstance(one, Mapping) else label, _text(one))
+            for label, one in zip(labels, given, strict=True)
         ]
     else:
         raise row.error("'choices' is no list. Give the row its choices.")
-    labels = [label for label, _ in pairs]
-    if not all(text for _, text in pairs) or len(set(labels)) != len(labels):
+    labelled = dict(pairs)
+    if not all(labelled.values()) or len(labelled) != len(pairs):
         raise row.error("a choice has no text, or two have the same label. Correct the choices.")
-    return dict(pairs)
+    return labelled
 
 
 def _right(row: DataRow, given: Any, labelled: Mapping[str, str], has_labels: bool) -> tuple[str, str | None]:
@@ -232,7 +217,3 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         value = next((value[key] for key in _TEXT_KEYS if value.get(key)), "")
     return value.strip() if isinstance(value, str) else ""
-
-
-def _kind(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)

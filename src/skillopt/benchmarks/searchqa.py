@@ -21,6 +21,7 @@ from skillopt.benchmarks._data import (
     load_rows,
     load_splits,
     package_text,
+    published_defaults,
 )
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
 from skillopt.tasks.scorers import get_scorer
@@ -36,12 +37,7 @@ class SearchQASettings(CommonSettings):
 
 class _SearchQA:
     Settings: type[BaseModel] = SearchQASettings
-    defaults: Mapping[str, Any] = {
-        "evaluation.repeats": 1,
-        "env.workers": 24,
-        "train.train_size": 0,
-        "env.max_completion_tokens": 16384,
-    }
+    defaults: Mapping[str, Any] = published_defaults(workers=24)
 
     def __call__(self, settings: SearchQASettings) -> Benchmark:
         return QuestionBenchmark(
@@ -58,8 +54,7 @@ class _SearchQA:
 
     def row_id(self, row: DataRow) -> str | None:
         """`key` in the published data, `id` in a split."""
-        value = row.data.get("key", row.data.get("id"))
-        return None if isinstance(value, bool) or not isinstance(value, (str, int)) else str(value)
+        return row.name("key", "id")
 
     def moved(self, row: DataRow, folder: Path) -> Mapping[str, Any]:
         """The row as it is: it names no file."""
@@ -71,7 +66,7 @@ PLUGIN: BenchmarkPlugin = _SearchQA()
 
 def to_tasks(rows: Sequence[DataRow]) -> list[Task]:
     """One task for each row."""
-    return [_to_task(row) for row in rows]
+    return list(map(_to_task, rows))
 
 
 def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:
@@ -86,30 +81,14 @@ def shorten(context: str, limit: int = CONTEXT_LIMIT) -> str:
 
 
 def _to_task(row: DataRow) -> Task:
-    question = _string(row, "question")
-    context = shorten(_string(row, "context", optional=True))
-    prompt = (
-        f"## Snippets\n\n{context}\n\n## Question\n\n{question}" if context else f"## Question\n\n{question}"
+    question, context = row.text("question"), shorten(row.text("context", optional=True))
+    snippets = f"## Snippets\n\n{context}\n\n" if context else ""
+    return Task(
+        id=row.id("id", "key"),
+        prompt=f"{snippets}## Question\n\n{question}",
+        reference=_answers(row),
+        data={"question": question},
     )
-    return Task(id=_id(row), prompt=prompt, reference=_answers(row), data={"question": question})
-
-
-def _id(row: DataRow) -> str:
-    value = row.data.get("id", row.data.get("key"))
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-        raise row.error("has no id. Give every row a string or number under 'id'.")
-    return str(value)
-
-
-def _string(row: DataRow, field: str, *, optional: bool = False) -> str:
-    value = row.data.get(field)
-    if value is None and optional:
-        return ""
-    if not isinstance(value, str) or not (optional or value.strip()):
-        raise row.error(
-            f"{field!r} is {'missing or empty' if not value else 'no text'}. Give the row a {field}."
-        )
-    return value.strip()
 
 
 def _answers(row: DataRow) -> list[str]:
@@ -119,11 +98,8 @@ def _answers(row: DataRow) -> list[str]:
             value = json.loads(value)
         except ValueError as error:
             raise row.error(f"'answers' starts like a JSON list but is none: {error}. Correct it.") from error
-    answers = [
-        text
-        for text in (value if isinstance(value, list) else [value])
-        if isinstance(text, str) and text.strip()
-    ]
+    given = value if isinstance(value, list) else [value]
+    answers = [text for text in given if isinstance(text, str) and text.strip()]
     if not answers:
         raise row.error("'answers' holds no answer. Give the row a list of acceptable answers.")
     return answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from skillopt.skill.layout import BOM
 
 MISSING: Any = object()
 """What stands at a place where nothing is; None is a JSON value."""
+_DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LOOSE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])', re.DOTALL)
 
@@ -79,9 +80,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
         return text
     parent, _ = _deepest(body, path[:-1])
     container = _open(body, parent)
-    return bom + _remove(
-        body, container, next(n for n, part in enumerate(container.parts) if part.value == at)
-    )
+    return bom + _remove(body, container, next(n for n, part in enumerate(container.parts) if part.at == at))
 
 
 def without_item(text: str, path: Sequence[str], value: Any) -> str:
@@ -97,13 +96,14 @@ def without_item(text: str, path: Sequence[str], value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class JsonPart:
     """A member or an item: where it starts (with its key), where its value starts, and where it ends."""
 
     key: str | None
     start: int
-    value: int
+    at: int
     end: int
+    value: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class _Container:
     """Of the opening bracket."""
     end: int
     """Of the closing bracket."""
-    parts: tuple[_Part, ...]
+    parts: tuple[JsonPart, ...]
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -154,7 +154,7 @@ def _deepest(body: str, path: Sequence[str]) -> tuple[int, int]:
     """Where the value of the longest prefix of the path that is there starts, and how many keys that prefix
     has.
     """
-    at = _skip(body, 0)
+    at = skip_space(body, 0)
     for depth, key in enumerate(path):
         if body[at] != "{":
             return at, depth
@@ -163,28 +163,28 @@ def _deepest(body: str, path: Sequence[str]) -> tuple[int, int]:
             raise NotPlainJson(f"has the key {key!r} twice in one object")
         if not found:
             return at, depth
-        at = found[0].value
+        at = found[0].at
     return at, len(path)
 
 
-def _open(body: str, at: int) -> _Container:
+def json_parts(text: str, at: int, decoder: json.JSONDecoder = _DECODER) -> Iterator[JsonPart]:
     """The parts of the object or list that starts there, in a text that is known to be JSON."""
-    decoder = json.JSONDecoder()
-    closing = "}" if body[at] == "{" else "]"
-    parts: list[_Part] = []
-    here = _skip(body, at + 1)
-    while body[at] in "{[" and body[here] != closing:
+    is_object, here = text[at] == "{", skip_space(text, at + 1)
+    while text[here] not in "}]":
         start, key = here, None
-        if closing == "}":
-            key, here = decoder.raw_decode(body, here)
-            here = _skip(body, _skip(body, here) + 1)
-        value = here
-        _, here = decoder.raw_decode(body, here)
-        parts.append(_Part(key=key, start=start, value=value, end=here))
-        here = _skip(body, here)
-        if body[here] == ",":
-            here = _skip(body, here + 1)
-    return _Container(start=at, end=here, parts=tuple(parts))
+        if is_object:
+            key, here = decoder.raw_decode(text, here)
+            here = skip_space(text, skip_space(text, here) + 1)
+        value, end = decoder.raw_decode(text, here)
+        yield JsonPart(key=key, start=start, at=here, end=end, value=value)
+        here = skip_space(text, end)
+        if text[here] == ",":
+            here = skip_space(text, here + 1)
+
+
+def _open(body: str, at: int) -> _Container:
+    parts = tuple(json_parts(body, at)) if body[at] in "{[" else ()
+    return _Container(start=at, end=skip_space(body, parts[-1].end if parts else at + 1), parts=parts)
 
 
 def _insert(body: str, container: _Container, value: Any, *, key: str | None) -> str:
@@ -210,7 +210,7 @@ def _rendered(value: Any, indent: str, unit: str, newline: str) -> str:
 
 def _unit(body: str) -> str:
     """One step of indentation as the file has it."""
-    root = _open(body, _skip(body, 0))
+    root = _open(body, skip_space(body, 0))
     before = body[root.start + 1 : root.parts[0].start] if root.parts else ""
     return (before.rpartition("\n")[2] or "  ") if "\n" in before else "  "
 
@@ -224,7 +224,8 @@ def _remove(body: str, container: _Container, number: int) -> str:
     return body[: parts[number].start] + body[parts[number + 1].start :]
 
 
-def _skip(body: str, at: int) -> int:
-    found = _SPACE.match(body, at)
-    assert found is not None
+def skip_space(text: str, at: int) -> int:
+    """The first place from there on that is no white space of JSON."""
+    found = _SPACE.match(text, at)
+    assert found is not None, "an empty run matches"
     return found.end()

@@ -1,14 +1,19 @@
-"""The command line, one file a command; here, and nowhere else, an error becomes a sentence and
-an exit code.
+"""The command line, one file a command; here, and nowhere else, an error becomes a sentence and an exit code.
+
+A command's file has a docstring that says what it does, `PANEL, PLACE` (where the overview shows it), and
+`add`. It is imported only when its command is wanted; the overview is read off the text of the files.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -51,16 +56,12 @@ def eval_main() -> None:
 
 
 def app(wanted: str | None = None) -> typer.Typer:
-    """The whole command line. Only the `wanted` command gets its many options, so that the others' help stays
-    quick.
-    """
+    """The whole command line. Only the `wanted` command is loaded; of the others there is name and help."""
     door = typer.Typer(
         cls=_Door,
         name="skillopt",
-        help=(
-            "Train the skill of an agent - the Markdown document it loads before it works - with the model"
-            " frozen."
-        ),
+        help="Train the skill of an agent - the Markdown document it loads before it works - with the model"
+        " frozen.",
         epilog=EXIT_CODES,
         no_args_is_help=True,
         add_completion=False,
@@ -68,9 +69,11 @@ def app(wanted: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     door.callback()(_door)
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in _commands()]
-    for module in sorted(modules, key=lambda one: (PANELS.index(one.PANEL), one.PLACE)):
-        module.add(door, full=module.__name__.rpartition(".")[2] == wanted)
+    for name, command in _commands().items():
+        if name == wanted:
+            importlib.import_module(f"{__name__}.{name}").add(door, name, command.panel)
+        else:
+            door.command(name, help=command.help, rich_help_panel=command.panel)(_not_loaded)
     return door
 
 
@@ -105,5 +108,28 @@ def _door(
     """What stands before a command."""
 
 
-def _commands() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+def _not_loaded() -> None:
+    """Stands for a command that is not wanted."""
+
+
+class _Outline(NamedTuple):
+    """A command as the overview shows it."""
+
+    panel: str
+    place: int
+    help: str
+
+
+@cache
+def _commands() -> Mapping[str, _Outline]:
+    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+    found = {name: _outline(files(__name__).joinpath(f"{name}.py").read_text("utf-8")) for name in names}
+    return dict(sorted(found.items(), key=lambda one: (PANELS.index(one[1].panel), one[1].place)))
+
+
+def _outline(source: str) -> _Outline:
+    tree = ast.parse(source)
+    said = " ".join((ast.get_docstring(tree) or "").split()).partition(": ")[2]
+    shown = {ast.unparse(one.targets[0]): one.value for one in tree.body if isinstance(one, ast.Assign)}
+    panel, place = ast.literal_eval(shown["(PANEL, PLACE)"])
+    return _Outline(panel=panel, place=place, help=said[:1].upper() + said[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from typing import IO, Any
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from skillopt.printable import printable
 
@@ -22,8 +24,12 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
+    def say(self, text: str | Text, style: str = "") -> None:
+        """Print a sentence: no markup, and lines stay whole for a narrow terminal and for `grep`."""
+        self.print(Text(text, style=style) if isinstance(text, str) else text, soft_wrap=True)
 
-def open_console(*, stderr: bool = False) -> Console:
+
+def open_console(*, stderr: bool = False) -> SafeConsole:
     """A console on stdout, or on stderr for progress and warnings."""
     return SafeConsole(stderr=stderr, highlight=False)
 
@@ -31,6 +37,11 @@ def open_console(*, stderr: bool = False) -> Console:
 def echo(text: str = "", *, err: bool = False) -> None:
     """Print a line; a program that reads it gets exactly this text where it holds no control characters."""
     typer.echo(printable(text), err=err)
+
+
+def print_json(data: Any) -> None:
+    """One JSON value on stdout."""
+    echo(json.dumps(data, indent=2, ensure_ascii=False, default=str).encode("utf-8", "replace").decode())
 
 
 class LastingStream:

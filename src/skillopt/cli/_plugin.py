@@ -1,6 +1,4 @@
-"""What the commands of `skillopt plugin` share: the facts that texts are made from, read off this very
-program, and what is shown.
-"""
+"""What the commands of `skillopt plugin` share: facts about this very program, and what is shown."""
 
 from __future__ import annotations
 
@@ -13,18 +11,22 @@ from datetime import datetime, timezone
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from skillopt import __version__
+from skillopt.agents import agent as agent_of
+from skillopt.agents import agents
+from skillopt.changes.install import Installer, InstallPlan, back
+from skillopt.changes.receipts import Receipt, Scope
+from skillopt.cli import app
 from skillopt.cli._console import echo
 from skillopt.errors import UnknownName, UsageError
-
-if TYPE_CHECKING:
-    from skillopt.changes.install import Installer, InstallPlan
-    from skillopt.changes.receipts import Scope
-    from skillopt.plugins.kit import Command, Kit, ServerTool
-    from skillopt.plugins.port import AgentPlugin, InstallPlace
+from skillopt.mcp import Toolbox
+from skillopt.plugins.kit import Command, Kit, Option, ServerTool
+from skillopt.plugins.port import AgentPlugin, InstallPlace
+from skillopt.plugins.program import by_name, this_program
 
 _WORDS = {
     "create": ("create", "created"),
@@ -72,26 +74,20 @@ def hook_input() -> bytes:
 
 def agent_names() -> list[str]:
     """The agents that SkillOpt can be installed into, as they are typed."""
-    from skillopt.agents import agents
-
     return [one.name.replace("_", "-") for one in agents() if one.plugin is not None]
 
 
 def plugin(name: str) -> AgentPlugin:
     """What an install into an agent is. Raises `UnknownName` with the near miss."""
-    from skillopt.agents import agent
-
     if name.replace("_", "-") not in agent_names():
         raise UnknownName("agent", name, agent_names())
-    part = agent(name).plugin
+    part = agent_of(name).plugin
     assert part is not None
     return part()
 
 
 def place(scope: Scope, project: Path | None) -> InstallPlace:
     """Where an install takes place."""
-    from skillopt.plugins.port import InstallPlace
-
     if project is not None:
         if not project.is_dir():
             raise UsageError(f"There is no folder {project}. Name the project: --project FOLDER.")
@@ -103,10 +99,6 @@ def place(scope: Scope, project: Path | None) -> InstallPlace:
 
 def kit(*, portable: bool = False) -> Kit:
     """Version, commands and tools of this program, and how it is called."""
-    from skillopt import __version__
-    from skillopt.plugins.kit import Kit
-    from skillopt.plugins.program import by_name, this_program
-
     windows = os.name == "nt"
     if portable:
         program = by_name(windows=windows)
@@ -151,35 +143,29 @@ def told(
 
 def listed(installer: Installer) -> dict[str, Any]:
     """All agents, and what is installed where."""
-    from skillopt.agents import agent
-    from skillopt.changes.install import back
-
     receipts = installer.receipts.all()
     return {
         "agents": [
             {
                 "name": name,
-                "title": agent(name).title,
+                "title": agent_of(name).title,
                 "gets": plugin(name).gets,
                 "scopes": list(plugin(name).scopes),
                 "seen_with": plugin(name).seen or None,
-                "installed": [
-                    {
-                        "scope": receipt.scope,
-                        "root": receipt.root,
-                        "version": receipt.version,
-                        "changed_since": [
-                            str(one.path)
-                            for one in back(receipt).files
-                            if one.state in ("change", "left", "unchanged")
-                        ],
-                    }
-                    for receipt in receipts
-                    if receipt.agent == name
-                ],
+                "installed": [_installed(receipt) for receipt in receipts if receipt.agent == name],
             }
             for name in agent_names()
         ]
+    }
+
+
+def _installed(receipt: Receipt) -> dict[str, Any]:
+    changed = [one.path for one in back(receipt).files if one.state in ("change", "left", "unchanged")]
+    return {
+        "scope": receipt.scope,
+        "root": receipt.root,
+        "version": receipt.version,
+        "changed_since": [str(path) for path in changed],
     }
 
 
@@ -202,9 +188,8 @@ def show_list(told: dict[str, Any]) -> None:
         echo(f"{one['name']:12} {one['title']}: {one['gets']}")
         for there in one["installed"]:
             where = "for all projects" if there["scope"] == "user" else f"in {there['root']}"
-            changed = (
-                f"; not as it was left: {', '.join(there['changed_since'])}" if there["changed_since"] else ""
-            )
+            since = there["changed_since"]
+            changed = f"; not as it was left: {', '.join(since)}" if since else ""
             echo(f"{'':12} installed {where} by {there['version']}{changed}")
     echo(
         "\nskillopt plugin install AGENT [--user | --project FOLDER] [--dry-run]; uninstall puts every file"
@@ -218,41 +203,26 @@ def _commands() -> tuple[Command, ...]:
 
 
 def _read_commands() -> Iterator[Command]:
-    """Every command, from the parser itself; options that only stand for keys of the configuration are left
-    out.
-    """
-    from skillopt.cli import app
-
-    names = sorted(typer.main.get_command(app()).commands)  # type: ignore[attr-defined]
-    for name in names:
+    """Every command, from the parser itself; options that stand for configuration keys are left out."""
+    for name in sorted(typer.main.get_command(app()).commands):  # type: ignore[attr-defined]
         command = typer.main.get_command(app(name)).commands[name]  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", {})
         yield _command(name, command)
-        for word, one in inner.items():
+        for word, one in getattr(command, "commands", {}).items():
             if not one.hidden:
                 yield _command(f"{name} {word}", one)
 
 
 def _command(name: str, command: Any) -> Command:
-    from skillopt.plugins.kit import Command, Option
-
     options = []
     for one in command.params:
         if getattr(one, "hidden", False) or getattr(one, "rich_help_panel", None) or one.name == "help":
             continue
-        shown = (
-            (one.metavar or one.name.upper()) if one.param_type_name == "argument" else ", ".join(one.opts)
-        )
+        by_place = one.param_type_name == "argument"
+        shown = (one.metavar or one.name.upper()) if by_place else ", ".join(one.opts)
         options.append(Option(name=shown, help=getattr(one, "help", None) or ""))
     return Command(name=name, help=" ".join((command.help or "").split()), options=tuple(options))
 
 
 @cache
 def _tools() -> tuple[ServerTool, ...]:
-    from skillopt.cli import app
-    from skillopt.mcp import Toolbox
-    from skillopt.plugins.kit import ServerTool
-
-    return tuple(
-        ServerTool(name=name, description=description) for name, description, _ in Toolbox(app).specs()
-    )
+    return tuple(ServerTool(name=spec.name, description=spec.description) for spec in Toolbox(app).specs())

@@ -1,13 +1,10 @@
-"""Decides what a person sees while a run works: a live view on a terminal, an occasional plain line
-elsewhere.
-"""
+"""What a person sees while a run works: a live view on a terminal, an occasional plain line elsewhere."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from skillopt.build import OpenRun
 from skillopt.events import Checkpoint, Event, Notice
 from skillopt.runs.lines import line_of
 from skillopt.runs.status import RunStatus
@@ -28,35 +26,8 @@ _SHORT = {"slow update": "slow", "sealed test": "test"}
 """So that the strip fits a terminal of 80 columns."""
 
 
-class View(Protocol):
-    """Shows a run: an event sink that also takes in what was decided before, and sentences from the command
-    itself.
-    """
-
-    def __call__(self, event: Event) -> None: ...
-
-    def start(
-        self,
-        history: Iterable[Event] | None = None,
-        in_flight: Callable[[], int] | None = None,
-        slowed: Callable[[], str] | None = None,
-    ) -> None:
-        """Begin to show; `history` is what earlier sessions decided, where the status does not know it;
-        `in_flight` counts calls, `slowed` tells what holds them back.
-        """
-        ...
-
-    def say(self, text: str) -> None:
-        """Show a sentence above the progress."""
-        ...
-
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-        ...
-
-
-class Silent:
-    """Shows warnings and nothing else."""
+class View:
+    """Shows a run on a console; by itself warnings and nothing else. A sink of events."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -65,40 +36,38 @@ class Silent:
         if isinstance(event, Notice) and event.level == "warning":
             self.say(f"warning: {event.text}")
 
-    def start(
-        self,
-        history: Iterable[Event] | None = None,
-        in_flight: Callable[[], int] | None = None,
-        slowed: Callable[[], str] | None = None,
-    ) -> None:
-        """Nothing is shown."""
-
     def say(self, text: str) -> None:
+        """Show a sentence above the progress."""
         self._console.print(Text(text), soft_wrap=True)
 
+    def start(self, history: Sequence[Event] = ()) -> None:
+        """Begin to show; `history` is what earlier sessions decided, where nobody told the status."""
+
+    def follow(self, opened: OpenRun) -> None:
+        """Begin to show an open run: what it decided before, its calls in flight and what slows them down."""
+        self.start(list(opened.run.history()))
+
     def close(self) -> None:
-        """Nothing is open."""
+        """Leave the terminal as it was."""
 
 
-class _StatusView(ABC):
+class _StatusView(View, ABC):
     """A view of a status. Whoever keeps that status up to date calls `tell`; others call the view itself."""
 
     def __init__(self, status: RunStatus, console: Console) -> None:
+        super().__init__(console)
         self._status = status
-        self._console = console
 
-    def start(
-        self,
-        history: Iterable[Event] | None = None,
-        in_flight: Callable[[], int] | None = None,
-        slowed: Callable[[], str] | None = None,
-    ) -> None:
-        self._status.in_flight = in_flight or self._status.in_flight
-        self._status.slowed = slowed or self._status.slowed
-        if history is not None:
+    def start(self, history: Sequence[Event] = ()) -> None:
+        if history:
             self._status.replay(history)
             if self._status.fold.started is not None:
                 self.say(self._status.where_it_stands())
+
+    def follow(self, opened: OpenRun) -> None:
+        self._status.in_flight = lambda: opened.ledger.in_flight
+        self._status.slowed = opened.models.slowed
+        super().follow(opened)
 
     def __call__(self, event: Event) -> None:
         self._status(event)
@@ -107,9 +76,6 @@ class _StatusView(ABC):
     @abstractmethod
     def tell(self, event: Event) -> None:
         """Show what the status has just taken in."""
-
-    @abstractmethod
-    def say(self, text: str) -> None: ...
 
 
 class PlainLines(_StatusView):
@@ -133,16 +99,11 @@ class PlainLines(_StatusView):
         self._spoke = self._clock()
         self._console.print(Text(f"{duration(self._status.elapsed())} {text}"), soft_wrap=True)
 
-    def close(self) -> None:
-        """Nothing is open."""
-
     def _tail(self) -> str:
         status = self._status
-        slowed = f", slowed: {status.slowed()}" if status.slowed() else ""
-        return (
-            f"{spent(status.calls, status.tokens, status.usd)}, {status.in_flight()} in flight,"
-            f" {status.left_in_words()}{slowed}"
-        )
+        parts = [spent(status.calls, status.tokens, status.usd), f"{status.in_flight()} in flight"]
+        slowed = [f"slowed: {status.slowed()}"] if status.slowed() else []
+        return ", ".join([*parts, status.left_in_words(), *slowed])
 
 
 class LiveView(_StatusView):
@@ -150,16 +111,16 @@ class LiveView(_StatusView):
 
     def __init__(self, status: RunStatus, console: Console) -> None:
         super().__init__(status, console)
-        self._live = Live(console=console, get_renderable=self._drawn, refresh_per_second=8, transient=True)
+        self._live = Live(
+            console=console,
+            get_renderable=lambda: Group(Text(""), panel(status)),
+            refresh_per_second=8,
+            transient=True,
+        )
 
-    def start(
-        self,
-        history: Iterable[Event] | None = None,
-        in_flight: Callable[[], int] | None = None,
-        slowed: Callable[[], str] | None = None,
-    ) -> None:
+    def start(self, history: Sequence[Event] = ()) -> None:
         self._live.start()
-        super().start(history, in_flight, slowed)
+        super().start(history)
 
     def tell(self, event: Event) -> None:
         news = told(event, self._status)
@@ -172,14 +133,9 @@ class LiveView(_StatusView):
     def close(self) -> None:
         self._live.stop()
 
-    def _drawn(self) -> Group:
-        return Group(Text(""), panel(self._status))
-
 
 def panel(status: RunStatus) -> Group:
-    """Where a run stands, in a few lines: the same for the process that works on it and for one
-    that watches.
-    """
+    """Where a run stands, in a few lines, for the process that works on it and for one that watches."""
     title = Text("SkillOpt  ", style="bold")
     title.append(status.what())
     if status.is_simulated:
@@ -188,9 +144,7 @@ def panel(status: RunStatus) -> Group:
     grid.add_column(style="dim", no_wrap=True, min_width=9)
     grid.add_column(overflow="fold")
     bar = Table.grid(padding=(0, 1))
-    share = (
-        ProgressBar(total=max(1, status.total), completed=status.done, width=24) if status.total else Text("")
-    )
+    share = ProgressBar(total=status.total, completed=status.done, width=24) if status.total else Text("")
     bar.add_row(Text(status.position(), style="cyan"), share, status.rows())
     grid.add_row("now", bar)
     if status.steps and status.is_at_work:
@@ -198,11 +152,8 @@ def panel(status: RunStatus) -> Group:
     if scores := status.scores():
         grid.add_row("val score", scores)
         grid.add_row("steps", Text(f"{status.marks()}  {status.verdicts()}".strip()))
-    grid.add_row(
-        "spent",
-        f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)} · {status.in_flight()}"
-        " in flight",
-    )
+    paid = f"{status.calls:,} calls · {status.tokens:,} tokens · cost {money(status.usd)}"
+    grid.add_row("spent", f"{paid} · {status.in_flight()} in flight")
     if slowed := status.slowed():
         grid.add_row("slowed", Text(slowed, style="yellow"))
     grid.add_row("time", f"{duration(status.elapsed())} · {status.left_in_words()}")

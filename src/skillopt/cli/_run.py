@@ -1,5 +1,5 @@
 """What `train`, `eval` and `demo` share: configuring, choosing a view, stopping on a signal, keeping secrets
-out of errors.
+out of errors, and what is said at the end: one table, one claim, one path.
 """
 
 from __future__ import annotations
@@ -12,31 +12,37 @@ import signal
 import sqlite3
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
+from skillopt import api
 from skillopt.aio import run_gently
+from skillopt.api import Result
+from skillopt.build import Job, open_run
 from skillopt.cli._console import echo, open_console, os_trouble
+from skillopt.cli._flags import Given
+from skillopt.cli._progress import LiveView, PlainLines, View
+from skillopt.config import Resolved
 from skillopt.errors import BudgetSpent, Interrupted, MachineFailed, SkillOptError, Stopped
+from skillopt.events import Spending
 from skillopt.redact import Scrubber
-
-if TYPE_CHECKING:
-    from skillopt.api import Result
-    from skillopt.build import Job
-    from skillopt.cli._progress import View
-    from skillopt.config import Resolved
+from skillopt.runs import words
+from skillopt.runs.reader import read_facts
+from skillopt.runs.side_by_side import score_table
+from skillopt.runs.status import RunStatus
 
 T = TypeVar("T")
 
 
-def configure(config: str | None, flags: Mapping[str, str], options: Sequence[str] | None) -> Resolved:
+def configure(given: Given) -> Resolved:
     """The configuration of a command; what its reader should know goes to stderr."""
-    from skillopt.config import load
-
-    resolved = load(config, flags=flags, options=list(options or ()), environ=os.environ, cwd=Path.cwd())
+    resolved = given.load()
     for warning in resolved.warnings:
         echo(f"warning: {warning}", err=True)
     return resolved
@@ -46,13 +52,9 @@ def choose_view(job: Job, *, quiet: bool, plain: bool, target: str | None = None
     """Live on a terminal, plain lines elsewhere; always on stderr, so that stdout is the result. `target`
     names several as one.
     """
-
-    from skillopt.cli._progress import LiveView, PlainLines, Silent
-    from skillopt.runs.status import RunStatus
-
     console = open_console(stderr=True)
     if quiet:
-        return Silent(console)
+        return View(console)
     subject = f"{job.benchmark.name} · target {target or job.config.model.target.name}"
     status = RunStatus(epochs=job.config.train.num_epochs, subject=subject, simulated=job.simulated)
     return PlainLines(status, console) if plain or not console.is_terminal else LiveView(status, console)
@@ -62,12 +64,8 @@ def train(job: Job, folder: Path, view: View) -> Result:
     """Train to the end, the budget or a signal; the view is closed whatever happens."""
 
     async def session() -> Result:
-        from skillopt import api
-        from skillopt.build import open_run
-        from skillopt.events import Spending
-
         async with open_run(job, folder, sinks=[view]) as opened:
-            view.start(list(opened.run.history()), lambda: opened.ledger.in_flight, opened.models.slowed)
+            view.follow(opened)
             paid = opened.spending()
             view(Spending(calls=paid["calls"], tokens=paid["tokens"], usd=paid["usd"], in_flight=0))
             with on_signal(opened.stop, view, folder):
@@ -77,9 +75,51 @@ def train(job: Job, folder: Path, view: View) -> Result:
         return watched(session(), view)
 
 
-def subject(job: Job) -> str:
-    """What the job trains, in a few words."""
-    return f"{job.benchmark.name}, target {job.config.model.target.name}"
+def as_json(result: Result) -> dict[str, Any]:
+    """The summary, with the folder and the file to use."""
+    best = result.folder / "best_skill.md"
+    return {**result.summary, "folder": str(result.folder), "best_skill_path": str(best)}
+
+
+def show(job: Job, result: Result, *, quiet: bool) -> None:
+    """Print how training ended; quiet is the claim, what limits it, and the file."""
+    facts = read_facts(result.folder)
+    console = open_console()
+    if not quiet:
+        is_whole = result.status == "finished"
+        ended = "Training finished" if is_whole else "The budget ended training before its plan"
+        subject = f"{job.benchmark.name}, target {job.config.model.target.name}"
+        heading = Text(f"\n{ended}: {subject}", style="bold")
+        if facts.simulated:
+            heading.append("  simulated ", style="black on yellow")
+        console.print(heading)
+        heads, *rows = score_table(facts)
+        scores = Table(show_edge=False, pad_edge=False, box=box.SIMPLE_HEAD)
+        for head in heads:
+            scores.add_column(head, no_wrap=True)
+        for row in rows:
+            scores.add_row(*row)
+        console.print(scores)
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        decided = f"{len(facts.steps)}: {words.outcomes(change.action for change in facts.steps)}"
+        spent = words.spent(facts.spent.calls, facts.spent.tokens, facts.spent.dollars)
+        took = words.duration(result.summary["total_wall_time_s"])
+        for line in (("", ""), ("steps", decided), ("spent", spent), ("time", took), ("", "")):
+            grid.add_row(*line)
+        console.print(grid)
+    console.say(result.claim, "bold")
+    for remark in facts.remarks:
+        if remark not in result.claim:
+            console.say(remark, "yellow")
+    console.say(f"Best skill: {result.folder / 'best_skill.md'}")
+
+
+def leave(result: Result) -> None:
+    """End the command with the code of its outcome."""
+    if result.status == "budget":
+        raise typer.Exit(BudgetSpent.exit_code)
 
 
 def watched(session: Coroutine[Any, Any, T], view: View) -> T:
@@ -88,6 +128,27 @@ def watched(session: Coroutine[Any, Any, T], view: View) -> T:
         return run_gently(session)
     finally:
         view.close()
+
+
+def measured(evaluation: Coroutine[Any, Any, T], folder: Path, view: View) -> T:
+    """Run an evaluation under the view; a signal stops it between decisions."""
+
+    async def session() -> T:
+        work = asyncio.ensure_future(evaluation)
+        reasons: list[Stopped] = []
+
+        def stop(reason: Stopped) -> None:
+            reasons.append(reason)
+            work.cancel()
+
+        view.start()
+        with on_signal(stop, view, folder):
+            try:
+                return await work
+            except asyncio.CancelledError:
+                raise (reasons[0] if reasons else Interrupted("Interrupted.")) from None
+
+    return watched(session(), view)
 
 
 @contextlib.contextmanager
@@ -149,16 +210,12 @@ def scrubbed(scrubber: Scrubber) -> Iterator[None]:
             error.args = (clean,)
         raise
     except (OSError, sqlite3.Error) as error:
-        raise MachineFailed(scrubber.scrub(machine_trouble(error))) from None
+        what = os_trouble(error) if isinstance(error, OSError) else f"the run's database: {error}"
+        remedy = "What was paid is kept. Remove the cause and run the same command again."
+        raise MachineFailed(scrubber.scrub(f"{what}. {remedy}")) from None
     except Exception:  # noqa: BLE001 - whatever it is, its text may hold a credential
         echo(scrubber.scrub(traceback.format_exc()), err=True)
         raise typer.Exit(1) from None
-
-
-def machine_trouble(error: OSError | sqlite3.Error) -> str:
-    """What this machine refused, and how to go on."""
-    what = os_trouble(error) if isinstance(error, OSError) else f"the run's database: {error}"
-    return f"{what}. What was paid is kept. Remove the cause and run the same command again."
 
 
 def command() -> str:
@@ -170,9 +227,3 @@ def command() -> str:
     else:  # a script is started by its path, an installed program by its name
         name = f"python {shlex.quote(sys.argv[0])}" if program.suffix == ".py" else shlex.quote(program.name)
     return " ".join([name, *map(shlex.quote, sys.argv[1:])])
-
-
-def leave(result: Result) -> None:
-    """End the command with the code of its outcome."""
-    if result.status == "budget":
-        raise typer.Exit(BudgetSpent.exit_code)

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from skillopt.cli._console import echo
-from skillopt.cli._options import _annotated
+from skillopt.cli._options import option, parameter, with_options
 from skillopt.errors import UsageError
 from skillopt.process import own_program
 
@@ -30,7 +30,7 @@ FLAGS: Mapping[str, str] = {
     "project": "invoked_project",
     "scope": "projects",
     "source": "transcript_source",
-    **{name: f"{name}_model" for name in ("target", "optimizer", "judge")},
+    **{name: f"{name}_model" for name in ("target", "optimizer", "judge", "reader")},
     **{
         f"max-{name}": f"max_{name}_per_night"
         for name in ("sessions", "tasks", "tokens", "dollars", "minutes")
@@ -72,55 +72,31 @@ def register(group: typer.Typer, name: str, command: Callable[..., None]) -> Non
     """Add a command that takes `flags`: the common options that were given, by setting."""
     from skillopt.night.settings import NightSettings
 
-    def option(flag: str, field: str) -> inspect.Parameter:
+    def common(flag: str, field: str) -> inspect.Parameter:
         setting = NightSettings.model_fields[field]
         kind: Any = setting.annotation if setting.annotation in (int, float) else str
-        told = typer.Option(
-            f"--{flag}",
-            help=setting.description,
-            show_default=False,
-            rich_help_panel="Settings, over those of the file",
-        )
-        return _parameter(field, list[str] if field == "skill_roots" else kind, told)
+        panel = "Settings, over those of the file"
+        told = option(f"--{flag}", setting.description or "", rich_help_panel=panel)
+        return parameter(field, list[str] if field == "skill_roots" else kind, told)
 
-    def hidden(flag: str, kind: Any) -> inspect.Parameter:
-        return _parameter(flag.replace("-", "_"), kind, typer.Option(f"--{flag}", hidden=True))
+    public = {
+        **PUBLIC_ONLY,
+        **({flag: kind for flag, (kind, _, _) in ADOPT_ONLY.items()} if name == "adopt" else {}),
+    }
+    hidden = {flag.replace("-", "_"): flag for flag in public}
 
-    options = {field: option(flag, field) for flag, field in FLAGS.items()}
-    others = {flag: hidden(flag, kind) for flag, kind in PUBLIC_ONLY.items()}
-    if name == "adopt":
-        others |= {flag: hidden(flag, kind) for flag, (kind, _, _) in ADOPT_ONLY.items()}
+    def made(given: dict[str, Any]) -> dict[str, Any]:
+        _answer([flag for word, flag in hidden.items() if given.pop(word, None)])
+        return {field: _absolute(field, value) for field, value in given.items()}
 
-    def run(**values: Any) -> None:
-        _answer([flag for flag in others if values.pop(flag.replace("-", "_"))])
-        given = {field: values.pop(field) for field in options}
-        command(
-            flags={
-                field: _absolute(field, value) for field, value in given.items() if value not in (None, [])
-            },
-            **values,
-        )
-
-    hints = get_type_hints(command, include_extras=True)
-    own = [
-        parameter.replace(annotation=_annotated(hints[parameter.name]), kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(command).parameters.values()
-        if parameter.name != "flags"
+    options = [
+        *(common(flag, field) for flag, field in FLAGS.items()),
+        *(
+            parameter(word, public[flag], typer.Option(f"--{flag}", hidden=True))
+            for word, flag in hidden.items()
+        ),
     ]
-    # typer reads a command's options off its signature.
-    run.__signature__ = inspect.Signature([*own, *options.values(), *others.values()])  # type: ignore[attr-defined]
-    run.__doc__ = command.__doc__
-    group.command(name, context_settings=_EITHER_SPELLING)(run)
-
-
-def optional(flag: str, help: str) -> Any:
-    """An option that need not be given and has no default to show."""
-    return typer.Option(flag, help=help, show_default=False)
-
-
-def _parameter(name: str, kind: Any, told: Any) -> inspect.Parameter:
-    wanted = Annotated[kind | None, told]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=wanted)
+    group.command(name, context_settings=_EITHER_SPELLING)(with_options(command, "flags", options, made))
 
 
 def _answer(flags: Sequence[str]) -> None:
@@ -233,7 +209,7 @@ class NightView:
         """Watch one run."""
         from skillopt.cli import _run
 
-        self._view.start(list(opened.run.history()), lambda: opened.ledger.in_flight, opened.models.slowed)
+        self._view.follow(opened)
         try:
             with _run.scrubbed(opened.job.scrubber), _run.on_signal(opened.stop, self._view, opened.folder):
                 yield

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillopt.changes.page import plain
-from skillopt.cli._console import echo
-from skillopt.cli._report import print_json
+from skillopt.cli._console import echo, print_json
 from skillopt.night import project_id
 from skillopt.runs import words
 from skillopt.skill.diff import print_coloured
@@ -19,7 +18,6 @@ from skillopt.skill.diff import print_coloured
 if TYPE_CHECKING:
     from skillopt.changes.adoption import Done
     from skillopt.changes.status import ProposalsStatus
-    from skillopt.estimation import Range
     from skillopt.night import Cleaned, NightContext, NightResult, Preview
     from skillopt.night.schedulers.port import Schedule
     from skillopt.transcripts.session import Harvest, RecordedSession
@@ -92,15 +90,14 @@ def preview_json(seen: Preview) -> dict[str, Any]:
         "note": mined.note,
         "tasks": [task.model_dump(mode="json", include=_OF_TASK) for task in mined.tasks],
         "suggestions": [asdict(one) for one in mined.suggestions],
-        "left_out": dict(mined.left_out),
+        "states": dict(mined.states),
         "targets": [
             {"name": one.name, "path": str(one.path), "new": one.before is None, "tasks": len(one.tasks)}
             for one in gathered.targets
         ],
         "notes": [*gathered.notes, *gathered.harvest.notes],
-        "cost": {name: _range(getattr(seen, name)) for name in ("calls", "tokens", "usd")}
-        if gathered.targets
-        else None,
+        "cost": _cost(seen) if gathered.targets or seen.to_read else None,
+        "to_read": seen.to_read,
         "remedy": seen.remedy,
     }
 
@@ -117,9 +114,9 @@ def preview(told: Mapping[str, Any]) -> Iterator[str]:
         yield (f"  {task['split']:<5} {task['outcome']:<9} {plain(task['prompt'])[:90]}  [{plain(checks)}]")
     for one in told["suggestions"]:
         yield (f"suggestion, not measured: {plain(one['kind'])} ({plain(one['reason'])})")
-        for said in one["corrections"][:3]:
+        for said in one["wishes"][:3]:
             yield (f"    you said: {plain(said)}")
-    yield from _counts("requests left out", told["left_out"])
+    yield from _counts("sessions by what they became", told["states"])
     for target in told["targets"]:
         new = ", a new skill" if target["new"] else ""
         yield (
@@ -127,6 +124,8 @@ def preview(told: Mapping[str, Any]) -> Iterator[str]:
             f" {target['path']}{new}"
         )
     yield from _lines("note", told["notes"])
+    if told["to_read"]:
+        yield f"a model would read {words.count(told['to_read'], 'session')}, once"
     if told["cost"] is not None:
         cost = told["cost"]
         yield (
@@ -348,8 +347,9 @@ def _lines(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield from (f"{title}: {plain(line)}" for line in lines)
 
 
-def _range(one: Range | None) -> dict[str, float] | None:
-    return None if one is None else {name: round(getattr(one, name), 4) for name in ("low", "likely", "high")}
+def _cost(seen: Preview) -> dict[str, Any]:
+    ranges = {"calls": seen.calls, "tokens": seen.tokens, "usd": seen.usd}
+    return {name: None if one is None else one.as_json() for name, one in ranges.items()}
 
 
 def _likely(one: Mapping[str, float]) -> str:

@@ -1,25 +1,21 @@
-"""`skillopt runs watch`: decides what a terminal shows of a run that another process works on, and when there
-is nothing more to see.
-"""
+"""`skillopt runs watch`: what a terminal shows of a run that another process works on."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from typer.core import TyperCommand
 
-from skillopt.cli._console import echo, open_console
+from skillopt.cli._console import SafeConsole, echo, open_console
+from skillopt.cli._options import argument
+from skillopt.cli._progress import LiveView, PlainLines, panel
 from skillopt.errors import UsageError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from skillopt.runs.reader import RunReader
+from skillopt.runs.reader import RunReader, find_run
 
 EVERY = 0.5
 """Seconds between two looks."""
@@ -37,19 +33,19 @@ class RunsCommand(TyperCommand):
         """The context of whichever of the two was asked for."""
         if args[:1] != [NAME]:
             return super().make_context(info_name, args, parent=parent, **extra)
-        return _command().make_context(f"{info_name} {NAME}", args[1:], parent=parent, **extra)
+        app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+        app.command(NAME)(watch)
+        command: Any = typer.main.get_command(app)
+        return command.make_context(f"{info_name} {NAME}", args[1:], parent=parent, **extra)
 
 
 def watch(
     run: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="RUN",
-            help=(
-                "A run folder; a folder with runs below it stands for the newest of them. Left out: the"
-                " newest below 'outputs'."
-            ),
-            show_default=False,
+        argument(
+            "RUN",
+            "A run folder; a folder with runs below it stands for the newest of them. Left out: the newest"
+            " below 'outputs'.",
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that is not there yet.")] = False,
@@ -66,11 +62,9 @@ def watch(
 
     Ends with the run. Ctrl-C ends the watching and leaves the run alone.
     """
-
-    from skillopt.runs.reader import RunReader
-
     console = open_console()
-    watcher = RunReader(_folder(run, wait=wait))
+    is_ahead = run is not None and wait and not run.exists()
+    watcher = RunReader(run if run is not None and is_ahead else find_run(run or Path("outputs")))
     try:
         if json_lines:
             _print_events(watcher, once=once)
@@ -84,24 +78,8 @@ def watch(
         echo("No longer watching; the run goes on.", err=True)
 
 
-def _command() -> Any:
-    app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-    app.command(NAME)(watch)
-    return typer.main.get_command(app)
-
-
-def _folder(run: Path | None, *, wait: bool) -> Path:
-    from skillopt.runs.reader import find_run
-
-    if run is not None and wait and not run.exists():
-        return run
-    return find_run(Path("outputs") if run is None else run)
-
-
 def _show(watcher: RunReader, console: Console, *, plain: bool) -> None:
     """Follow a run to its end: what was decided last, then everything as it comes."""
-    from skillopt.cli._progress import LiveView, PlainLines
-
     watcher.read()
     is_plain = plain or not console.is_terminal
     view = PlainLines(watcher.status, console) if is_plain else LiveView(watcher.status, console)
@@ -129,22 +107,15 @@ def _print_events(watcher: RunReader, *, once: bool) -> None:
         time.sleep(EVERY)
 
 
-def _conclude(watcher: RunReader, console: Console) -> None:
+def _conclude(watcher: RunReader, console: SafeConsole) -> None:
     """Where it stands, and what that means."""
-    from skillopt.cli._progress import panel
-
-    said = _ending(watcher)
-    console.print(panel(watcher.status))
-    console.print(said, soft_wrap=True, markup=False)
-
-
-def _ending(watcher: RunReader) -> str:
     facts = watcher.facts()
     if facts is None:
         raise UsageError(f"The run in {watcher.folder} has not begun.")
-    said: Sequence[str] = {
-        "running": ["It is running."],
-        "finished": [facts.claim or "It is finished."],
-        "stopped": ["No process works on it. Run the same training command again to go on."],
-    }.get(watcher.state, [])
-    return " ".join(said)
+    console.print(panel(watcher.status))
+    said = {
+        "running": "It is running.",
+        "finished": facts.claim or "It is finished.",
+        "stopped": "No process works on it. Run the same training command again to go on.",
+    }
+    console.say(said.get(watcher.state, ""))

@@ -9,14 +9,11 @@ from typing import Annotated
 
 import typer
 
+from skillopt.cli._options import option, simple
 from skillopt.errors import ConfigError, UsageError
+from skillopt.night import NightHome, find_settings, read_settings
 
 PANEL, PLACE = "Look at runs", 6
-
-
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("dashboard", rich_help_panel=PANEL)(dashboard)
 
 
 def dashboard(
@@ -39,11 +36,10 @@ def dashboard(
     ] = False,
     root: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--root",
-            metavar="FOLDER",
-            help="Folder with runs below it; may be repeated. Unset: outputs, and where nights keep theirs.",
-            show_default=False,
+            "Folder with runs below it; may be repeated. Unset: outputs, and where nights keep theirs.",
+            "FOLDER",
         ),
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
@@ -60,28 +56,21 @@ def dashboard(
         raise UsageError("--share listens on all addresses and --host names one. Keep one of them.")
     from skillopt.dashboard.app import ANY, Settings, serve
 
-    cwd = Path.cwd()
+    cwd, home = Path.cwd(), Path.home()
     for folder in root or ():
         if not folder.is_dir():
             raise UsageError(f"There is no folder {folder}. --root names one that holds runs, or will.")
-    roots = [folder.absolute() for folder in root] if root else [cwd / "outputs", _nights()]
-    serve(
-        Settings(
-            host=ANY if share else host,
-            port=port,
-            roots=roots,
-            cwd=cwd,
-            environ=os.environ,
-            asks_token=token,
-            opens_browser=not no_open,
-        ),
-        typer.echo,
+    nights = NightHome.of(read_settings(find_settings(home / ".skillopt-sleep"), {}).settings, home)
+    settings = Settings(
+        host=ANY if share else host,
+        port=port,
+        roots=[folder.absolute() for folder in root] if root else [cwd / "outputs", nights.folder],
+        cwd=cwd,
+        environ=os.environ,
+        asks_token=token,
+        opens_browser=not no_open,
     )
+    serve(settings, typer.echo)
 
 
-def _nights() -> Path:
-    """Where nights keep their runs."""
-    from skillopt.night import NightHome, find_settings, read_settings
-
-    home = Path.home()
-    return NightHome.of(read_settings(find_settings(home / ".skillopt-sleep"), {}).settings, home).folder
+add = simple(dashboard)

@@ -10,17 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
+from skillopt.benchmarks import benchmarks
+from skillopt.benchmarks._manifest import Materialises, pick, read_manifest
 from skillopt.cli._console import echo
+from skillopt.cli._options import option, simple
 from skillopt.errors import UsageError
+from skillopt.files import write_text
 from skillopt.tasks.task import Split
 
 PANEL, PLACE = "Train and measure", 7
 FILE = "items.jsonl"
-
-
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("data", rich_help_panel=PANEL)(data)
 
 
 def data(
@@ -29,35 +28,21 @@ def data(
     ],
     manifest: Annotated[
         Path,
-        typer.Option(
-            "--manifest",
-            metavar="PATH",
-            help="The ids of each split: a folder with train/, val/, test/, or a JSON file.",
+        option(
+            "--manifest", "The ids of each split: a folder with train/, val/, test/, or a JSON file.", "PATH"
         ),
     ],
     source: Annotated[
-        Path,
-        typer.Option(
-            "--source", metavar="PATH", help="The published data: a JSONL, JSON or CSV file, or a folder."
-        ),
+        Path, option("--source", "The published data: a JSONL, JSON or CSV file, or a folder.", "PATH")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Where the splits go; data/BENCHMARK when left out.",
-            show_default=False,
-        ),
+        Path | None, option("--out", "Where the splits go; data/BENCHMARK when left out.", "FOLDER")
     ] = None,
 ) -> None:
     """Write train/, val/ and test/ with the rows that the ids of a manifest mean, for --split_dir.
 
     Ids that are missing or there twice are named, and nothing is written.
     """
-    from skillopt.benchmarks import benchmarks
-    from skillopt.benchmarks._manifest import Materialises, pick, read_manifest
-
     plugin = benchmarks.get(benchmark)
     if not isinstance(plugin, Materialises):
         raise UsageError(
@@ -81,18 +66,16 @@ def data(
     echo(f"Train on it: skillopt train --config {benchmark} --split_dir {folder}")
 
 
+add = simple(data)
+
+
 def _write(folder: Path, splits: Mapping[Split, list[Mapping[str, Any]]], benchmark: str) -> None:
     """Write all splits, or none where the benchmark cannot read them."""
-    from skillopt.benchmarks import benchmarks
-    from skillopt.files import write_text
-
     made = not folder.exists()
     try:
         for split, rows in splits.items():
-            write_text(
-                folder / split / FILE,
-                "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows),
-            )
+            lines = (json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
+            write_text(folder / split / FILE, "".join(lines))
         plugin = benchmarks.get(benchmark)
         plugin(plugin.Settings(split_dir=folder))
     except BaseException:  # also on Ctrl-C: half of the splits would be taken for all of them

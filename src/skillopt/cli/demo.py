@@ -1,4 +1,4 @@
-"""`skillopt demo`: a whole training run in the simulated world, without a key."""
+"""`skillopt demo`: train a skill in a simulated world: no key, no network, a few seconds."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import print as print_rich
 
-from skillopt.cli import EXIT_CODES
-from skillopt.cli._console import echo
-from skillopt.cli._options import Json, Plain, Quiet
+from skillopt.build import prepare
+from skillopt.cli import EXIT_CODES, _run
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._flags import Given
+from skillopt.cli._options import Json, Plain, Quiet, simple
+from skillopt.runs.reader import is_finished
+from skillopt.skill.diff import print_coloured, unified
 
 PANEL, PLACE = "Train and measure", 0
 WHAT_IT_IS = (
@@ -17,11 +22,6 @@ WHAT_IT_IS = (
     " no key, no network and no money. The training loop, the gate, the sealed test and the files are the"
     " real ones."
 )
-
-
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("demo", rich_help_panel=PANEL, epilog=EXIT_CODES)(demo)
 
 
 def demo(
@@ -36,30 +36,30 @@ def demo(
     plain: Plain = False,
 ) -> None:
     """Train a skill in a simulated world: no key, no network, a few seconds."""
-    from skillopt.build import prepare
-    from skillopt.cli import _report, _run
-
     if not quiet:
         echo(WHAT_IT_IS, err=json)
     folder = Path.cwd() / (out or _free_folder(quiet=quiet))
-    job = prepare(_run.configure("quickstart", {}, None))
+    job = prepare(_run.configure(Given(config="quickstart", flags={}, options=())))
     result = _run.train(job, folder, _run.choose_view(job, quiet=quiet, plain=plain))
     if json:
-        _report.print_json(_report.as_json(result))
+        print_json(_run.as_json(result))
         return
     if not quiet:
-        _show_change(job.skill.rendered, result.best_skill)
-    _report.show(result, subject=_run.subject(job), quiet=quiet)
+        print_rich("\n[bold]What training changed, seed skill to best skill:[/]\n")
+        print_coloured(unified(job.skill.rendered, result.best_skill, "seed", "best_skill.md"))
+    _run.show(job, result, quiet=quiet)
     if not quiet:
-        echo(f"Look closer:  skillopt explain {_short(folder)} 1    Your own tasks:  skillopt train --help")
+        short = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+        echo(f"Look closer:  skillopt explain {short} 1    Your own tasks:  skillopt train --help")
+
+
+add = simple(demo, epilog=EXIT_CODES)
 
 
 def _free_folder(*, quiet: bool) -> Path:
     """The demo's folder, or the first numbered one beside it that holds no finished run; an unfinished one is
     gone on with.
     """
-    from skillopt.runs.reader import is_finished
-
     folder, number = Path("outputs/demo"), 1
     while is_finished(folder):
         taken, number = folder, number + 1
@@ -70,16 +70,3 @@ def _free_folder(*, quiet: bool) -> Path:
                 err=True,
             )
     return folder
-
-
-def _show_change(seed: str, best: str) -> None:
-    from rich import print as print_rich
-
-    from skillopt.skill.diff import print_coloured, unified
-
-    print_rich("\n[bold]What training changed, seed skill to best skill:[/]\n")
-    print_coloured(unified(seed, best, "seed", "best_skill.md"))
-
-
-def _short(folder: Path) -> str:
-    return str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else str(folder)

@@ -1,4 +1,4 @@
-"""`skillopt diff`: what changed between two skills."""
+"""`skillopt diff`: show what changed between two skills, or from a run's seed to its best."""
 
 from __future__ import annotations
 
@@ -7,56 +7,48 @@ from typing import Annotated
 
 import typer
 
-from skillopt.cli._console import echo
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._options import Json, argument, simple
 from skillopt.errors import UsageError
+from skillopt.runs.reader import is_run, read_run
+from skillopt.skill.diff import print_coloured, unified
+from skillopt.skill.folder import load_skill
 
 PANEL, PLACE = "Look at runs", 2
-
-
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("diff", rich_help_panel=PANEL)(diff)
 
 
 def diff(
     a: Annotated[Path, typer.Argument(help="A skill (folder or .md file), or a run folder.")],
     b: Annotated[
-        Path | None,
-        typer.Argument(
-            help="The other one; left out, A is a run: its seed against its best.", show_default=False
-        ),
+        Path | None, argument(None, "The other one; left out, A is a run: its seed against its best.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Show the difference of two skills. A run folder stands for its best skill; alone, for its seed against
     its best.
     """
-    from skillopt.runs.reader import is_run
-    from skillopt.skill.diff import print_coloured, unified
-
-    if b is None:
-        if not is_run(a):
-            raise UsageError(f"{a} is no run folder: name a second skill to compare it with.")
-        before, after = _of_run(a, "seed"), _of_run(a, "best")
-    else:
-        before, after = _text(a), _text(b)
+    if b is None and not a.exists():
+        raise UsageError(f"There is neither a run nor a skill at {a}.")
+    if b is None and not is_run(a):
+        raise UsageError(f"{a} is no run folder: name a second skill to compare it with.")
+    before, after = (_of_run(a, "seed"), _of_run(a, "best")) if b is None else (_text(a), _text(b))
     difference = unified(before[1], after[1], before[0], after[0])
+    if json:
+        print_json({"before": before[0], "after": after[0], "equal": not difference, "diff": difference})
+        return
     if not difference:
         echo(f"{before[0]} and {after[0]} are equal.")
     print_coloured(difference)
 
 
-def _text(path: Path) -> tuple[str, str]:
-    from skillopt.runs.reader import is_run
-    from skillopt.skill.folder import load_skill
+add = simple(diff)
 
-    if is_run(path):
-        return _of_run(path, "best")
-    return str(path), load_skill(path).document.rendered
+
+def _text(path: Path) -> tuple[str, str]:
+    return _of_run(path, "best") if is_run(path) else (str(path), load_skill(path).document.rendered)
 
 
 def _of_run(folder: Path, which: str) -> tuple[str, str]:
-    from skillopt.runs.reader import read_run
-
     run = read_run(folder)
     state = run.fold.state
     if state is None:

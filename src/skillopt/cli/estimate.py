@@ -1,53 +1,31 @@
-"""`skillopt estimate`: what a training run will probably cost."""
+"""`skillopt estimate`: say what a training run will probably cost, before anything is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+from rich.table import Table
 
-from skillopt.cli import _options
-from skillopt.cli._console import open_console
-from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, ShortOptimizer, ShortTarget
-
-if TYPE_CHECKING:
-    from skillopt.estimation import Estimate, Range, StageCost
+from skillopt.build import prepare
+from skillopt.cli import _run
+from skillopt.cli._console import open_console, print_json
+from skillopt.cli._flags import Given, flagged
+from skillopt.cli._options import Json, option
+from skillopt.estimation import Estimate, Range, StageCost
+from skillopt.estimation import estimate as estimated
 
 PANEL, PLACE = "Train and measure", 3
 
 
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    _options.register(app, "estimate", estimate, panel=PANEL, full=full)
-
-
 def estimate(
-    flags: Mapping[str, str],
-    config_argument: ConfigArgument = None,
-    config: ConfigOption = None,
-    target: ShortTarget = None,
-    optimizer: ShortOptimizer = None,
-    cfg_options: CfgOptions = None,
+    given: Given,
     target_reply: Annotated[
         int | None,
-        typer.Option(
-            "--target-reply",
-            min=1,
-            metavar="TOKENS",
-            help="Length of the target's replies, where you know it.",
-            show_default=False,
-        ),
+        option("--target-reply", "Length of the target's replies, where you know it.", "TOKENS", min=1),
     ] = None,
     optimizer_reply: Annotated[
         int | None,
-        typer.Option(
-            "--optimizer-reply",
-            min=1,
-            metavar="TOKENS",
-            help="Length of the optimizer's replies, where you know it.",
-            show_default=False,
-        ),
+        option("--optimizer-reply", "Length of the optimizer's replies, where you know it.", "TOKENS", min=1),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -56,21 +34,17 @@ def estimate(
     Each figure is what is likely, between what is possible with luck and without. With --budget it also says
     what that buys.
     """
-    from skillopt.build import prepare
-    from skillopt.cli import _report, _run
-    from skillopt.estimation import estimate as estimated
-
-    named = _options.with_models(flags, target=target, optimizer=optimizer)
-    job = prepare(
-        _run.configure(_options.config_name(config_argument, config), named, cfg_options), needs_key=False
-    )
-    given = {"target": target_reply, "optimizer": optimizer_reply}
-    reply_tokens: Any = {role: tokens for role, tokens in given.items() if tokens is not None}
+    job = prepare(_run.configure(given), needs_key=False)
+    replies = {"target": target_reply, "optimizer": optimizer_reply}
+    reply_tokens: Any = {role: tokens for role, tokens in replies.items() if tokens is not None}
     found = estimated(job, reply_tokens=reply_tokens)
     if json:
-        _report.print_json(_as_json(found))
+        print_json(_as_json(found))
     else:
         _show(found)
+
+
+add = flagged(estimate, short=("target", "optimizer"))
 
 
 def _as_json(found: Estimate) -> dict[str, Any]:
@@ -86,25 +60,17 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 
 
 def _figures(of: Estimate | StageCost) -> dict[str, Any]:
-    ranges = {"calls": of.calls, "tokens": of.tokens, "usd": of.usd}
     return {
-        name: None
-        if one is None
-        else {"low": round(one.low, 4), "likely": round(one.likely, 4), "high": round(one.high, 4)}
-        for name, one in ranges.items()
+        name: None if one is None else one.as_json()
+        for name, one in (("calls", of.calls), ("tokens", of.tokens), ("usd", of.usd))
     }
 
 
 def _show(found: Estimate) -> None:
-    from rich.table import Table
-
     console = open_console()
     steps = f"{found.steps} steps" + (", simulated" if found.simulated else "")
-    table = Table(
-        title=f"Likely cost of {steps} (least to most)", title_justify="left", box=None, pad_edge=False
-    )
-    table.add_column("stage")
-    table.add_column("role")
+    title = f"Likely cost of {steps} (least to most)"
+    table = Table("stage", "role", title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("calls", "tokens", "dollars"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in found.lines:
@@ -115,11 +81,9 @@ def _show(found: Estimate) -> None:
     console.print()
     if found.advice:
         console.print(found.advice)
-    console.print("Assumed: " + "; ".join(found.assumptions) + ".", style="dim")
-    console.print(
-        "Prices: " + "; ".join(f"{role}: {source}" for role, source in found.prices.items()) + ".",
-        style="dim",
-    )
+    prices = "; ".join(f"{role}: {source}" for role, source in found.prices.items())
+    console.print(f"Assumed: {'; '.join(found.assumptions)}.", style="dim")
+    console.print(f"Prices: {prices}.", style="dim")
 
 
 def _cells(of: Estimate | StageCost) -> list[str]:

@@ -1,27 +1,27 @@
-"""`skillopt eval`: measure skills without changing them."""
+"""`skillopt eval`: measure skills without changing them, alone or in pairs, with one target or several."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from skillopt.cli import EXIT_CODES, _options
-from skillopt.cli._console import echo
-from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet
-from skillopt.errors import ConfigError, Interrupted, Stopped, UsageError
-
-if TYPE_CHECKING:
-    from skillopt.api import Evaluated, Matrix
-    from skillopt.build import Job
-    from skillopt.cli._progress import View
-    from skillopt.config import Resolved
-    from skillopt.skill.folder import Skill
+from skillopt import api
+from skillopt.api import Matrix, Versus
+from skillopt.build import Job, prepare
+from skillopt.build.measuring import eval_folder, skill_named, target_only
+from skillopt.cli import EXIT_CODES, _matrix, _run
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._flags import Given, flagged
+from skillopt.cli._options import Json, Plain, Quiet, option
+from skillopt.config import Resolved
+from skillopt.config.source import CHOSEN
+from skillopt.errors import ConfigError, UsageError
+from skillopt.runs.reader import is_run, read_run
+from skillopt.skill.folder import Skill
 
 PANEL, PLACE = "Train and measure", 2
 LOOK = "This is a look at the test split: choose nothing by it that you will report on it."
@@ -33,46 +33,17 @@ _OWN_KEYS = ("base_url", "api_key", "price")
 """What belongs to one target: sent to another one, a key would leave its home."""
 
 
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    _options.register(
-        app,
-        "eval",
-        evaluate,
-        panel=PANEL,
-        full=full,
-        epilog=EXIT_CODES,
-        wanted=lambda key: key.startswith(_KEYS),
-    )
-
-
 def evaluate(
-    flags: Mapping[str, str],
-    config_argument: ConfigArgument = None,
-    config: ConfigOption = None,
+    given: Given,
     skill: Annotated[
         list[str] | None,
-        typer.Option(
-            "--skill", metavar="PATH", help=f"What to measure: {_SKILLS}; repeatable.", show_default=False
-        ),
+        option("--skill", f"What to measure: {_SKILLS}; repeatable. Unset: the config's skill_init.", "PATH"),
     ] = None,
     target: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target",
-            metavar="MODEL",
-            help="What to measure with, as --target_model; repeatable.",
-            show_default=False,
-        ),
+        list[str] | None, option("--target", "What to measure with, as --target_model; repeatable.", "MODEL")
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="PATH",
-            help=f"Compare each skill in pairs with this one: {_SKILLS}.",
-            show_default=False,
-        ),
+        str | None, option("--against", f"Compare each skill in pairs with this one: {_SKILLS}.", "PATH")
     ] = None,
     split: Annotated[
         str, typer.Option("--split", metavar="SPLIT", help=f"What to measure on: {_NAMES}.")
@@ -83,14 +54,8 @@ def evaluate(
     ] = 1,
     run: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--run",
-            metavar="RUN",
-            help="A training run whose test split this may look at; repeatable.",
-            show_default=False,
-        ),
+        option("--run", "A training run whose test split this may look at; repeatable.", "RUN"),
     ] = None,
-    cfg_options: CfgOptions = None,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
@@ -98,16 +63,10 @@ def evaluate(
     """Measure skills with one target or several, alone or in pairs. What was measured before in the same
     folder is not paid again.
     """
-    from skillopt import api
-    from skillopt.build import prepare
-    from skillopt.build.measuring import eval_folder, target_only
-    from skillopt.cli import _matrix, _report, _run
-
-    skills = load_skills(skill or [], against)
+    resolved = resolve(given, target or [])
+    seed = resolved[0].config.env.skill_init
+    skills = load_skills(skill or ([] if seed is None else [str(seed)]), against)
     runs = runs_of([*skills], run or [])
-    # A config made for training may leave the test out; here --split decides.
-    options = [*(cfg_options or []), "evaluation.eval_test=true"]
-    resolved = resolve(_options.config_name(config_argument, config), flags, options, target or [])
     targets = [api.Target.of(one.config) for one in resolved]
     job = _with_targets(prepare(target_only(resolved[0])), [one.name for one in targets])
     splits = api.eval_splits(split, job)
@@ -116,42 +75,17 @@ def evaluate(
     if "test" in splits and json:
         view.say(LOOK)
     with _run.scrubbed(job.scrubber):
-        work = api.matrix(
-            job,
-            skills,
-            splits,
-            folder,
-            targets=targets,
-            against=against,
-            repeats=repeats,
-            runs=runs,
-            sinks=[view],
-        )
-        found = _run.watched(session(work, folder, view), view)
+        sizes: Any = {"targets": targets, "against": against, "repeats": repeats, "runs": runs}
+        found = _run.measured(api.matrix(job, skills, splits, folder, **sizes, sinks=[view]), folder, view)
         if not found.evaluations:
             found.whole()
-        compared = (
-            api.comparisons(found.evaluations, against, graded=job.benchmark.graded)
-            if against is not None
-            else []
-        )
-        remarks = _remarks(found, "test" in splits, named=bool(runs))
-        if json:
-            whole = {
-                "folder": str(folder),
-                "simulated": job.simulated,
-                **({"note": remarks[0]} if "test" in splits else {}),
-                "evaluations": [_as_json(one) for one in found.evaluations],
-                "comparisons": list(map(asdict, compared)),
-                "missing": list(map(asdict, found.missing)),
-                "looks": list(map(asdict, found.noted)),
-            }
-            for remark in remarks[1:]:
-                echo(job.scrubber.scrub(remark), err=True)
-            _report.print_json(job.scrubber.scrub_json(whole))
-        else:
-            _matrix.show(found, compared, remarks, folder, simulated=job.simulated)
+        graded = job.benchmark.graded
+        compared = [] if against is None else api.comparisons(found.evaluations, against, graded=graded)
+        _tell(job, found, compared, folder, is_look="test" in splits, counted=bool(runs), json=json)
         found.whole()
+
+
+add = flagged(evaluate, _KEYS, epilog=EXIT_CODES)
 
 
 def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, Skill]:
@@ -161,8 +95,6 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, S
             "No skill is named: --skill PATH takes a folder with SKILL.md or a .md file, --skill none"
             " measures without one."
         )
-    from skillopt.build.measuring import skill_named
-
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"--skill names {', '.join(twice)} more than once.")
@@ -175,11 +107,7 @@ def load_skills(names: Sequence[str], against: str | None = None) -> dict[str, S
 
 
 def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
-    """The training runs that this may look into: those that are named, and those in whose folder a skill
-    lies.
-    """
-    from skillopt.runs.reader import is_run, read_run
-
+    """The training runs that this may look into: those that are named, and those that hold a skill."""
     for run in named:
         if read_run(run).fold.started is None:
             raise UsageError(
@@ -193,22 +121,18 @@ def runs_of(skills: Sequence[str], named: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def resolve(
-    config: str | None, flags: Mapping[str, str], options: Sequence[str], targets: Sequence[str]
-) -> list[Resolved]:
+def resolve(given: Given, targets: Sequence[str]) -> list[Resolved]:
     """The configuration once for every target; without --target it names the only one. What a reader should
     know goes to stderr.
     """
-    from skillopt.config import load
-
-    if targets and "target_model" in flags:
+    if targets and "target_model" in given.flags:
         raise ConfigError(
             "--target and --target_model both name a target; keep --target, which may be given several times."
         )
-    wanted = [{**flags, "target_model": target} for target in targets] or [dict(flags)]
-    found = [
-        load(config, flags=one, options=list(options), environ=os.environ, cwd=Path.cwd()) for one in wanted
-    ]
+    # A config made for training may leave the test out; here --split decides.
+    given = replace(given, options=[*given.options, "evaluation.eval_test=true"])
+    wanted = [given.with_flag("target_model", target) for target in targets] or [given]
+    found = [one.load() for one in wanted]
     for warning in dict.fromkeys(warning for one in found for warning in one.warnings):
         echo(f"warning: {warning}", err=True)
     if len(found) > 1:
@@ -219,8 +143,6 @@ def resolve(
 
 def _check_shared(found: Sequence[Resolved]) -> None:
     """Nothing that is one target's own may be written for all of them."""
-    from skillopt.config.source import CHOSEN
-
     for one in found:
         in_name = one.provenance["model.target.name"]  # an endpoint inside --target is that target's own
         sources = {key: one.provenance.get(f"model.target.{key}") for key in _OWN_KEYS}
@@ -239,34 +161,34 @@ def _with_targets(job: Job, names: Sequence[str]) -> Job:
     return job if len(names) == 1 else replace(job, settings={**job.settings, "targets": list(names)})
 
 
-async def session(evaluation: Coroutine[Any, Any, Matrix], folder: Path, view: View) -> Matrix:
-    """One evaluation under the view; a signal stops it between decisions."""
-    from skillopt.cli import _run
-
-    work = asyncio.ensure_future(evaluation)
-    reasons: list[Stopped] = []
-
-    def stop(reason: Stopped) -> None:
-        reasons.append(reason)
-        work.cancel()
-
-    view.start([])
-    with _run.on_signal(stop, view, folder):
-        try:
-            return await work
-        except asyncio.CancelledError:
-            raise (reasons[0] if reasons else Interrupted("Interrupted.")) from None
-
-
-def _remarks(found: Matrix, is_look: bool, *, named: bool) -> list[str]:
-    """What a reader must know of a look at test: that it is one, and where it is counted."""
-    said = [LOOK] if is_look else []
-    said += [
+def _tell(
+    job: Job,
+    found: Matrix,
+    compared: Sequence[Versus],
+    folder: Path,
+    *,
+    is_look: bool,
+    counted: bool,
+    json: bool,
+) -> None:
+    counts = [
         one.why or f"Counted in {one.run}: this is look {one.look} at its test split." for one in found.noted
     ]
-    return [*said, UNCOUNTED] if is_look and not named else said
-
-
-def _as_json(one: Evaluated) -> dict[str, Any]:
+    remarks = [*counts, *([UNCOUNTED] if is_look and not counted else [])]
+    if not json:
+        shown = [LOOK, *remarks] if is_look else remarks
+        _matrix.show(found, compared, shown, folder, simulated=job.simulated)
+        return
+    for remark in remarks:
+        echo(job.scrubber.scrub(remark), err=True)
     names = ("target", "skill", "digest", "split", "repeats", "hard", "soft", "n", "invalid")
-    return {name: getattr(one, name) for name in names}
+    whole = {
+        "folder": str(folder),
+        "simulated": job.simulated,
+        **({"note": LOOK} if is_look else {}),
+        "evaluations": [{name: getattr(one, name) for name in names} for one in found.evaluations],
+        "comparisons": list(map(asdict, compared)),
+        "missing": list(map(asdict, found.missing)),
+        "looks": list(map(asdict, found.noted)),
+    }
+    print_json(job.scrubber.scrub_json(whole))

@@ -3,107 +3,80 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from skillopt.cli._console import open_console
-from skillopt.cli._options import Json
-
-if TYPE_CHECKING:
-    from skillopt.runs.evidence import VerdictEvidence
+from skillopt.cli._console import open_console, print_json
+from skillopt.cli._options import Json, simple
+from skillopt.runs import words
+from skillopt.runs.evidence import JudgedRow, VerdictEvidence, gather
+from skillopt.runs.reader import read_run
 
 PANEL, PLACE = "Look at runs", 1
-
-
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("explain", rich_help_panel=PANEL)(explain)
+_STEP = (
+    "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/c0', 'N/c1' where a step tried several"
+    " candidates."
+)
 
 
 def explain(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    step: Annotated[
-        str,
-        typer.Argument(
-            help=(
-                "A step's number, or 'epoch-N' for the slow update of epoch N; 'N/c0', 'N/c1' where a"
-                " step tried several candidates."
-            )
-        ),
-    ],
+    step: Annotated[str, typer.Argument(help=_STEP)],
     json: Json = False,
 ) -> None:
     """Recompute the gate's verdict on a step from the stored rows and show the evidence. Ends with 1 if it
     differs from the record.
     """
-    from skillopt.cli import _report
-    from skillopt.runs.evidence import gather
-    from skillopt.runs.reader import read_run
-
     evidence = gather(read_run(run), step)
     if json:
-        _report.print_json(evidence.as_json())
+        print_json(evidence.as_json())
     else:
         _show(evidence)
     if not evidence.agrees:
         raise typer.Exit(1)
 
 
+add = simple(explain)
+
+
 def _show(evidence: VerdictEvidence) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from skillopt.runs import words
-
     console = open_console()
     judged = evidence.judged
-    console.print(Text(f"{evidence.name}: {words.outcome(judged.action)}", style="bold"), soft_wrap=True)
-    console.print(Text(f"recorded   {judged.why}"), soft_wrap=True)
-    console.print(Text(f"recomputed {evidence.recomputed}: {evidence.reason}"), soft_wrap=True)
+    console.say(f"{evidence.name}: {words.outcome(judged.action)}", "bold")
+    console.say(f"recorded   {judged.why}")
+    console.say(f"recomputed {evidence.recomputed}: {evidence.reason}")
     if evidence.others:
-        console.print(Text(f"The same step also has {'; '.join(evidence.others)}."), soft_wrap=True)
+        console.say(f"The same step also has {'; '.join(evidence.others)}.")
     if evidence.rows:
         n = evidence.total
-        console.print(
-            Text(
-                f"I, the incumbent's sum: {float(evidence.bar):g} of {n} ({float(evidence.bar / n):.4f}).  U,"
-                f" the candidate's sum with rows not read counted in full: {float(evidence.upper):g}"
-                f" ({float(evidence.upper / n):.4f}).  Metric: {judged.metric}. Policy: {evidence.policy}."
-            ),
-            soft_wrap=True,
+        console.say(
+            f"I, the incumbent's sum: {float(evidence.bar):g} of {n} ({float(evidence.bar / n):.4f}).  U, the"
+            f" candidate's sum with rows not read counted in full: {float(evidence.upper):g}"
+            f" ({float(evidence.upper / n):.4f}).  Metric: {judged.metric}. Policy: {evidence.policy}."
         )
-        prefix = (
-            "an accept needs every row"
-            if evidence.recomputed == "accept"
-            else "the shortest prefix that fixes the verdict"
-        )
-        console.print(Text(f"Decided on {evidence.read} of {n} rows, {prefix}:"), soft_wrap=True)
+        is_taken = evidence.recomputed == "accept"
+        prefix = "an accept needs every row" if is_taken else "the shortest prefix that fixes the verdict"
+        console.say(f"Decided on {evidence.read} of {n} rows, {prefix}:")
         table = Table(show_edge=False, pad_edge=False)
         for name in ("row", "task", "draw", "incumbent", "candidate", "U after it"):
             table.add_column(name, justify="left" if name == "task" else "right", overflow="fold")
         for number, row in enumerate(evidence.rows, start=1):
-            mine = f"invalid ({row.invalid})" if row.candidate is None else f"{float(row.candidate):g}"
-            table.add_row(
-                str(number),
-                Text(row.task),
-                str(row.draw),
-                f"{float(row.incumbent):g}",
-                mine,
-                f"{float(row.upper):g}",
-            )
+            table.add_row(str(number), Text(row.task), str(row.draw), *_figures(row))
         console.print(table)
     if evidence.edits:
-        console.print(Text("Edits and how they ended:"))
-        for edit in evidence.edits:
-            why = f" ({edit.reason})" if edit.reason else ""
-            style = "green" if edit.state == "applied" else "dim"
-            console.print(
-                Text(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style=style), soft_wrap=True
-            )
-    same = (
-        "The recomputed verdict equals the recorded one."
-        if evidence.agrees
-        else "The recomputed verdict DIFFERS from the recorded one."
-    )
-    console.print(Text(same, style="green" if evidence.agrees else "bold red"))
+        console.say("Edits and how they ended:")
+    for edit in evidence.edits:
+        why = f" ({edit.reason})" if edit.reason else ""
+        style = "green" if edit.state == "applied" else "dim"
+        console.say(f"  {edit.state:<11}{words.edit(edit.edit)}{why}", style)
+    same = "equals" if evidence.agrees else "DIFFERS from"
+    style = "green" if evidence.agrees else "bold red"
+    console.say(f"The recomputed verdict {same} the recorded one.", style)
+
+
+def _figures(row: JudgedRow) -> tuple[str, str, str]:
+    mine = f"invalid ({row.invalid})" if row.candidate is None else f"{float(row.candidate):g}"
+    return f"{float(row.incumbent):g}", mine, f"{float(row.upper):g}"

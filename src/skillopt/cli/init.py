@@ -1,25 +1,25 @@
-"""`skillopt init`: a skill, tasks with examples and a config that runs, as a start for one's own."""
+"""`skillopt init`: start a skill of your own: a folder with the skill, example tasks and a config."""
 
 from __future__ import annotations
 
-import json
+import json as json_format
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from skillopt.cli._console import echo
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._options import Json, simple
 from skillopt.errors import SkillError, UsageError
+from skillopt.files import write_text
+from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
+from skillopt.skill.folder import SKILL_FILE
+from skillopt.skill.spec import violations
 
 PANEL, PLACE = "Train and measure", 0
 EXAMPLES = 150
 """Cases of the simulated world: 60 to learn from, 60 for the gate, 30 for the test."""
-
-
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("init", rich_help_panel=PANEL)(init)
 
 
 def init(
@@ -29,55 +29,52 @@ def init(
             metavar="NAME", help="The skill's name: lowercase, digits, hyphens; a path makes it there."
         ),
     ],
+    json: Json = False,
 ) -> None:
     """Start a skill of your own: a folder with the skill, example tasks and a config. Nothing that is there
     is overwritten.
     """
     folder = Path(name)
-    for path in start(folder):
+    made, trial = start(folder), f"skillopt train {folder} --target world"
+    if json:
+        print_json({"folder": folder, "created": made, "try": trial})
+        return
+    for path in made:
         echo(f"created  {path}")
     echo(
-        f"\nTry it, simulated and without a key:\n  skillopt train {folder} --target world\n\nThen put your"
-        f" own tasks into {folder / 'tasks.jsonl'} and your own words into the skill; {folder / 'train.yaml'}"
-        " says how."
+        f"\nTry it, simulated and without a key:\n  {trial}\n\nThen put your own tasks into"
+        f" {folder / 'tasks.jsonl'} and your own words into the skill; {folder / 'train.yaml'} says how."
     )
+
+
+add = simple(init)
 
 
 def start(folder: Path) -> list[Path]:
     """Write the files of a new skill, named after its folder; raises, and writes nothing, where something is
     in the way.
     """
-    from skillopt.files import write_text
-    from skillopt.models.world.rules import SEED_SKILL, code_of, family_of
-    from skillopt.skill.folder import SKILL_FILE
-    from skillopt.skill.spec import violations
-
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already holds something; nothing was written. Choose another name.")
     name = folder.absolute().name
     skill = _text("init_skill.md").format(name=name, body=SEED_SKILL.strip())
-    if broken := [
-        violation.message for violation in violations(skill, name) if violation.severity == "error"
-    ]:
+    broken = [one.message for one in violations(skill, name) if one.severity == "error"]
+    if broken:
         raise SkillError(f"{name!r} cannot be the name of a skill. {' '.join(broken)}")
-    cases = [f"W00{number:04d}" for number in range(EXAMPLES)]
-    rows = [
-        {
-            "id": case,
-            "prompt": f"Case {case}, about {family_of(case)}. What is its code?",
-            "answer": code_of(case),
-            "kind": family_of(case),
-        }
-        for case in cases
-    ]
     made = {
         folder / name / SKILL_FILE: skill,
-        folder / "tasks.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+        folder / "tasks.jsonl": "".join(map(_task, (f"W00{number:04d}" for number in range(EXAMPLES)))),
         folder / "train.yaml": _text("init_train.yaml").format(name=name, folder=folder.as_posix()),
     }
     for path, text in made.items():
         write_text(path, text)
     return list(made)
+
+
+def _task(case: str) -> str:
+    kind = family_of(case)
+    prompt = f"Case {case}, about {kind}. What is its code?"
+    return json_format.dumps({"id": case, "prompt": prompt, "answer": code_of(case), "kind": kind}) + "\n"
 
 
 def _text(name: str) -> str:

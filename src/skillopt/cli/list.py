@@ -1,30 +1,23 @@
-"""`skillopt list`: what there is to choose from."""
+"""`skillopt list`: list what there is to choose from: benchmarks, models, harnesses, packaged configs ..."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from skillopt.cli._console import echo
-from skillopt.cli._options import Json
+from skillopt import registries
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._options import Json, argument, simple
+from skillopt.config import packaged_names
+from skillopt.config.files import find
 from skillopt.errors import UnknownName
 
 PANEL, PLACE = "Look things up", 1
 KINDS = ("benchmarks", "models", "harnesses", "trackers", "scorers", "gate", "transcripts", "configs")
 
 
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("list", rich_help_panel=PANEL)(list_plugins)
-
-
 def list_plugins(
-    kind: Annotated[
-        str | None,
-        typer.Argument(metavar="[" + "|".join(KINDS) + "]", help="One kind only.", show_default=False),
-    ] = None,
+    kind: Annotated[str | None, argument("[" + "|".join(KINDS) + "]", "One kind only.")] = None,
     json: Json = False,
 ) -> None:
     """List benchmarks, model providers, harnesses, trackers, scorers, gate policies, transcript sources and
@@ -34,9 +27,7 @@ def list_plugins(
         raise UnknownName("kind of thing to list", kind, KINDS)
     found = {name: _listed(name) for name in KINDS if kind in (None, name)}
     if json:
-        from skillopt.cli import _report
-
-        _report.print_json(found)
+        print_json(found)
         return
     for name, rows in found.items():
         echo(f"{name}:")
@@ -45,21 +36,15 @@ def list_plugins(
             echo(f"  {row:<{width}}  {text}".rstrip())
 
 
-def _listed(kind: str) -> dict[str, str]:
-    from skillopt import registries
+add = simple(list_plugins)
 
+
+def _listed(kind: str) -> dict[str, str]:
     if kind == "configs":
-        return _configs()
+        return {name: _first_line(find(name, Path("/"))) for name in packaged_names()}
     registry = registries.KINDS[kind]
     return {name: registry.describe(name) for name in registry.names()}
 
 
-def _configs() -> dict[str, str]:
-    from skillopt.config import packaged_names
-    from skillopt.config.files import find
-
-    found = {}
-    for name in packaged_names():
-        first = find(name, Path("/")).read_text(encoding="utf-8").split("\n")[0]
-        found[name] = first.removeprefix("#").strip()
-    return found
+def _first_line(path: Path) -> str:
+    return path.read_text(encoding="utf-8").split("\n")[0].removeprefix("#").strip()

@@ -1,4 +1,4 @@
-"""`skillopt mcp`: serve the commands as tools to an agent."""
+"""`skillopt mcp`: serve the commands as tools to an agent, over MCP."""
 
 from __future__ import annotations
 
@@ -9,61 +9,35 @@ from typing import Annotated
 
 import typer
 
+from skillopt.cli import app
 from skillopt.cli._console import echo
+from skillopt.cli._options import option, simple
 from skillopt.errors import ConfigError, UnknownName, UsageError
+from skillopt.mcp import RIGHTS, SWITCHES, Toolbox
 
 PANEL, PLACE = "Look things up", 6
-
-
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("mcp", rich_help_panel=PANEL)(mcp)
+_PROJECT = "Where to work for a client that names neither a project nor a root; unset: the working directory."
+_ALLOW = (
+    "What a model may do that is otherwise left to you: adopt (also discard), undo, schedule (also"
+    " unschedule); and name files outside the project (outside), foreign endpoints (hosts), what is started"
+    " (programs)."
+)
+_TOKEN_FILE = (
+    "With --http: the token clients must send, in a file only you can read; unset: a new one, told once on"
+    " stderr."
+)
 
 
 def mcp(
-    project: Annotated[
-        Path | None,
-        typer.Option(
-            "--project",
-            metavar="DIR",
-            help=(
-                "Where to work for a client that names neither a project nor a root; unset: the working"
-                " directory."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    allow: Annotated[
-        str,
-        typer.Option(
-            "--allow",
-            metavar="WORD,...",
-            help=(
-                "What a model may do that is otherwise left to you: adopt (also discard), undo, schedule"
-                " (also unschedule); and name "
-                "files outside the project (outside), foreign endpoints (hosts), what is started (programs)."
-            ),
-            show_default=False,
-        ),
-    ] = "",
+    project: Annotated[Path | None, option("--project", _PROJECT, "DIR")] = None,
+    allow: Annotated[str, option("--allow", _ALLOW, "WORD,...")] = "",
     http: Annotated[
         bool, typer.Option("--http", help="Serve over HTTP on 127.0.0.1 in place of stdin and stdout.")
     ] = False,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, metavar="N", help="With --http; 0 takes a free one.")
     ] = 8765,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file",
-            metavar="FILE",
-            help=(
-                "With --http: the token clients must send, in a file only you can read; unset: a new one,"
-                " told once on stderr."
-            ),
-            show_default=False,
-        ),
-    ] = None,
+    token_file: Annotated[Path | None, option("--token-file", _TOKEN_FILE, "FILE")] = None,
 ) -> None:
     """Serve SkillOpt to an agent over MCP: its commands as tools, its runs and skills as resources.
 
@@ -72,8 +46,6 @@ def mcp(
     """
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("`skillopt mcp` needs the MCP SDK: pip install 'skillopt[mcp]'")
-    from skillopt.cli import app
-    from skillopt.mcp import RIGHTS, SWITCHES, Toolbox
     from skillopt.mcp.transport import new_token, read_token, serve_http, serve_stdio
 
     words = [word.strip() for word in allow.split(",") if word.strip()]
@@ -97,3 +69,6 @@ def mcp(
     if token_file is None:
         echo(f"Token, told this once: {token}", err=True)
     serve_http(Toolbox(app), folder, words, port=port, token=token, say=lambda text: echo(text, err=True))
+
+
+add = simple(mcp)

@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from skillopt.cli import EXIT_CODES, _options
-from skillopt.cli._console import echo
-from skillopt.cli._options import CfgOptions, ConfigArgument, ConfigOption, Json, Plain, Quiet, ShortTarget
+from skillopt import api
+from skillopt.build import Job, prepare
+from skillopt.build.measuring import eval_folder, skill_named, target_only
+from skillopt.cli import EXIT_CODES, _run
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._flags import Given, flagged
+from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import UsageError
-
-if TYPE_CHECKING:
-    from skillopt.build import Job
-    from skillopt.evaluation.noise import Noise
-    from skillopt.events import RowFact
+from skillopt.evaluation.noise import Noise
+from skillopt.evaluation.noise import noise as noise_of
+from skillopt.events import RowFact
 
 PANEL, PLACE = "Train and measure", 4
 _KEYS = ("model.", "env.", "budget", "evaluation.", "train.seed")
 
 
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    _options.register(
-        app,
-        "noise",
-        noise,
-        panel=PANEL,
-        full=full,
-        epilog=EXIT_CODES,
-        wanted=lambda key: key.startswith(_KEYS),
-    )
-
-
 def noise(
-    flags: Mapping[str, str],
-    config_argument: ConfigArgument = None,
-    config: ConfigOption = None,
-    target: ShortTarget = None,
+    given: Given,
     skill: Annotated[
         str | None,
-        typer.Option(
-            "--skill",
-            metavar="PATH",
-            help="Skill to measure again and again; unset is the one to start from.",
-            show_default=False,
-        ),
+        option("--skill", "Skill to measure again and again; unset is the one to start from.", "PATH"),
     ] = None,
     draws: Annotated[
         int, typer.Option("--draws", metavar="N", min=2, help="How often each task is tried.")
@@ -56,7 +37,6 @@ def noise(
         float,
         typer.Option("--gain", metavar="SHARE", min=0.001, max=1.0, help="The gain you would like to see."),
     ] = 0.05,
-    cfg_options: CfgOptions = None,
     json: Json = False,
     quiet: Quiet = False,
     plain: Plain = False,
@@ -66,40 +46,31 @@ def noise(
 
     Nothing is trained. Draws are kept in the folder of `eval`, and not paid again.
     """
-    from skillopt import api
-    from skillopt.build import prepare
-    from skillopt.build.measuring import eval_folder, target_only
-    from skillopt.cli import _report, _run
-    from skillopt.cli import eval as measuring
-    from skillopt.evaluation.noise import noise as noise_of
-
-    named = _options.with_models(flags, target=target)
-    resolved = _run.configure(_options.config_name(config_argument, config), named, cfg_options)
+    resolved = _run.configure(given)
     job = prepare(target_only(resolved))
     name = skill or "seed"
-    skills = measuring.load_skills([skill]) if skill is not None else {name: job.seed}
+    skills = {name: job.seed if skill is None else skill_named(skill)}
     folder = eval_folder(job, resolved)
     view = _run.choose_view(job, quiet=quiet, plain=plain)
     with _run.scrubbed(job.scrubber):
         work = api.matrix(job, skills, ["val"], folder, repeats=draws, sinks=[view])
-        (measured,) = _run.watched(measuring.session(work, folder, view), view).whole()
+        (measured,) = _run.measured(work, folder, view).whole()
         scores, left_out = _scores(measured.rows, draws, job)
         if not scores:
             raise UsageError(
                 f"No val task has {draws} valid draws; there is nothing to say. The rows are in {folder}."
             )
         found = noise_of(scores)
-        told = {
-            **asdict(found),
-            "gain": gain,
-            "repeats": found.repeats_for(gain),
-            "left_out": left_out,
-            "simulated": job.simulated,
-        }
         if json:
-            _report.print_json(job.scrubber.scrub_json({"skill": name, "folder": str(folder), **told}))
-        else:
-            _show(found, gain, left_out, simulated=job.simulated)
+            about = {"gain": gain, "repeats": found.repeats_for(gain), "left_out": left_out}
+            whole = {"skill": name, "folder": str(folder), **asdict(found), **about}
+            print_json(job.scrubber.scrub_json({**whole, "simulated": job.simulated}))
+            return
+        for line in _lines(found, gain, left_out, simulated=job.simulated):
+            echo(line)
+
+
+add = flagged(noise, _KEYS, short=("target",), epilog=EXIT_CODES)
 
 
 def _scores(rows: Sequence[RowFact], draws: int, job: Job) -> tuple[dict[str, list[float]], list[str]]:
@@ -116,27 +87,21 @@ def _scores(rows: Sequence[RowFact], draws: int, job: Job) -> tuple[dict[str, li
     return whole, sorted(set(found) - set(whole))
 
 
-def _show(found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool) -> None:
-    lines: list[Any] = [
-        (
-            f"{'Simulated: ' if simulated else ''}{found.n} val tasks, {found.draws} draws each, mean"
-            f" {found.mean:.4f}"
-        ),
-        (
-            f"  {len(found.moved)} of {found.n} tasks did not score alike every time; one pass varies by"
-            f" {found.sd:.4f} (standard deviation)"
-        ),
-        f"  an unchanged skill would beat itself in {found.lucky:.0%} of the gates with one draw",
-        (
-            f"  a true gain of {found.seen:.4f} shows as a gain 4 times in 5, one of {found.sure:.4f} stands"
-            " out from luck (1 in 20)"
-        ),
-        (
-            f"  to be sure of a gain of {gain:g}: evaluation.repeats={found.repeats_for(gain)}, or as many"
-            " times more val tasks"
-        ),
-    ]
+def _lines(found: Noise, gain: float, left_out: Sequence[str], *, simulated: bool) -> Iterator[str]:
+    head = "Simulated: " if simulated else ""
+    yield f"{head}{found.n} val tasks, {found.draws} draws each, mean {found.mean:.4f}"
+    yield (
+        f"  {len(found.moved)} of {found.n} tasks did not score alike every time; one pass varies by"
+        f" {found.sd:.4f} (standard deviation)"
+    )
+    yield f"  an unchanged skill would beat itself in {found.lucky:.0%} of the gates with one draw"
+    yield (
+        f"  a true gain of {found.seen:.4f} shows as a gain 4 times in 5, one of {found.sure:.4f} stands out"
+        " from luck (1 in 20)"
+    )
+    yield (
+        f"  to be sure of a gain of {gain:g}: evaluation.repeats={found.repeats_for(gain)}, or as many times"
+        " more val tasks"
+    )
     if left_out:
-        lines.append(f"  left out, as a draw could not be measured: {', '.join(left_out)}")
-    for line in lines:
-        echo(line)
+        yield f"  left out, as a draw could not be measured: {', '.join(left_out)}"

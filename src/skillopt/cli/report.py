@@ -1,4 +1,4 @@
-"""`skillopt report`: a run as one HTML page and a Markdown summary."""
+"""`skillopt report`: write a run as one HTML page that works offline, and a Markdown summary beside it."""
 
 from __future__ import annotations
 
@@ -7,50 +7,46 @@ from typing import Annotated
 
 import typer
 
-from skillopt.cli._console import echo
-from skillopt.cli._options import Json
+from skillopt.cli._console import echo, print_json
+from skillopt.cli._options import Json, option, simple
 from skillopt.errors import UsageError
+from skillopt.files import write_text
+from skillopt.report import page, summary
+from skillopt.runs.reader import read_facts
 
 PANEL, PLACE = "Look at runs", 3
 _OURS = "SkillOpt report"
 """Stands near the top of every report; a file without it is somebody else's."""
 
 
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("report", rich_help_panel=PANEL)(report)
-
-
 def report(
     run: Annotated[Path, typer.Argument(help="A run folder; the run may be finished, stopped or at work.")],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE.html",
-            help="Where the page goes; by default RUN/report.html.",
-            show_default=False,
-        ),
+        Path | None, option("--out", "Where the page goes; by default RUN/report.html.", "FILE.html")
     ] = None,
     json: Json = False,
 ) -> None:
     """Write a run as one HTML page that works offline, and a Markdown summary beside it. A run at work is not
     disturbed.
     """
-    from skillopt.cli import _report
-    from skillopt.report import page, summary
-    from skillopt.runs.reader import read_facts
-
     target = run / "report.html" if out is None else out
     facts = read_facts(run)
     _check(target)
     beside = target.with_suffix(".md")
-    _write(target, page(facts))
-    _write(beside, summary(facts))
+    for path, text in ((target, page(facts)), (beside, summary(facts))):
+        try:
+            write_text(path, text, durable=False)
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be written: {error.strerror or error}. Name another file with --out."
+            ) from error
     if json:
-        _report.print_json({"html": str(target), "markdown": str(beside)})
+        print_json({"html": str(target), "markdown": str(beside)})
     else:
         echo(f"{target}\n{beside}")
+
+
+add = simple(report)
 
 
 def _check(target: Path) -> None:
@@ -67,14 +63,3 @@ def _check(target: Path) -> None:
                 f"{path} is there already and is no report of ours; nothing was changed. Name another file"
                 " with --out."
             )
-
-
-def _write(path: Path, text: str) -> None:
-    from skillopt.files import write_text
-
-    try:
-        write_text(path, text, durable=False)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}. Name another file with --out."
-        ) from error

@@ -1,29 +1,25 @@
-"""`skillopt runs`: what was trained here, how it stands, and how several runs compare; `runs watch` follows
-one.
-"""
+"""`skillopt runs`: list runs, compare them side by side, or watch one (`runs watch`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
-from skillopt.cli._console import echo, open_console
-from skillopt.cli._options import Json
+from skillopt.cli._console import echo, open_console, print_json
+from skillopt.cli._options import Json, simple
 from skillopt.cli._watch import RunsCommand
 from skillopt.errors import UsageError
-
-if TYPE_CHECKING:
-    from skillopt.runs.listing import RunOverview
+from skillopt.runs import side_by_side, words
+from skillopt.runs.listing import Listing, RunOverview
+from skillopt.runs.reader import is_run, read_facts
 
 PANEL, PLACE = "Look at runs", 0
-
-
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the command."""
-    app.command("runs", cls=RunsCommand, rich_help_panel=PANEL)(runs)
 
 
 def runs(
@@ -44,14 +40,11 @@ def runs(
 
     'skillopt runs watch [RUN]' follows one that is at work; its help says more.
     """
-    from skillopt.cli import _report, _side_by_side
-    from skillopt.runs import side_by_side
-    from skillopt.runs.listing import Listing
-    from skillopt.runs.reader import read_facts
-
     places = folders or [Path("outputs")]
     found = []
     for run in Listing().read(_below(places)):
+        if run.trouble and run.folder in places:
+            raise UsageError(run.trouble)
         if run.trouble:  # one damaged folder must not hide the others
             echo(f"{run.folder}: {run.trouble}", err=True)
         else:
@@ -59,11 +52,11 @@ def runs(
     if compare or len(places) > 1:
         told = side_by_side.compare([(run.folder, read_facts(run.folder)) for run in found])
         if json:
-            _report.print_json(told.as_json())
+            print_json(told.as_json())
         else:
-            _side_by_side.show(told)
+            _show_side_by_side(told)
     elif json:
-        _report.print_json({"runs": [run.as_json() for run in found]})
+        print_json({"runs": [run.as_json() for run in found]})
     elif not found:
         echo(f"No runs in {places[0]}.")
     else:
@@ -71,10 +64,11 @@ def runs(
             _show(run)
 
 
+add = simple(runs, cls=RunsCommand)
+
+
 def _below(places: Sequence[Path]) -> list[Path]:
     """The runs in and below some folders, each once."""
-    from skillopt.runs.reader import is_run
-
     found: dict[Path, Path] = {}
     for place in places:
         if not place.is_dir():
@@ -88,24 +82,39 @@ def _below(places: Sequence[Path]) -> list[Path]:
 
 
 def _show(run: RunOverview) -> None:
-    from rich.text import Text
-
-    from skillopt.runs import words
-
     console = open_console()
     head = Text(str(run.folder), style="bold")
     head.append(f"  {run.status}", style={"finished": "green", "running": "cyan"}.get(run.status, "yellow"))
     head.append(f"  step {run.step}/{run.steps}")
     if run.simulated:
         head.append("  simulated", style="yellow")
-    console.print(head, soft_wrap=True)
-    console.print(
-        Text(f"  {run.benchmark} · target {run.target} · optimizer {run.optimizer}"), soft_wrap=True
-    )
+    console.say(head)
+    console.say(f"  {run.benchmark} · target {run.target} · optimizer {run.optimizer}")
     test = words.NOT_MEASURED
     if run.test:
         test = f"{words.score(run.test.get('seed'))} -> {words.score(run.test.get('best'))}"
     looks = f" ({run.looks} looks)" if run.looks > 1 else ""
     val = f"{words.score(run.baseline)} -> {words.score(run.best)}"
-    spent = words.spent(run.calls, run.tokens, run.usd)
-    console.print(Text(f"  val {val} · test {test}{looks} · {spent}"), soft_wrap=True)
+    console.say(f"  val {val} · test {test}{looks} · {words.spent(run.calls, run.tokens, run.usd)}")
+
+
+def _show_side_by_side(told: side_by_side.Compared) -> None:
+    """A column a run; claims and remarks below."""
+    console = open_console()
+    names = side_by_side.short_names(told.folders)
+    drawn = Table(show_edge=False, pad_edge=False, box=box.SIMPLE_HEAD)
+    drawn.add_column("", style="dim", overflow="fold")
+    for name in names:
+        drawn.add_column(Text(name), overflow="fold")
+    figures = [side_by_side.in_words(one) for one in told.facts]
+    for row in figures[0]:
+        drawn.add_row(row, *(Text(one[row]) for one in figures))
+    if told.settings:
+        drawn.add_section()
+    for key, values in told.settings.items():
+        drawn.add_row(key, *(Text("-" if value is None else value) for value in values))
+    console.print(drawn)
+    for name, one in zip(names, told.facts, strict=True):
+        console.say(f"{name}: {one.claim or 'no claim yet'}")
+    for remark in told.remarks:
+        console.say(remark, "yellow")

@@ -13,7 +13,7 @@ import typer
 from skillopt.aio import run_gently
 from skillopt.cli import EXIT_CODES, _sleep
 from skillopt.cli._console import echo
-from skillopt.cli._options import Json, Plain, Quiet
+from skillopt.cli._options import Json, Plain, Quiet, option
 from skillopt.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -34,40 +34,34 @@ Id: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-Skills: TypeAlias = Annotated[
-    list[str] | None, _sleep.optional("--skill", "Only this skill; may be repeated.")
-]
+Skills: TypeAlias = Annotated[list[str] | None, option("--skill", "Only this skill; may be repeated.")]
 TasksPath: TypeAlias = Annotated[
     Path | None,
-    _sleep.optional(
-        "--tasks-file", "Use the tasks of this file instead of sessions; `harvest --output` writes one."
-    ),
+    option("--tasks-file", "Use the tasks of this file instead of sessions; `harvest --output` writes one."),
 ]
 Edits: TypeAlias = Annotated[
     list[int] | None,
-    _sleep.optional("--edit", "Only the edit of this number; may be repeated."),
+    option("--edit", "Only the edit of this number; may be repeated."),
 ]
 
 
-def add(app: typer.Typer, *, full: bool) -> None:
-    """Add the group; its many options are only made when it is wanted."""
+def add(app: typer.Typer, name: str, panel: str) -> None:
+    """Add the group."""
     group = typer.Typer(help=HELP, no_args_is_help=True, epilog=EXIT_CODES)
-    group.callback()(_group)
-    if full:
-        for name, command in COMMANDS.items():
-            _sleep.register(group, name, command)
-    app.add_typer(group, name="sleep", rich_help_panel=PANEL)
+    for word, command in COMMANDS.items():
+        _sleep.register(group, word, command)
+    app.add_typer(group, name=name, rich_help_panel=panel)
 
 
 def harvest(
     flags: Flags,
     since: Annotated[
         str | None,
-        _sleep.optional("--since", "From when on: 2026-11-14, 12h, 7d; UTC."),
+        option("--since", "From when on: 2026-11-14, 12h, 7d; UTC."),
     ] = None,
     output: Annotated[
         Path | None,
-        _sleep.optional("--output", "Write the tasks found to this file, for you to read."),
+        option("--output", "Write the tasks found to this file, for you to read."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -122,7 +116,7 @@ def run(
     ] = False,
     log: Annotated[
         Path | None,
-        _sleep.optional("--log", "Add what is printed to this file, where a scheduler cannot."),
+        option("--log", "Add what is printed to this file, where a scheduler cannot."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -218,7 +212,7 @@ def schedule(
     minute: Annotated[int, typer.Option("--minute", help="Minute of the hour.")] = 17,
     scheduler: Annotated[
         str | None,
-        _sleep.optional("--scheduler", "systemd, cron, launchd or task_scheduler; unset: the best here."),
+        option("--scheduler", "systemd, cron, launchd or task_scheduler; unset: the best here."),
     ] = None,
 ) -> None:
     """Run a night of this project every night, with exactly the options given here. Nothing is
@@ -349,7 +343,3 @@ def _scheduler(kind: str, context: NightContext) -> Scheduler:
     from skillopt.night.schedulers import scheduler_for
 
     return scheduler_for(kind, _sleep.run_program, context.homes.home)
-
-
-def _group() -> None:
-    """Learn from your own sessions at night, and decide in the morning."""

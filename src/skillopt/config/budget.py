@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Any
 
 from pydantic import Field
 
@@ -29,12 +30,10 @@ class AllowanceConfig(Section):
     calls are its own.
     """
 
-    usd: float | None = Field(
-        default=None, gt=0, description="US dollars set aside for a rollout inside an agent program."
-    )
-    tokens: int | None = Field(
-        default=None, gt=0, description="Tokens set aside for a rollout inside an agent program."
-    )
+    usd: float | None = Field(default=None, gt=0)
+    """US dollars set aside for a rollout inside an agent program."""
+    tokens: int | None = Field(default=None, gt=0)
+    """Tokens set aside for a rollout inside an agent program."""
 
 
 class BudgetConfig(Section):
@@ -42,18 +41,16 @@ class BudgetConfig(Section):
     or several with commas.
     """
 
-    usd: float | None = Field(default=None, gt=0, description="US dollars.")
-    tokens: int | None = Field(default=None, gt=0, description="Input and output tokens together.")
-    calls: int | None = Field(default=None, gt=0, description="Model calls.")
-    minutes: float | None = Field(
-        default=None,
-        gt=0,
-        description="Wall time over all sessions; calls under way at its end are waited for.",
-    )
-    per_rollout: AllowanceConfig = Field(
-        default_factory=AllowanceConfig,
-        description="Set aside for one rollout inside an agent program; unset learns from those seen.",
-    )
+    usd: float | None = Field(default=None, gt=0)
+    """US dollars."""
+    tokens: int | None = Field(default=None, gt=0)
+    """Input and output tokens together."""
+    calls: int | None = Field(default=None, gt=0)
+    """Model calls."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Wall time over all sessions; calls under way at its end are waited for."""
+    per_rollout: AllowanceConfig = AllowanceConfig()
+    """Set aside for one rollout inside an agent program; unset learns from those seen."""
 
 
 def parse_budget(text: str) -> BudgetConfig:
@@ -66,14 +63,10 @@ def parse_budget(text: str) -> BudgetConfig:
         if unit in found:
             raise ConfigError(f"budget {text!r} names {unit} twice. {_HELP}.")
         found[unit] = amount
-    counts = {unit: int(amount) for unit, amount in found.items() if unit in ("tokens", "calls")}
-    shares = {unit: float(amount) for unit, amount in found.items() if unit in ("usd", "minutes")}
-    return BudgetConfig(
-        usd=shares.get("usd"),
-        tokens=counts.get("tokens"),
-        calls=counts.get("calls"),
-        minutes=shares.get("minutes"),
-    )
+    limits: dict[str, Any] = {
+        unit: int(amount) if unit in ("tokens", "calls") else float(amount) for unit, amount in found.items()
+    }
+    return BudgetConfig(**limits)
 
 
 def _part(part: str) -> tuple[str, Decimal]:

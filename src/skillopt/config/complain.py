@@ -55,11 +55,8 @@ def check_keys(
         elif entry.key in REFUSED:
             why, harmless = REFUSED[entry.key]
             if not asks_for_nothing(entry.value, harmless):
-                elsewhere = (
-                    f" (a key of {', '.join(owners)})"
-                    if (owners := _owners(entry, benchmark, registry))
-                    else ""
-                )
+                owners = ", ".join(_owners(entry, benchmark, registry))
+                elsewhere = f" (a key of {owners})" if owners else ""
                 problems.append(f"{entry}: {entry.value!r} is refused: {why}{elsewhere}")
         elif entry.key in tree_sections():
             problems.append(f"{entry}: is a section; expected keys below it")
@@ -68,7 +65,9 @@ def check_keys(
         elif entry.key in COMMON_KEYS and benchmark is None:
             continue  # a base file: whoever builds on it names the benchmark
         else:
-            problems.append(f"{entry}: {_unknown(entry, settings, benchmark, registry)}")
+            owners = ", ".join(_owners(entry, benchmark, registry))
+            why = f"is a key of {owners}, and env.name is {benchmark}" if owners else ""
+            problems.append(f"{entry}: {why or f'unknown key. {_near_miss(entry, settings, benchmark)}'}")
     return list(dict.fromkeys(warnings))
 
 
@@ -85,9 +84,8 @@ def check_provider_values(merged: Mapping[str, ConfigEntry]) -> dict[str, str]:
             if not leaf.path:
                 TypeAdapter(leaf.annotation).validate_python(entry.value, strict=True)
         except ValidationError as error:
-            found[key] = value_problem(
-                key, entry, leaf, error.errors(include_url=False, include_input=False)[0]
-            )
+            first = error.errors(include_url=False, include_input=False)[0]
+            found[key] = value_problem(key, entry, leaf, first)
     return found
 
 
@@ -105,10 +103,8 @@ def about(
     for detail in error.errors(include_url=False, include_input=False):
         # A union adds the names of its branches, a list its index: the key is the part in front that is one.
         parts = [*filter(None, below.split(".")), *(str(part) for part in detail["loc"])]
-        ends = [
-            end for end in range(len(parts), 0, -1) if leaf_of(".".join(parts[:end]), settings) is not None
-        ]
-        key = ".".join(parts[: ends[0]] if ends else parts)
+        keys = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+        key = next((one for one in keys if leaf_of(one, settings) is not None), keys[0])
         lines.append(value_problem(key, merged.get(key), leaf_of(key, settings), detail))
     return list(dict.fromkeys(lines))
 
@@ -125,8 +121,9 @@ def value_problem(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail
         choices = [
             str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in leaf.choices
         ]
-        near = _did_you_mean(str(entry.value), [*choices, *known_words(key)])
-        return f"{where}: {shown} is not one of {', '.join(choices)}. {near}".rstrip()
+        close = difflib.get_close_matches(str(entry.value), [*choices, *known_words(key)], n=1)
+        near = f" Did you mean {close[0]!r}?" if close else ""
+        return f"{where}: {shown} is not one of {', '.join(choices)}.{near}"
     if kind in EXPECTED:
         return f"{where}: expected {EXPECTED[kind]}, not {shown}"
     bounds = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
@@ -134,20 +131,6 @@ def value_problem(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail
     if kind in bounds:
         return f"{where}: expected {words[bounds[kind]]} {context[bounds[kind]]}, not {shown}"
     return f"{where}: {shown} cannot be used ({str(detail['msg']).removeprefix('Value error, ')})"
-
-
-def _did_you_mean(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"Did you mean {close[0]!r}?" if close else ""
-
-
-def _unknown(
-    entry: ConfigEntry, settings: type[BaseModel] | None, benchmark: str | None, registry: Registry
-) -> str:
-    owners = _owners(entry, benchmark, registry)
-    if owners:
-        return f"is a key of {', '.join(owners)}, and env.name is {benchmark}"
-    return f"unknown key. {_near_miss(entry, settings, benchmark)}"
 
 
 def _owners(entry: ConfigEntry, benchmark: str | None, registry: Registry) -> list[str]:
@@ -180,11 +163,9 @@ def _near_miss(entry: ConfigEntry, settings: type[BaseModel] | None, benchmark: 
     if section == "env" and benchmark is None:
         return "No benchmark is named (env.name), so only the common env keys exist."
     siblings = [key.rpartition(".")[2] for key in known if key.rpartition(".")[0] == section]
-    return (
-        suggest(last, siblings)
-        if siblings
-        else suggest(section.partition(".")[0], [name for name in tree_sections() if "." not in name])
-    )
+    if siblings:
+        return suggest(last, siblings)
+    return suggest(section.partition(".")[0], [name for name in tree_sections() if "." not in name])
 
 
 def asks_for_nothing(value: Any, harmless: tuple[Any, ...]) -> bool:

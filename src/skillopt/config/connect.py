@@ -5,7 +5,7 @@ that are on it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,38 +25,32 @@ _APART = ("name", "base_url", "api_key")
 """Parts that are decided one by one; the others are simply taken over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connected:
-    """The settings of a role that follow from what was given, as entries of the tree, and what the user
-    should know.
+def connect(
+    role: RoleName, entries: Mapping[str, ConfigEntry], *, cwd: Path, warnings: list[str]
+) -> dict[str, ConfigEntry]:
+    """Decide what a role talks to: the settings that follow from what was given, as entries of the tree.
+
+    `entries` is everything that was given, by key; a name without provider goes to the role's backend. What
+    the user should know is added to `warnings`.
     """
-
-    entries: Mapping[str, ConfigEntry]
-    warnings: tuple[str, ...]
-
-
-def connect(role: RoleName, entries: Mapping[str, ConfigEntry], *, cwd: Path) -> Connected:
-    """Decide what a role talks to. `entries` is everything that was given, by key; a name without provider
-    goes to the role's backend.
-    """
-    return _Role(role, entries, cwd).connect()
+    return _Role(role, entries, cwd, warnings).connect()
 
 
 class _Role:
     """One role while it is being decided."""
 
-    def __init__(self, role: RoleName, entries: Mapping[str, ConfigEntry], cwd: Path) -> None:
+    def __init__(
+        self, role: RoleName, entries: Mapping[str, ConfigEntry], cwd: Path, warnings: list[str]
+    ) -> None:
         self.role: RoleName = role
         self.entries = entries
         self.cwd = cwd
         self.declared = declared()
         self.found: dict[str, ConfigEntry] = {}
-        self.warnings: list[str] = []
+        self.warnings = warnings
 
-    def connect(self) -> Connected:
-        name = self.own("name") or ConfigEntry(
-            key=self.key("name"), value=DEFAULT_MODEL, source=DEFAULT, written=self.key("name")
-        )
+    def connect(self) -> dict[str, ConfigEntry]:
+        name = self.own("name") or ConfigEntry.by_default(self.key("name"), DEFAULT_MODEL)
         parts = parse_model_string(name.value, self.role)
         chosen = self.chosen_url(parts, name)
         if parts.provider is None:
@@ -80,18 +74,15 @@ class _Role:
             self.warnings.append(_unused_url(url))
             url = None
         self.take("api_key", key)
-        self.take("base_url", url or _none(self.key("base_url")))
+        self.take("base_url", url or ConfigEntry.by_default(self.key("base_url"), None))
         effort = _given(self.entries.get("model.reasoning_effort"))
-        if (
-            effort is not None
-            and effort.source.layer in ("flag", "cfg-options")
-            and not self.own("reasoning_effort")
-        ):
-            self.take("reasoning_effort", None if service.takes_common_effort else effort)
+        is_chosen = effort is not None and effort.source.layer in ("flag", "cfg-options")
+        if is_chosen and not service.takes_common_effort and not self.own("reasoning_effort"):
+            self.take("reasoning_effort", effort)
         self.take_over(provider)
         if program is not None:
             self.take_over(program.name)
-        return Connected(entries=self.found, warnings=tuple(self.warnings))
+        return self.found
 
     # What was given
 
@@ -245,11 +236,8 @@ class _Role:
             given = self.spoken(keys) if any(each.words for each in keys) and own is None else self.best(keys)
             if given is None:
                 continue
-            if (
-                own is None
-                or own.source.layer == "default"
-                or (part == "max_tokens" and _smaller(given, own))
-            ):
+            is_weak = own is None or own.source.layer == "default"
+            if is_weak or (part == "max_tokens" and own is not None and _smaller(given, own)):
                 self.take(part, given)
                 if part == "max_tokens" and isinstance(given.value, int) and given.value < DEFAULT_MAX_TOKENS:
                     self.warnings.append(
@@ -277,20 +265,13 @@ class _Role:
             raise ConfigError(
                 f"{mode} says {mode.value!r} and {switch} says {str(switch.value).lower()}: keep one of them"
             )
-        return (
-            switch
-            if switch is not None and not agrees and _nearness(switch) > _nearness(mode)
-            else replace(mode, value=wanted)
-        )
+        is_nearer = switch is not None and not agrees and _nearness(switch) > _nearness(mode)
+        return switch if is_nearer else replace(mode, value=wanted)
 
 
 def _given(entry: ConfigEntry | None) -> ConfigEntry | None:
     """The entry, unless it is blank: public files carry blanks that mean unset."""
     return None if entry is None or entry.value is None or entry.value == "" else entry
-
-
-def _none(key: str) -> ConfigEntry:
-    return ConfigEntry(key=key, value=None, source=DEFAULT, written=key)
 
 
 def _nearness(entry: ConfigEntry) -> int:
@@ -311,10 +292,8 @@ def _is_foreign(service: Service, url: ConfigEntry, key: ConfigEntry | None) -> 
 
 
 def _unused_url(url: ConfigEntry) -> str:
-    return (
-        f"The endpoint of {url.source.where} in .env is not used: the API key does not come from the same"
-        " file"
-    )
+    why = "the API key does not come from the same file"
+    return f"The endpoint of {url.source.where} in .env is not used: {why}"
 
 
 def _same(one: Any, other: Any) -> bool:

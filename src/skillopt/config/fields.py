@@ -13,8 +13,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, SecretStr
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from skillopt.config import yaml_file
 from skillopt.errors import ConfigError
@@ -27,23 +25,11 @@ FILE_OR_TEXT_KEYS = frozenset({"env.prompt", "env.system", "env.scorer"})
 
 _FILE = re.compile(r"^(?P<file>[^\n]+\.(?:md|txt)|[^\n:]+\.py)(?P<rest>(?::\w+)?)$")
 _TRUTHS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
 }
-_WORDS: Mapping[Any, str] = {
-    int: "int",
-    float: "float",
-    bool: "bool",
-    str: "text",
-    Path: "path",
-    SecretStr: "secret",
-}
+_WORDS: Mapping[Any, str] = {str: "text", Path: "path", SecretStr: "secret"}
+"""What a person calls a type, where that is not its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +39,7 @@ class Leaf:
     key: str
     annotation: Any
     default: Any
+    """As JSON."""
     description: str
     writes: bool = False
     """True for a path that is written."""
@@ -85,10 +72,10 @@ class Leaf:
         return is_path(self.key, self.annotation)
 
     @property
-    def type_words(self) -> str:
+    def type(self) -> str:
         """The type as a person reads it."""
         if self.choices:
-            return " | ".join([*(["bool"] if bool in self.options else []), *map(_plain, self.choices)])
+            return " | ".join([*(["bool"] if bool in self.options else []), *map(_spelled, self.choices)])
         return " | ".join(
             _WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option)))
             for option in self.options
@@ -139,8 +126,8 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[Leaf]:
             yield Leaf(
                 key=key,
                 annotation=field.annotation,
-                default=_default(field),
-                description=field.description or "",
+                default=None if field.is_required() else plain(field.get_default(call_default_factory=True)),
+                description=" ".join((field.description or "").split()),
                 writes=field.json_schema_extra == WRITES,
             )
 
@@ -182,10 +169,28 @@ def _options(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def _default(field: FieldInfo) -> Any:
-    value = field.get_default(call_default_factory=True)
-    return None if value is PydanticUndefined else value
+def plain(value: Any) -> Any:
+    """A value as JSON."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _plain(value: object) -> str:
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted key as a tree."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *parents, last = key.split(".")
+        branch = tree
+        for parent in parents:
+            branch = branch.setdefault(parent, {})
+        branch[last] = value
+    return tree
+
+
+def _spelled(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

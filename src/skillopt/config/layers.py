@@ -5,9 +5,8 @@ dotted key.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from skillopt.config.source import ConfigEntry, Layer, Source
 from skillopt.config.yaml_file import Node
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS
+from skillopt.registry import while_known
 from skillopt.trackers import trackers
 
 _OPTIONS = tuple(f"model.{role}.options" for role in ("optimizer", "target", "judge"))
@@ -32,25 +32,21 @@ _AS_TEXT = ("flag", "cfg-options", "environment", ".env")
 """Layers in which every value is text, to be read by its key's type."""
 
 
+@while_known(trackers)
+def tracker_settings() -> Mapping[str, type[BaseModel]]:
+    """The settings that trackers declare, by name; one whose package fails says so when it is used."""
+    found = {}
+    for name in trackers.names():
+        with contextlib.suppress(Exception):
+            found[name] = trackers.get(name).Settings
+    return found
+
+
+@while_known(PROVIDERS, AGENTS, trackers)
 def tree() -> Mapping[str, Leaf]:
     """Every key of the tree: those of the schema, with the options of all providers below each role and the
     settings of all trackers below `tracking`.
     """
-    return _tree(PROVIDERS.stamp(), AGENTS.stamp(), trackers.stamp())
-
-
-def tree_sections() -> tuple[str, ...]:
-    """Every dotted key that holds further keys."""
-    return _tree_sections(trackers.stamp())
-
-
-@lru_cache(maxsize=4)
-def _tree_sections(stamp: Hashable) -> tuple[str, ...]:
-    return (*sections(Config), *_OPTIONS, *(f"tracking.{name}" for name in tracker_settings()))
-
-
-@lru_cache(maxsize=4)
-def _tree(*stamps: Hashable) -> Mapping[str, Leaf]:
     found: dict[str, Leaf] = {}
     for leaf in leaves(Config):
         below = declared().options.values() if leaf.key in _OPTIONS else None
@@ -61,18 +57,10 @@ def _tree(*stamps: Hashable) -> Mapping[str, Leaf]:
     return found
 
 
-def tracker_settings() -> Mapping[str, type[BaseModel]]:
-    """The settings that trackers declare, by name; one whose package fails says so when it is used."""
-    return _tracker_settings(trackers.stamp())
-
-
-@lru_cache(maxsize=4)
-def _tracker_settings(stamp: Hashable) -> Mapping[str, type[BaseModel]]:
-    found = {}
-    for name in trackers.names():
-        with contextlib.suppress(Exception):
-            found[name] = trackers.get(name).Settings
-    return found
+@while_known(trackers)
+def tree_sections() -> tuple[str, ...]:
+    """Every dotted key that holds further keys."""
+    return (*sections(Config), *_OPTIONS, *(f"tracking.{name}" for name in tracker_settings()))
 
 
 def option_owner(key: str) -> str | None:
@@ -115,11 +103,8 @@ def option_layer(
             )
             continue
         source = Source(layer="cfg-options", where=written)
-        found |= _layer(
-            [ConfigEntry(key=_key_of(written, settings), value=text, source=source, written=written)],
-            problems,
-            settings=settings,
-        )
+        entry = ConfigEntry(key=_key_of(written, settings), value=text, source=source, written=written)
+        found |= _layer([entry], problems, settings=settings)
     return found
 
 
@@ -166,11 +151,8 @@ def variable_layer(
 
 def default_layer(defaults: Mapping[str, Any], benchmark: str, problems: list[str]) -> dict[str, ConfigEntry]:
     """What the benchmark sets when the user did not."""
-    source = Source(layer="default", where=f"of {benchmark}")
-    return _layer(
-        [ConfigEntry(key=key, value=value, source=source, written=key) for key, value in defaults.items()],
-        problems,
-    )
+    entries = [ConfigEntry.by_default(key, value, f"of {benchmark}") for key, value in defaults.items()]
+    return _layer(entries, problems)
 
 
 def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
@@ -181,33 +163,19 @@ def leaf_of(key: str, settings: type[BaseModel] | None) -> Leaf | None:
         return declared().keys[key].leaf
     name = key.removeprefix("env.")
     if name != key and settings is not None and name in settings.model_fields:
-        return next(leaf for leaf in _settings_leaves(settings) if leaf.key == key)
+        return next(leaf for leaf in leaves(settings, "env.") if leaf.key == key)
     return None
 
 
 def _key_of(name: str, settings: type[BaseModel] | None) -> str:
     """The key of a flag; a benchmark's own key comes before an old second name, not before a flat name."""
-    return (
-        f"env.{name}"
-        if settings is not None and name in settings.model_fields and name not in FLAT
-        else dotted(name)
-    )
-
-
-def _settings_leaves(settings: type[BaseModel]) -> Iterable[Leaf]:
-    for name, field in settings.model_fields.items():
-        default = field.get_default(call_default_factory=True) if not field.is_required() else None
-        yield Leaf(
-            key=f"env.{name}",
-            annotation=field.annotation,
-            default=default,
-            description=field.description or "",
-        )
+    is_own = settings is not None and name in settings.model_fields and name not in FLAT
+    return f"env.{name}" if is_own else dotted(name)
 
 
 def settings_leaves(settings: type[BaseModel]) -> list[Leaf]:
     """The keys a benchmark adds to `env`; one that the tree already has stays the tree's."""
-    return [leaf for leaf in _settings_leaves(settings) if leaf.key not in tree()]
+    return [leaf for leaf in leaves(settings, "env.") if leaf.key not in tree()]
 
 
 def _walk(prefix: str, node: Node, document: ConfigFile) -> list[ConfigEntry]:
@@ -261,7 +229,7 @@ def _spell_out(entry: ConfigEntry, settings: type[BaseModel] | None) -> list[Con
             )
         # Text is the whole budget: what it does not name is unlimited, whatever a weaker layer says.
         limits = parse_budget(value).model_dump(exclude={"per_rollout"})
-        return [_replaced(entry, f"budget.{name}", limit) for name, limit in limits.items()]
+        return [replace(entry, key=f"budget.{name}", value=limit) for name, limit in limits.items()]
     value = canonical(key, value)
     leaf = leaf_of(key, settings)
     # Which provider's option a role has is only known when the role is connected; its text is read then.
@@ -269,10 +237,8 @@ def _spell_out(entry: ConfigEntry, settings: type[BaseModel] | None) -> list[Con
     if leaf is not None and is_text:
         value = leaf.from_text(value)
     if key == "optimizer.lr_scheduler" and value == "autonomous":
-        key = (  # the public scheduler of that name was no schedule: it left the limit to nobody
-            "optimizer.lr_control_mode"
-        )
-    return [_replaced(entry, key, value)]
+        key = "optimizer.lr_control_mode"  # the public scheduler of that name left the limit to nobody
+    return [replace(entry, key=key, value=value)]
 
 
 def _first_name(key: str) -> str:
@@ -292,8 +258,4 @@ def read_text(entry: ConfigEntry, leaf: Leaf) -> ConfigEntry:
     if not isinstance(entry.value, str):
         return entry
     value = (leaf.from_text if entry.source.layer in _AS_TEXT else leaf.from_quotes)(entry.value)
-    return _replaced(entry, entry.key, value)
-
-
-def _replaced(entry: ConfigEntry, key: str, value: Any) -> ConfigEntry:
-    return ConfigEntry(key=key, value=value, source=entry.source, written=entry.written, folder=entry.folder)
+    return replace(entry, value=value)

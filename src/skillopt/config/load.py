@@ -109,10 +109,8 @@ def load(
         config_tree, provenance = loading.resolve(layers)
     except SkillOptError as error:
         raise ConfigError(Scrubber(secrets).scrub(str(error))) from None
-    told = tuple(dict.fromkeys(warnings))
-    return Resolved(
-        config=config_tree, provenance=MappingProxyType(provenance), secrets=secrets, warnings=told
-    )
+    told, sources = tuple(dict.fromkeys(warnings)), MappingProxyType(provenance)
+    return Resolved(config=config_tree, provenance=sources, secrets=secrets, warnings=told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,13 +162,11 @@ class _Loading:
             if name is not None and not (isinstance(name.value, str) and name.value):
                 continue  # its type is complained about
             try:
-                connected = connect(role, merged, cwd=self.cwd)
+                found |= connect(role, merged, cwd=self.cwd, warnings=self.warnings)
             except SkillOptError as error:
                 message = str(error)
                 self.problems.append(message if message.startswith("model.") else f"model.{role}: {message}")
                 continue
-            found |= connected.entries
-            self.warnings.extend(connected.warnings)
             found |= self._options(role, {**merged, **found})
         return found
 
@@ -208,14 +204,10 @@ class _Loading:
         """
         mode, key = merged.get("optimizer.skill_update_mode"), "optimizer.lr_control_mode"
         control = merged.get(key)
-        if (
-            mode is None
-            or mode.value != "full_rewrite_minibatch"
-            or (control is not None and control.value == "none")
-        ):
+        is_none = control is not None and control.value == "none"
+        if mode is None or mode.value != "full_rewrite_minibatch" or is_none:
             return
-        source = Source(layer="default", where="under full_rewrite_minibatch")
-        merged[key] = ConfigEntry(key=key, value="none", source=source, written=key)
+        merged[key] = ConfigEntry.by_default(key, "none", "under full_rewrite_minibatch")
         self.warnings.append(
             f"{key} is none: under full_rewrite_minibatch there is no number of edits to limit"
         )
@@ -227,18 +219,9 @@ def _simulate_both(merged: dict[str, ConfigEntry]) -> None:
     """
     target, key = merged.get("model.target.name"), "model.optimizer.name"
     named = any(merged.get(name) is not None for name in (key, "model.optimizer_backend", "model.backend"))
-    if (
-        not named
-        and target is not None
-        and isinstance(target.value, str)
-        and declared().service(provider_of(target.value)).simulates_both
-    ):
-        merged[key] = ConfigEntry(
-            key=key,
-            value=provider_of(target.value),
-            source=Source(layer="default", where="as the target is simulated"),
-            written=key,
-        )
+    provider = provider_of(target.value) if target is not None and isinstance(target.value, str) else None
+    if not named and declared().service(provider).simulates_both:
+        merged[key] = ConfigEntry.by_default(key, provider, "as the target is simulated")
 
 
 def _benchmark(
@@ -262,14 +245,9 @@ def _merge(layers: Layered) -> dict[str, ConfigEntry]:
             below = merged.get(key)
             # Public files carry blanks ("azure_openai_endpoint: ''") that mean "from the environment".
             blank = entry.value == "" or (entry.value is None and key in declared().keys)
-            if (
-                blank
-                and entry.source.layer == "config"
-                and below
-                and below.source.layer in ("environment", ".env")
-            ):
-                continue
-            merged[key] = entry
+            is_set = below is not None and below.source.layer in ("environment", ".env")
+            if not (blank and entry.source.layer == "config" and is_set):
+                merged[key] = entry
     return merged
 
 
@@ -284,16 +262,10 @@ def _keep_schedule_ordered(merged: dict[str, ConfigEntry], layers: Layered) -> N
         for name in (top_key, key)
     }
     lowest = end.value if end is not None else tree()[key].default
-    if (
-        top is None
-        or type(top.value) is not int
-        or type(lowest) is not int
-        or strength[top_key] <= strength[key]
-    ):
+    if top is None or type(top.value) is not int or type(lowest) is not int:
         return
-    if 1 <= top.value < lowest:
-        source = Source(layer="default", where=f"not above {top_key}")
-        merged[key] = ConfigEntry(key=key, value=top.value, source=source, written=key)
+    if strength[top_key] > strength[key] and 1 <= top.value < lowest:
+        merged[key] = ConfigEntry.by_default(key, top.value, f"not above {top_key}")
 
 
 def _value(entry: ConfigEntry, settings: type[BaseModel] | None, cwd: Path, problems: list[str]) -> Any:
@@ -315,16 +287,11 @@ def _value(entry: ConfigEntry, settings: type[BaseModel] | None, cwd: Path, prob
 
 def _about_dead(variables: Variables) -> list[str]:
     """A warning for every variable that somebody set and that changes nothing here."""
-    set_here = {
-        name: value
-        for names in variables.values()
-        for name, value in names.items()
-        if name in DEAD_VARIABLES and value
-    }
+    given = {name: value for names in variables.values() for name, value in names.items() if value}
     return [
         f"The variable {name} has no effect here: {why}."
         for name, (why, unasking) in DEAD_VARIABLES.items()
-        if name in set_here and set_here[name] not in unasking
+        if name in given and given[name] not in unasking
     ]
 
 

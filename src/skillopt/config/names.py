@@ -5,64 +5,32 @@ variables, and what asks for nothing here. What belongs to one provider or progr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from skillopt.config.schema import Config
 from skillopt.config.services import declared
 
+_SECTIONS = ("model", "train", "gradient", "optimizer", "evaluation", "env")
+_RENAMED = {
+    "model.optimizer": "optimizer_model",
+    "model.target": "target_model",
+    "env.name": "env",
+    "optimizer.learning_rate": "edit_budget",
+    "optimizer.min_learning_rate": "min_edit_budget",
+}
+"""Keys whose flat name is not their last part."""
+_OF_BENCHMARKS = ("split_mode", "split_ratio", "split_seed", "split_dir", "data_path", "limit")
+
 FLAT: Mapping[str, str] = {
-    "optimizer_model": "model.optimizer",
-    "target_model": "model.target",
-    "judge": "model.judge",
-    "backend": "model.backend",
+    **{
+        _RENAMED.get(f"{section}.{name}", name): f"{section}.{name}"
+        for section in _SECTIONS
+        for name, field in cast(Any, Config.model_fields[section].annotation).model_fields.items()
+        if not field.exclude
+    },
     "model_backend": "model.backend",
-    "optimizer_backend": "model.optimizer_backend",
-    "target_backend": "model.target_backend",
-    "reasoning_effort": "model.reasoning_effort",
-    "rewrite_reasoning_effort": "model.rewrite_reasoning_effort",
-    "rewrite_max_completion_tokens": "model.rewrite_max_completion_tokens",
-    "num_epochs": "train.num_epochs",
-    "train_size": "train.train_size",
-    "batch_size": "train.batch_size",
-    "accumulation": "train.accumulation",
-    "seed": "train.seed",
-    "patience": "train.patience",
-    "minibatch_size": "gradient.minibatch_size",
-    "merge_batch_size": "gradient.merge_batch_size",
-    "analyst_workers": "gradient.analyst_workers",
-    "failure_only": "gradient.failure_only",
-    "edit_budget": "optimizer.learning_rate",
-    "min_edit_budget": "optimizer.min_learning_rate",
-    "lr_scheduler": "optimizer.lr_scheduler",
-    "lr_control_mode": "optimizer.lr_control_mode",
-    "skill_update_mode": "optimizer.skill_update_mode",
-    "use_slow_update": "optimizer.use_slow_update",
-    "slow_update_samples": "optimizer.slow_update_samples",
-    "slow_update_gate_with_selection": "optimizer.slow_update_gate_with_selection",
-    "longitudinal_pair_policy": "optimizer.longitudinal_pair_policy",
-    "use_meta_skill": "optimizer.use_meta_skill",
-    "use_skill_aware_reflection": "optimizer.use_skill_aware_reflection",
-    "skill_aware_appendix_source": "optimizer.skill_aware_appendix_source",
-    "skill_aware_consolidate_threshold": "optimizer.skill_aware_consolidate_threshold",
-    "salvage": "optimizer.salvage",
-    "use_gate": "evaluation.use_gate",
-    "gate_metric": "evaluation.gate_metric",
-    "gate_mixed_weight": "evaluation.gate_mixed_weight",
-    "sel_env_num": "evaluation.sel_env_num",
-    "test_env_num": "evaluation.test_env_num",
-    "eval_test": "evaluation.eval_test",
-    "repeats": "evaluation.repeats",
-    "env": "env.name",
-    "skill_init": "env.skill_init",
-    "out_root": "env.out_root",
-    "workers": "env.workers",
-    "exec_timeout": "env.exec_timeout",
     "max_completion_tokens": "env.max_completion_tokens",
-    "split_mode": "env.split_mode",
-    "split_ratio": "env.split_ratio",
-    "split_seed": "env.split_seed",
-    "split_dir": "env.split_dir",
-    "data_path": "env.data_path",
-    "limit": "env.limit",
+    **{name: f"env.{name}" for name in _OF_BENCHMARKS},
     "budget": "budget",
 }
 """Flag and legacy flat name to dotted key. The keys of a provider have the flat name of their last part. A

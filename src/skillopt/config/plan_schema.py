@@ -12,62 +12,42 @@ from skillopt.config.role_schema import Section
 class ProofConfig(Section):
     """The strategy `proof`: how edits are tried before the gate, and what happens after it."""
 
-    batch: int = Field(
-        default=120,
-        ge=1,
-        description="Most train tasks of a step; large, so that rare failures come in sight together.",
-    )
-    rows: int = Field(
-        default=3,
-        ge=1,
-        description="Failed tasks an edit is tried on alone; more of them cost, and show little more.",
-    )
-    depth: int = Field(
-        default=2,
-        ge=1,
-        description="Looks at the failures of a lane; the second is told what did nothing, and why.",
-    )
-    control: int = Field(
-        default=40,
-        ge=0,
-        description="Passed train tasks the chosen edits are run on, to find what overreaches; 0 is none.",
-    )
-    blame_from: int = Field(
-        default=3, ge=1, description="Broken val rows from which on the guilty edits are looked for."
-    )
-    blame_rows: int = Field(
-        default=12, ge=1, description="Broken rows that parts of a bundle are tried on, at most."
-    )
-    prune: bool = Field(
-        default=True, description="Leave weakly proven edits out again where the gate agrees."
-    )
-    remaining: int = Field(
-        default=16,
-        ge=1,
-        description="Train tasks that must be open for another epoch; of few tasks, a quarter of them.",
-    )
-    noise: Literal["auto", "on", "off"] = Field(
-        default="auto",
-        description="Whether a fix must show twice; auto draws some tasks again to see if answers differ.",
-    )
+    batch: int = Field(default=120, ge=1)
+    """Most train tasks of a step; large, so that rare failures come in sight together."""
+    rows: int = Field(default=3, ge=1)
+    """Failed tasks an edit is tried on alone; more of them cost, and show little more."""
+    depth: int = Field(default=2, ge=1)
+    """Looks at the failures of a lane; the second is told what did nothing, and what was answered."""
+    control: int = Field(default=40, ge=0)
+    """Passed train tasks the chosen edits are run on, to find what overreaches; 0 is none."""
+    blame_from: int = Field(default=3, ge=1)
+    """Broken val rows from which on the guilty edits are looked for."""
+    blame_rows: int = Field(default=12, ge=1)
+    """Broken rows that parts of a bundle are tried on, at most."""
+    prune: bool = True
+    """Leave weakly proven edits out again where the gate agrees."""
+    remaining: int = Field(default=16, ge=1)
+    """Train tasks that must be open for another epoch; of few tasks, a quarter of them."""
+    noise: Literal["auto", "on", "off"] = "auto"
+    """Whether a fix must show twice; auto draws some tasks again to see if answers differ."""
 
 
 class TrainConfig(Section):
     """How long and in which batches."""
 
-    strategy: str = Field(
-        default="paper",
-        description="How a step searches: paper (the published loop), proof (edits are tried), or your own.",
-    )
-    proof: ProofConfig = Field(default_factory=ProofConfig, description="The strategy `proof`.")
-
-    num_epochs: int = Field(default=4, ge=1, description="Passes over the train split.")
-    train_size: int = Field(
-        default=0, ge=0, description="Expected size of the train split; 0 takes what is there."
-    )
-    batch_size: int = Field(default=40, ge=1, description="Train tasks per step.")
-    accumulation: int = Field(default=1, ge=1, description="Multiplies the batch of a step.")
-    seed: int = Field(default=42, ge=0, description="Seed of every shuffle of the plan.")
-    patience: int = Field(
-        default=0, ge=0, description="Steps without a new best skill after which training stops; 0 is never."
-    )
+    strategy: str = "paper"
+    """How a step searches: paper (the published loop), proof (edits are tried first), or your own."""
+    proof: ProofConfig = ProofConfig()
+    """The strategy `proof`."""
+    num_epochs: int = Field(default=4, ge=1)
+    """Passes over the train split."""
+    train_size: int = Field(default=0, ge=0)
+    """Expected size of the train split; 0 takes what is there."""
+    batch_size: int = Field(default=40, ge=1)
+    """Train tasks per step."""
+    accumulation: int = Field(default=1, ge=1)
+    """Multiplies the batch of a step."""
+    seed: int = Field(default=42, ge=0)
+    """Seed of every shuffle of the plan."""
+    patience: int = Field(default=0, ge=0)
+    """Steps without a new best skill after which training stops; 0 is never."""

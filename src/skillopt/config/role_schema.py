@@ -21,17 +21,20 @@ DEFAULT_MODEL = "gpt-5.5"
 class Section(BaseModel):
     """A part of the tree: typed strictly, unknown keys refused, never changed in place."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
 
 class PriceConfig(Section):
     """What a model costs, in US dollars per million tokens."""
 
-    input: float = Field(ge=0, description="Price of a million input tokens in US dollars.")
-    output: float = Field(ge=0, description="Price of a million output tokens in US dollars.")
-    cached: float | None = Field(
-        default=None, ge=0, description="Price of a million cached input tokens; unset means the input price."
-    )
+    input: float = Field(ge=0)
+    """Price of a million input tokens in US dollars."""
+    output: float = Field(ge=0)
+    """Price of a million output tokens in US dollars."""
+    cached: float | None = Field(default=None, ge=0)
+    """Price of a million cached input tokens; unset means the input price."""
 
 
 class AgentConfig(Section):
@@ -39,109 +42,78 @@ class AgentConfig(Section):
     leaves it to the program.
     """
 
-    path: str | None = Field(default=None, description="Program to start; unset means the one on the PATH.")
-    profile: str | None = Field(default=None, description="Profile or settings file of the program.")
-    use_sdk: bool | Literal["auto", "sdk", "cli"] | None = Field(
-        default=None, description="claude, codex: drive the program through its SDK or its command line."
-    )
-    effort: str | None = Field(default=None, description="claude: effort of the model.")
-    max_thinking_tokens: int | None = Field(
-        default=None, ge=0, description="claude: most tokens the model may think."
-    )
-    reasoning_effort: str | None = Field(default=None, description="codex: effort of the model.")
-    sandbox: str | None = Field(default=None, description="codex, cursor: sandbox mode of the program.")
-    network_access: bool | None = Field(default=None, description="codex: network inside the sandbox.")
-    web_search: bool | None = Field(default=None, description="codex: searching the web.")
-    approval_policy: str | None = Field(
-        default=None, description="codex: when the program would ask a person."
-    )
-    home: Path | None = Field(
-        default=None, description="Folder of the program's own settings, used instead of a fresh one."
-    )
-    allow_all_tools: bool | None = Field(
-        default=None, description="copilot: tools without asking, where a task edits files."
-    )
-    activation: Literal["forced", "natural"] | None = Field(
-        default=None,
-        description="Whether a target is told to use the skill or must find it; unset means forced.",
-    )
+    path: str | None = None
+    """Program to start; unset means the one on the PATH."""
+    profile: str | None = None
+    """Profile or settings file of the program."""
+    use_sdk: bool | Literal["auto", "sdk", "cli"] | None = None
+    """claude, codex: drive the program through its SDK or its command line."""
+    effort: str | None = None
+    """claude: effort of the model."""
+    max_thinking_tokens: int | None = Field(default=None, ge=0)
+    """claude: most tokens the model may think."""
+    reasoning_effort: str | None = None
+    """codex: effort of the model."""
+    sandbox: str | None = None
+    """codex, cursor: sandbox mode of the program."""
+    network_access: bool | None = None
+    """codex: network inside the sandbox."""
+    web_search: bool | None = None
+    """codex: searching the web."""
+    approval_policy: str | None = None
+    """codex: when the program would ask a person."""
+    home: Path | None = None
+    """Folder of the program's own settings, used instead of a fresh one."""
+    allow_all_tools: bool | None = None
+    """copilot: tools without asking, where a task edits files."""
+    activation: Literal["forced", "natural"] | None = None
+    """Whether a target is told to use the skill or must find it; unset means forced."""
 
 
 class RoleConfig(Section):
     """One model with everything that belongs to it. A knob left unset is not sent."""
 
-    name: str = Field(
-        default=DEFAULT_MODEL,
-        min_length=1,
-        description=(
-            "Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare name for"
-            " the role's backend."
-        ),
-    )
-    base_url: str | None = Field(
-        default=None,
-        description="Endpoint of this role; unset means the provider's own or its environment variable.",
-    )
-    api_key: SecretStr | None = Field(
-        default=None, description="API key of this role; better kept in the environment."
-    )
-    temperature: float | None = Field(
-        default=None, ge=0, description="Sampling temperature; unset is not sent."
-    )
-    top_p: float | None = Field(
-        default=None, gt=0, le=1, description="Nucleus sampling mass; unset is not sent."
-    )
-    seed: int | None = Field(
-        default=None, description="Sampling seed for providers that take one; unset is not sent."
-    )
-    reasoning_effort: Effort | None = Field(
-        default=None, description="Reasoning effort; unset means model.reasoning_effort."
-    )
-    max_tokens: int | None = Field(
-        default=None,
-        ge=1,
-        description=(
-            "Output cap of every call; unset means 16384, which compatible and Qwen endpoints are not sent."
-        ),
-    )
-    timeout: float | None = Field(
-        default=None, gt=0, description="Seconds one call may take; unset means env.exec_timeout."
-    )
-    structured_output: Literal["auto", "schema", "json", "off"] = Field(
-        default="auto",
-        description=(
-            "How a reply's form is asked for: by JSON schema, JSON mode, the prompt alone, or the first that"
-            " works."
-        ),
-    )
-    price: PriceConfig | None = Field(
-        default=None, description="Prices for a model that the built-in price list does not know."
-    )
-    hedge: Literal["auto", "off"] = Field(
-        default="auto",
-        description=(
-            "Ask a call that takes far longer than its kind once more and take the first reply, for at most"
-            " 5 % more tokens; never done for agent programs and answers by hand."
-        ),
-    )
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="What only this role's provider takes, as that declares it."
-    )
-    agent: AgentConfig = Field(
-        default_factory=AgentConfig, description="The agent program this role runs in."
-    )
+    name: str = Field(default=DEFAULT_MODEL, min_length=1)
+    """Model string: 'provider:model', 'compatible:model@http://host/v1', 'world', or a bare name for the
+    role's backend.
+    """
+    base_url: str | None = None
+    """Endpoint of this role; unset means the provider's own or its environment variable."""
+    api_key: SecretStr | None = None
+    """API key of this role; better kept in the environment."""
+    temperature: float | None = Field(default=None, ge=0)
+    """Sampling temperature; unset is not sent."""
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    """Nucleus sampling mass; unset is not sent."""
+    seed: int | None = None
+    """Sampling seed for providers that take one; unset is not sent."""
+    reasoning_effort: Effort | None = None
+    """Reasoning effort; unset means model.reasoning_effort."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Output cap of every call; unset means 16384, which compatible and Qwen endpoints are not sent."""
+    timeout: float | None = Field(default=None, gt=0)
+    """Seconds one call may take; unset means env.exec_timeout."""
+    structured_output: Literal["auto", "schema", "json", "off"] = "auto"
+    """How a reply's form is asked for: by JSON schema, JSON mode, the prompt alone, or the first that works.
+    """
+    price: PriceConfig | None = None
+    """Prices for a model that the built-in price list does not know."""
+    hedge: Literal["auto", "off"] = "auto"
+    """Ask a call that takes far longer than its kind once more and take the first reply, for at most 5 % more
+    tokens; never done for agent programs and answers by hand.
+    """
+    options: dict[str, Any] = Field(default_factory=dict)
+    """What only this role's provider takes, as that declares it."""
+    agent: AgentConfig = AgentConfig()
+    """The agent program this role runs in."""
 
 
 class OptimizerRoleConfig(RoleConfig):
     """The optimizer's model: its prompts carry evidence that can be shortened, so it also has a window."""
 
-    context_window: int = Field(
-        default=128_000, ge=1000, description="Tokens the model can read; evidence is shortened to fit."
-    )
-    prompts: Literal["auto", "standard", "small"] = Field(
-        default="auto",
-        description=(
-            "Form in which `proof` asks about failures. auto: small if the model's name says less than 8"
-            " billion parameters (1.5b), or says nothing and the window is below 16,000 tokens."
-        ),
-    )
+    context_window: int = Field(default=128_000, ge=1000)
+    """Tokens the model can read; evidence is shortened to fit."""
+    prompts: Literal["auto", "standard", "small"] = "auto"
+    """Form in which `proof` asks about failures. auto: small where the model's name says less than 8 billion
+    parameters (1.5b), or says nothing and the window is below 16,000 tokens.
+    """

@@ -21,110 +21,74 @@ Metric = Literal["hard", "soft", "mixed"]
 class ModelConfig(Section):
     """The two roles, and what they share; and a judge, where a scorer wants one."""
 
-    optimizer: OptimizerRoleConfig = Field(
-        default_factory=OptimizerRoleConfig, description="The model that writes edits."
-    )
-    target: RoleConfig = Field(
-        default_factory=RoleConfig, description="The frozen agent whose skill is trained."
-    )
-    judge: RoleConfig | None = Field(
-        default=None, description="The model behind the scorer 'judge'; unset means the optimizer."
-    )
-    backend: str | None = Field(
-        default=None,
-        description="Public backend name for bare model names; some of them are for the target only.",
-    )
-    optimizer_backend: str | None = Field(
-        default=None, description="Backend of a bare optimizer name; beats model.backend."
-    )
-    target_backend: str | None = Field(
-        default=None, description="Backend of a bare target name; beats model.backend."
-    )
-    reasoning_effort: Effort | None = Field(
-        default=None,
-        description=(
-            "Reasoning effort of both roles unless a role sets its own; a compatible or Qwen endpoint gets it"
-            " only from the command line."
-        ),
-    )
-    rewrite_reasoning_effort: Effort | None = Field(
-        default=None,
-        description="Reasoning effort of the call that rewrites a whole skill; unset means the optimizer's.",
-    )
-    rewrite_max_completion_tokens: int = Field(
-        default=64_000, ge=1, description="Output cap of calls that write a whole skill."
-    )
+    optimizer: OptimizerRoleConfig = OptimizerRoleConfig()
+    """The model that writes edits."""
+    target: RoleConfig = RoleConfig()
+    """The frozen agent whose skill is trained."""
+    judge: RoleConfig | None = None
+    """The model behind the scorer 'judge'; unset means the optimizer."""
+    backend: str | None = None
+    """Public backend name for bare model names; some of them are for the target only."""
+    optimizer_backend: str | None = None
+    """Backend of a bare optimizer name; beats model.backend."""
+    target_backend: str | None = None
+    """Backend of a bare target name; beats model.backend."""
+    reasoning_effort: Effort | None = None
+    """Reasoning effort of both roles unless a role sets its own; a compatible or Qwen endpoint gets it only
+    from the command line.
+    """
+    rewrite_reasoning_effort: Effort | None = None
+    """Reasoning effort of the call that rewrites a whole skill; unset means the optimizer's."""
+    rewrite_max_completion_tokens: int = Field(default=64_000, ge=1)
+    """Output cap of calls that write a whole skill."""
 
 
 class GradientConfig(Section):
     """How rollouts become proposed edits."""
 
-    minibatch_size: int = Field(default=8, ge=1, description="Rollouts one analyst call reads.")
-    merge_batch_size: int = Field(default=8, ge=2, description="Patches one merge call joins.")
-    analyst_workers: int = Field(
-        default=16, ge=1, description="Optimizer calls in flight; changes speed, never the result."
-    )
-    failure_only: bool = Field(default=False, description="Reflect on failures only.")
-    rollouts_per_task: int = Field(
-        default=1,
-        ge=1,
-        description=(
-            "Draws per train task of a step; where they differ, analysts read the best against the worst."
-        ),
-    )
+    minibatch_size: int = Field(default=8, ge=1)
+    """Rollouts one analyst call reads."""
+    merge_batch_size: int = Field(default=8, ge=2)
+    """Patches one merge call joins."""
+    analyst_workers: int = Field(default=16, ge=1)
+    """Optimizer calls in flight; changes speed, never the result."""
+    failure_only: bool = False
+    """Reflect on failures only."""
+    rollouts_per_task: int = Field(default=1, ge=1)
+    """Draws per train task of a step; where they differ, analysts read the best against the worst."""
 
 
 class OptimizerConfig(Section):
     """How far a step may move the skill."""
 
-    learning_rate: int = Field(
-        default=4, ge=1, description="Most edits a step may apply, and one analyst may propose."
-    )
-    min_learning_rate: int = Field(default=2, ge=1, description="Where the schedule ends.")
-    lr_scheduler: Literal["constant", "linear", "cosine"] = Field(
-        default="cosine", description="Shape of the limit over the steps."
-    )
-    lr_control_mode: Literal["fixed", "autonomous", "none"] = Field(
-        default="fixed",
-        description="Who sets the limit of a step: the schedule, the optimizer model, or nobody.",
-    )
-    skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = Field(
-        default="patch",
-        description=(
-            "How a skill changes: by edits, by one rewrite from suggestions, or by rewrites of whole skills."
-        ),
-    )
-    use_slow_update: bool = Field(
-        default=True, description="Compare epochs and write the slow-update region."
-    )
-    slow_update_samples: int = Field(default=20, ge=1, description="Train tasks the slow update compares.")
-    slow_update_gate_with_selection: bool = Field(
-        default=True,
-        description=(
-            "The slow update passes the gate like every other change; off takes it and measures it"
-            " afterwards."
-        ),
-    )
-    longitudinal_pair_policy: Literal["mixed", "changed", "unchanged"] = Field(
-        default="mixed",
-        description=(
-            "Which pairs the slow update reads: all, those whose outcome changed, or those that stayed."
-        ),
-    )
-    use_meta_skill: bool = Field(default=True, description="Keep notes for the optimizer across epochs.")
-    use_skill_aware_reflection: bool = Field(
-        default=False,
-        description="Tell defects of the skill (edits) from lapses in following it (notes in the appendix).",
-    )
-    skill_aware_appendix_source: Literal["both", "failure_only"] = Field(
-        default="both", description="Which analysts may write notes for the appendix."
-    )
-    skill_aware_consolidate_threshold: int = Field(
-        default=0, ge=0, description="Notes above which the appendix is condensed by one call; 0 is never."
-    )
-    salvage: bool = Field(
-        default=True, description="Try a rejected bundle of several edits once more as its two halves."
-    )
+    learning_rate: int = Field(default=4, ge=1)
+    """Most edits a step may apply, and one analyst may propose."""
+    min_learning_rate: int = Field(default=2, ge=1)
+    """Where the schedule ends."""
+    lr_scheduler: Literal["constant", "linear", "cosine"] = "cosine"
+    """Shape of the limit over the steps."""
+    lr_control_mode: Literal["fixed", "autonomous", "none"] = "fixed"
+    """Who sets the limit of a step: the schedule, the optimizer model, or nobody."""
+    skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = "patch"
+    """How a skill changes: by edits, by one rewrite from suggestions, or by rewrites of whole skills."""
+    use_slow_update: bool = True
+    """Compare epochs and write the slow-update region."""
+    slow_update_samples: int = Field(default=20, ge=1)
+    """Train tasks the slow update compares."""
+    slow_update_gate_with_selection: bool = True
+    """The slow update passes the gate like every other change; off takes it and measures it afterwards."""
+    longitudinal_pair_policy: Literal["mixed", "changed", "unchanged"] = "mixed"
+    """Which pairs the slow update reads: all, those whose outcome changed, or those that stayed."""
+    use_meta_skill: bool = True
+    """Keep notes for the optimizer across epochs."""
+    use_skill_aware_reflection: bool = False
+    """Tell defects of the skill (edits) from lapses in following it (notes in the appendix)."""
+    skill_aware_appendix_source: Literal["both", "failure_only"] = "both"
+    """Which analysts may write notes for the appendix."""
+    skill_aware_consolidate_threshold: int = Field(default=0, ge=0)
+    """Notes above which the appendix is condensed by one call; 0 is never."""
+    salvage: bool = True
+    """Try a rejected bundle of several edits once more as its two halves."""
 
     @model_validator(mode="after")
     def _ordered(self) -> OptimizerConfig:
@@ -138,24 +102,20 @@ class OptimizerConfig(Section):
 class EvaluationConfig(Section):
     """What is measured, and on which number the gate decides."""
 
-    use_gate: bool = Field(
-        default=True,
-        description="Keep a change only when it is better on val; off is stated in every report.",
-    )
-    gate_metric: Metric | None = Field(
-        default=None, description="Number the gate reads; unset means hard, or soft for a graded scorer."
-    )
-    gate_mixed_weight: float = Field(
-        default=0.5, ge=0, le=1, description="Weight of soft in the mixed metric."
-    )
-    sel_env_num: int = Field(default=0, ge=0, description="First N val tasks only; 0 is all.")
-    test_env_num: int = Field(default=0, ge=0, description="First N test tasks only; 0 is all.")
-    eval_test: bool = Field(
-        default=True, description="Measure seed and best on the sealed test split at the end."
-    )
-    repeats: int | None = Field(
-        default=None, ge=1, description="Draws per val task; unset means enough for 24 rows."
-    )
+    use_gate: bool = True
+    """Keep a change only when it is better on val; off is stated in every report."""
+    gate_metric: Metric | None = None
+    """Number the gate reads; unset means hard, or soft for a graded scorer."""
+    gate_mixed_weight: float = Field(default=0.5, ge=0, le=1)
+    """Weight of soft in the mixed metric."""
+    sel_env_num: int = Field(default=0, ge=0)
+    """First N val tasks only; 0 is all."""
+    test_env_num: int = Field(default=0, ge=0)
+    """First N test tasks only; 0 is all."""
+    eval_test: bool = True
+    """Measure seed and best on the sealed test split at the end."""
+    repeats: int | None = Field(default=None, ge=1)
+    """Draws per val task; unset means enough for 24 rows."""
 
 
 class EnvConfig(Section):
@@ -163,127 +123,96 @@ class EnvConfig(Section):
     (`settings`).
     """
 
-    name: str | None = Field(default=None, description="Benchmark to train on.")
-    skill_init: Path | None = Field(
-        default=None, description="Skill to start from; unset means the benchmark's seed skill."
-    )
-    out_root: Path | None = Field(
-        default=None, description="Run folder; unset makes one under outputs/.", json_schema_extra=WRITES
-    )
-    workers: int = Field(default=24, ge=1, description="Rollouts in flight; changes speed, never the result.")
-    exec_timeout: float = Field(
-        default=120.0, gt=0, description="Seconds one model call may take unless the role says otherwise."
-    )
-    settings: SerializeAsAny[BaseModel] | None = Field(
-        default=None, exclude=True, description="The benchmark's own keys, as its typed model."
-    )
+    name: str | None = None
+    """Benchmark to train on."""
+    skill_init: Path | None = None
+    """Skill to start from; unset means the benchmark's seed skill."""
+    out_root: Path | None = Field(default=None, json_schema_extra=WRITES)
+    """Run folder; unset makes one under outputs/."""
+    workers: int = Field(default=24, ge=1)
+    """Rollouts in flight; changes speed, never the result."""
+    exec_timeout: float = Field(default=120.0, gt=0)
+    """Seconds one model call may take unless the role says otherwise."""
+    settings: SerializeAsAny[BaseModel] | None = Field(default=None, exclude=True)
+    """The benchmark's own keys, as its typed model."""
 
 
 class GateConfig(Section):
     """Who decides."""
 
-    policy: str | None = Field(
-        default=None,
-        description=(
-            "Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own;"
-            " unset means strict, for the strategy proof paired (from 15 val tasks on)."
-        ),
-    )
-    alpha: float = Field(
-        default=0.05, gt=0, lt=1, description="Largest chance of an accident that `paired` accepts."
-    )
-    max_chars: int = Field(
-        default=0,
-        ge=0,
-        description=(
-            "Longest skill `size_capped` accepts, in characters; 0 is twice the seed, at least 4,000."
-        ),
-    )
-    confirm_draws: int = Field(
-        default=0,
-        ge=0,
-        description="Further draws per val task that `confirm` takes; 0 is as many as the first time.",
-    )
-    max_tokens_increase: float | None = Field(
-        default=None,
-        ge=0,
-        description=(
-            "Largest share of further target tokens on the val rows that a better skill may take; 0.2 is"
-            " 20 %."
-        ),
-    )
-    max_latency_increase: float | None = Field(
-        default=None,
-        ge=0,
-        description=(
-            "Largest share of further seconds of the target's calls that a better skill may take; 0.2 is"
-            " 20 %."
-        ),
-    )
-    unknown_effort: Literal["reject", "allow"] = Field(
-        default="reject",
-        description="What happens to a candidate whose tokens or seconds are limited and unknown.",
-    )
-    leak_guard: bool = Field(
-        default=True,
-        description=(
-            "Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the"
-            " scorer."
-        ),
-    )
+    policy: str | None = None
+    """Decision rule of the gate: strict, confirm, no_regression, paired, size_capped, or your own; unset
+    means strict, and for the strategy proof paired, from 15 val tasks on.
+    """
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    """Largest chance of an accident that `paired` accepts."""
+    max_chars: int = Field(default=0, ge=0)
+    """Longest skill `size_capped` accepts, in characters; 0 is twice the seed, at least 4,000."""
+    confirm_draws: int = Field(default=0, ge=0)
+    """Further draws per val task that `confirm` takes; 0 is as many as the first time."""
+    max_tokens_increase: float | None = Field(default=None, ge=0)
+    """Largest share of further target tokens on the val rows that a better skill may take; 0.2 is 20 %."""
+    max_latency_increase: float | None = Field(default=None, ge=0)
+    """Largest share of further seconds of the target's calls that a better skill may take; 0.2 is 20 %."""
+    unknown_effort: Literal["reject", "allow"] = "reject"
+    """What happens to a candidate whose tokens or seconds are limited and unknown."""
+    leak_guard: bool = True
+    """Refuse a skill that quotes val or test answers, the words of tasks, patterns or rubrics of the scorer.
+    """
 
 
 class CacheConfig(Section):
     """Results shared between runs."""
 
-    path: Path | None = Field(
-        default=None,
-        description="SQLite file that runs share scored rollouts through.",
-        json_schema_extra=WRITES,
-    )
+    path: Path | None = Field(default=None, json_schema_extra=WRITES)
+    """SQLite file that runs share scored rollouts through."""
 
 
 class OutputConfig(Section):
     """Files beyond the usual ones."""
 
-    predictions: bool = Field(default=False, description="Also write predictions/ with one folder per task.")
+    predictions: bool = False
+    """Also write predictions/ with one folder per task."""
 
 
 class TrackingConfig(Section):
     """Where else the facts of a run go. Nothing here changes a result."""
 
-    use: str | None = Field(
-        default=None, description="Trackers, with commas: tensorboard, mlflow, wandb, otel, or your own."
-    )
-    project: str = Field(
-        default="skillopt",
-        min_length=1,
-        description="Name of the experiment, project or service at the tracker.",
-    )
-    texts: bool = Field(
-        default=False, description="Send skill texts and verdicts in words too, not only figures."
-    )
-    settings: dict[str, Any] = Field(
-        default_factory=dict,
-        exclude=True,
-        description="By tracker: its own keys (`tracking.<name>.*`), as its typed model.",
-    )
+    use: str | None = None
+    """Trackers, with commas: tensorboard, mlflow, wandb, otel, or your own."""
+    project: str = Field(default="skillopt", min_length=1)
+    """Name of the experiment, project or service at the tracker."""
+    texts: bool = False
+    """Send skill texts and verdicts in words too, not only figures."""
+    settings: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    """By tracker: its own keys (`tracking.<name>.*`), as its typed model."""
 
 
 class Config(Section):
     """The whole tree."""
 
-    model: ModelConfig = Field(default_factory=ModelConfig, description="Models.")
-    train: TrainConfig = Field(default_factory=TrainConfig, description="Plan.")
-    gradient: GradientConfig = Field(default_factory=GradientConfig, description="Reflection.")
-    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig, description="Edits.")
-    evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="Measuring.")
-    env: EnvConfig = Field(default_factory=EnvConfig, description="Benchmark.")
-    gate: GateConfig = Field(default_factory=GateConfig, description="Deciding.")
-    budget: BudgetConfig = Field(default_factory=BudgetConfig, description="Spending.")
-    cache: CacheConfig = Field(default_factory=CacheConfig, description="Sharing.")
-    output: OutputConfig = Field(default_factory=OutputConfig, description="Writing.")
-    tracking: TrackingConfig = Field(default_factory=TrackingConfig, description="Tracking.")
+    model: ModelConfig = ModelConfig()
+    """Models."""
+    train: TrainConfig = TrainConfig()
+    """Plan."""
+    gradient: GradientConfig = GradientConfig()
+    """Reflection."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """Edits."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """Measuring."""
+    env: EnvConfig = EnvConfig()
+    """Benchmark."""
+    gate: GateConfig = GateConfig()
+    """Deciding."""
+    budget: BudgetConfig = BudgetConfig()
+    """Spending."""
+    cache: CacheConfig = CacheConfig()
+    """Sharing."""
+    output: OutputConfig = OutputConfig()
+    """Writing."""
+    tracking: TrackingConfig = TrackingConfig()
+    """Tracking."""
 
     def role(self, role: RoleName) -> RoleConfig:
         """The settings of one role; where no judge is named, the optimizer judges."""

@@ -4,7 +4,7 @@ variables, the options of a role, and the backend names that mean them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, Optional, cast
@@ -17,6 +17,7 @@ from skillopt.config.fields import Leaf, leaves
 from skillopt.config.role_schema import ROLES, RoleConfig, RoleName
 from skillopt.errors import ConfigError, suggest
 from skillopt.models import PROVIDERS, provider
+from skillopt.registry import while_known
 from skillopt.services import Service, Words
 
 CHAT = "chat"
@@ -116,13 +117,9 @@ class Declared:
         return name not in PROVIDERS.names() and any(each.login == name for each in self.programs.values())
 
 
+@while_known(PROVIDERS, AGENTS)
 def declared() -> Declared:
-    """What is declared now; read once for as long as no plug-in comes or goes."""
-    return _declared(PROVIDERS.stamp(), AGENTS.stamp())
-
-
-@lru_cache(maxsize=4)
-def _declared(*stamps: Hashable) -> Declared:
+    """What is declared now."""
     programs = {name: agent(name) for name in driven()}
     services = {name: _service(name) for name in PROVIDERS.names()}
     services |= {each.login: each.account for each in programs.values() if each.login not in services}
@@ -255,14 +252,8 @@ def for_role(backend: Backend, role: RoleName, name: str, key: str) -> Backend:
     if role == "target":
         return backend
     if not backend.optimizer:
-        talking = next(
-            (
-                each
-                for each, other in declared().backends.items()
-                if other.provider == backend.provider and other.harness == CHAT
-            ),
-            None,
-        )
+        same = [each for each, other in declared().backends.items() if other.provider == backend.provider]
+        talking = next((each for each in same if declared().backends[each].harness == CHAT), None)
         hint = f"; {talking!r} is the same program as a model" if talking else ""
         raise ConfigError(
             f"{key}: {name!r} is an agent that works on tasks, so only the target can have it{hint}"

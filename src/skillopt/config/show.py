@@ -7,13 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
 from skillopt.benchmarks import benchmarks
-from skillopt.config.fields import Leaf
+from skillopt.config.fields import Leaf, nested, plain
 from skillopt.config.layers import leaf_of, settings_leaves, tree
 from skillopt.config.load import Resolved
 from skillopt.config.names import DEAD, FLAT, REFUSED, aliases
@@ -23,16 +22,6 @@ from skillopt.redact import Scrubber, looks_secret, without_password
 SET = "[set]"
 OF_A_BENCHMARK = "A key of the benchmark."
 _RARE = re.compile(r"model\.((optimizer|target)\.(options|agent)|judge)\.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """One key for the reference table."""
-
-    key: str
-    type: str
-    default: Any
-    description: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,38 +42,30 @@ def render(resolved: Resolved) -> list[tuple[str, Any, str]]:
 
     Of the many options and agent settings of a role, and of a judge, only what is set is shown.
     """
-    scrubber = Scrubber(resolved.secrets)
+    scrubber, settings = Scrubber(resolved.secrets), resolved.config.env.settings
+    own = [] if settings is None else settings_leaves(type(settings))
     rows = [
         (key, scrubber.scrub_json(_value(resolved, key)), str(resolved.provenance[key]))
-        for key in _keys(resolved)
+        for key in _with_own([leaf.key for leaf in own])
     ]
     return [row for row in rows if row[1] is not None or not _RARE.match(row[0])]
 
 
 def as_json(resolved: Resolved) -> dict[str, Any]:
     """The tree as nested JSON values, without credentials."""
-    tree: dict[str, Any] = {}
-    for key, value, _source in render(resolved):
-        *parents, last = key.split(".")
-        branch = tree
-        for parent in parents:
-            branch = branch.setdefault(parent, {})
-        branch[last] = value
-    return tree
+    return nested({key: value for key, value, _ in render(resolved)})
 
 
-def describe(benchmark: str | None = None) -> list[Described]:
+def describe(benchmark: str | None = None) -> list[Leaf]:
     """Every key with type, default and meaning; with a benchmark, also the `env` keys it adds."""
-    own = {
-        leaf.key: leaf
-        for leaf in (settings_leaves(benchmarks.get(benchmark).Settings) if benchmark is not None else ())
-    }
-    return [_described({**tree(), **own}[key]) for key in _with_own(list(tree()), list(own))]
+    own = [] if benchmark is None else settings_leaves(benchmarks.get(benchmark).Settings)
+    known = {**tree(), **{leaf.key: leaf for leaf in own}}
+    return [known[key] for key in _with_own([leaf.key for leaf in own])]
 
 
-def describe_providers() -> list[Described]:
+def describe_providers() -> list[Leaf]:
     """The public keys that belong to a provider or an agent program."""
-    return [_described(each.leaf) for each in declared().keys.values()]
+    return [each.leaf for each in declared().keys.values()]
 
 
 def flags(benchmark: str | None = None) -> list[Flag]:
@@ -117,7 +98,7 @@ def _flag(name: str, key: str, settings: type[BaseModel] | None) -> Flag:
     return Flag(
         name=name,
         key=key,
-        type=leaf.type_words,
+        type=leaf.type,
         choices=tuple(map(str, leaf.choices)),
         description=leaf.description,
     )
@@ -131,20 +112,9 @@ def _silent(name: str, key: str) -> Flag:
     return Flag(name=name, key=key, type="text", choices=(), description=text, hidden=True)
 
 
-def _described(leaf: Leaf) -> Described:
-    return Described(
-        key=leaf.key, type=leaf.type_words, default=_plain(leaf.default), description=leaf.description
-    )
-
-
-def _keys(resolved: Resolved) -> list[str]:
-    settings = resolved.config.env.settings
-    own = [leaf.key for leaf in settings_leaves(type(settings))] if settings is not None else []
-    return _with_own(list(tree()), own)
-
-
-def _with_own(keys: list[str], own: list[str]) -> list[str]:
-    """A benchmark's keys stand behind the common ones of `env`."""
+def _with_own(own: list[str]) -> list[str]:
+    """The keys of the tree; a benchmark's stand behind the common ones of `env`."""
+    keys = list(tree())
     after = max(place for place, key in enumerate(keys) if key.startswith("env.")) + 1
     return [*keys[:after], *own, *keys[after:]]
 
@@ -164,16 +134,4 @@ def _value(resolved: Resolved, key: str) -> Any:
         return SET
     if key.endswith(("base_url", "endpoint")) and isinstance(value, str):
         return without_password(value)
-    return _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+    return plain(value)

@@ -1,4 +1,4 @@
-"""Decides how it is told where a value came from."""
+"""Where a value came from, and how that is told."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ class ConfigEntry:
     source: Source
     written: str
     folder: Path | None = None
+
+    @classmethod
+    def by_default(cls, key: str, value: Any, where: str = "") -> ConfigEntry:
+        """A value that nobody wrote."""
+        return cls(key=key, value=value, source=Source(layer="default", where=where), written=key)
 
     def __str__(self) -> str:
         if self.source.layer == "config":

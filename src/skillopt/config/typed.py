@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from skillopt.config import complain
+from skillopt.config.fields import nested
 from skillopt.config.layers import tracker_settings, tree
 from skillopt.config.model_string import provider_of
 from skillopt.config.role_schema import ROLES
@@ -31,28 +32,20 @@ def typed(
     """The tree of these values, with what benchmark, providers and trackers declare in it. What is wrong is
     added to `problems`; None where there is no tree.
     """
-    nested: dict[str, Any] = {}
-    for key, value in values.items():
-        if key in tree():
-            *parents, last = key.split(".")
-            branch = nested
-            for parent in parents:
-                branch = branch.setdefault(parent, {})
-            branch[last] = value
+    whole = nested({key: value for key, value in values.items() if key in tree()})
     for role in (*ROLES, "judge"):
-        own_role = nested.get("model", {}).get(role, {})
+        own_role = whole.get("model", {}).get(role, {})
         # A price of which every part is unset again is no price.
         if "price" in own_role and all(part is None for part in own_role["price"].values()):
             del own_role["price"]
         if "options" in own_role:
-            made = _declared_options(f"model.{role}.options", own_role, merged, problems)
-            own_role["options"] = made
-    tracking = nested.get("tracking", {})
+            own_role["options"] = _declared_options(f"model.{role}.options", own_role, merged, problems)
+    tracking = whole.get("tracking", {})
     trackers = {name: tracking.pop(name) for name in tracker_settings() if name in tracking}
     config: Config | None = None
     own: BaseModel | None = None
     try:
-        config = Config.model_validate(nested)
+        config = Config.model_validate(whole)
     except ValidationError as error:
         problems += complain.about(error, merged)
     made_settings = _tracker_models(trackers, merged, problems)

@@ -24,15 +24,13 @@ class _Loader(_Base):  # type: ignore[misc]
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML wants it on the class
 
 
+_WORDS = ("true", "false", "yes", "no", "on", "off")
+_TRUTHS = [form for word in _WORDS for form in (word, word.title(), word.upper())]
 _INT = r"^[-+]?[0-9]+$"
 _FLOAT = r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$"
 for _tag, _pattern, _first in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
-    (
-        "bool",
-        r"^(?:true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$",
-        list("tTfFyYnNoO"),
-    ),
+    ("bool", rf"^(?:{'|'.join(_TRUTHS)})$", list("tTfFyYnNoO")),
     ("int", _INT, list("-+0123456789")),
     ("float", _FLOAT, list("-+.0123456789")),
     ("merge", r"^<<$", ["<"]),
@@ -57,11 +55,9 @@ class Node:
 
     def plain(self) -> Any:
         """The value without line numbers."""
-        return (
-            {key: child.plain() for key, child in self.value.items()}
-            if isinstance(self.value, dict)
-            else self.value
-        )
+        if not isinstance(self.value, dict):
+            return self.value
+        return {key: child.plain() for key, child in self.value.items()}
 
 
 def read(path: Path, shown: str) -> Node:
@@ -108,8 +104,10 @@ def is_number(text: str) -> bool:
 def _node(loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: int) -> Node:
     if depth > _DEEPEST:
         raise ConfigError(f"{shown}:{_line(node)}: is nested too deeply (an anchor that contains itself?)")
+    if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+        items = [_node(loader, item, shown, problems, depth + 1) for item in node.value]
+        return Node(value=[item.plain() for item in items], line=_line(node))
     if not isinstance(node, yaml.MappingNode):
-        _refuse_duplicates_inside(node, shown, problems, depth)
         return Node(value=loader.construct_object(node, deep=True), line=_line(node))
     children: dict[str, Node] = {}
     for key_node, value_node in node.value:
@@ -122,25 +120,6 @@ def _node(loader: Any, node: yaml.Node, shown: str, problems: list[str], depth: 
         child = _node(loader, value_node, shown, problems, depth + 1)
         children[key] = Node(value=child.value, line=line)
     return Node(value=children, line=_line(node))
-
-
-def _refuse_duplicates_inside(node: yaml.Node, shown: str, problems: list[str], depth: int) -> None:
-    """Mappings inside lists become plain values, but a key twice is a mistake there too."""
-    if depth > _DEEPEST:
-        raise ConfigError(f"{shown}:{_line(node)}: is nested too deeply (an anchor that contains itself?)")
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_duplicates_inside(item, shown, problems, depth + 1)
-    elif isinstance(node, yaml.MappingNode):
-        seen: dict[str, int] = {}
-        for key_node, value_node in node.value:
-            key = _key(key_node, shown)
-            if key in seen:
-                problems.append(
-                    f"{shown}:{_line(key_node)}: key {key!r} is already on line {seen[key]}; keep one of them"
-                )
-            seen[key] = _line(key_node)
-            _refuse_duplicates_inside(value_node, shown, problems, depth + 1)
 
 
 def _key(node: yaml.Node, shown: str) -> str:

@@ -41,13 +41,7 @@ def structured(role: RoleName, spec: RoleSpec) -> Request:
 
 def with_tool(role: RoleName, spec: RoleSpec) -> Request:
     """An answer by a tool call."""
-    parameters = {
-        "type": "object",
-        "properties": {"word": {"type": "string"}},
-        "required": ["word"],
-        "additionalProperties": False,
-    }
-    tool = Tool(name="say", description="Says a word aloud.", parameters=parameters)
+    tool = Tool.of("say", "Says a word aloud.", ["word"], word={"type": "string"})
     return replace(_ask(role, spec, "tools", "Call the tool say with the word ok.", SOME), tools=(tool,))
 
 

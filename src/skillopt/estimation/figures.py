@@ -19,6 +19,10 @@ class Range:
     def __add__(self, other: Range) -> Range:
         return Range(low=self.low + other.low, likely=self.likely + other.likely, high=self.high + other.high)
 
+    def as_json(self) -> dict[str, float]:
+        """The three figures for programs."""
+        return {name: round(getattr(self, name), 4) for name in ("low", "likely", "high")}
+
 
 NOTHING = Range(low=0, likely=0, high=0)
 

@@ -169,8 +169,11 @@ def _part_of(job: Job) -> tuple[Job, Scale]:
         test=len(splits.test) / max(1, len(part.test)),
     )
     free = {"calls": None, "tokens": None, "usd": None, "minutes": None}
+    # The rule world answers the standard form; its questions are the longer ones.
+    optimizer = config.model.optimizer.model_copy(update={"prompts": "standard"})
     eased = config.model_copy(
         update={
+            "model": config.model.model_copy(update={"optimizer": optimizer}),
             "budget": config.budget.model_copy(update=free),
             "gate": config.gate.model_copy(update={"leak_guard": False}),
         }
@@ -234,8 +237,9 @@ class _Rollouts:
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
         self._done[rollout] = (attempt, trajectory)
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
-        return self._scores.get(rollout)
+    def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
+        score = self._scores.get(rollout)
+        return None if score is None else (*self._done[rollout], score)
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._scores[rollout] = score

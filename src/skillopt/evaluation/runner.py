@@ -34,7 +34,7 @@ class Rollouts(Protocol):
 
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None: ...
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None: ...
+    def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None: ...
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None: ...
 
@@ -104,12 +104,12 @@ class Evaluator:
     def stored(self, skill: str, row: Row) -> Scored | None:
         """A measurement that is already there, or None; costs nothing."""
         key = self.key(skill, row)
-        done = self.rollouts.finished(key)
-        score = None if done is None else self.rollouts.score(key, done[0], self._scorer(row.task))
-        if done is None or score is None:
+        found = self.rollouts.scored(key, self._scorer(row.task))
+        if found is None:
             return None
+        attempt, trajectory, score = found
         return Scored(
-            task_id=row.task.id, draw=row.draw, attempt=done[0], key=key, trajectory=done[1], score=score
+            task_id=row.task.id, draw=row.draw, attempt=attempt, key=key, trajectory=trajectory, score=score
         )
 
     def known(self, skill: str, row: Row, stage: Place | None) -> Rollout | None:

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from skillopt.events._base import Fact
 from skillopt.events.records import (
     EditRecord,
     EpochRecord,
+    Fact,
     LimitRecord,
     MetaSkillRecord,
     PairRecord,

@@ -1,13 +1,27 @@
-"""The public records that a step, an epoch and their stages leave: field names are those of the published
-files.
-"""
+"""The public records that a step, an epoch and their stages leave, with the field names of public files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from skillopt.events._base import Fact, SparseFact
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+
+
+class Fact(BaseModel):
+    """A frozen value of the log; a key that is not declared is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SparseFact(Fact):
+    """A fact that leaves out a key which is None where that is its default."""
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = write(self)
+        fields = type(self).model_fields
+        return {key: one for key, one in data.items() if one is not None or fields[key].default is not None}
 
 
 class StageTokens(Fact):
@@ -31,8 +45,6 @@ class EditRecord(Fact):
 class RankingRecord(SparseFact):
     """What the optimizer model said when it ranked; with `fallback` the first proposals were taken."""
 
-    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"reasoning", "selected_indices", "error"})
-
     fallback: bool
     reasoning: str | None = None
     selected_indices: Sequence[int] | None = None
@@ -42,10 +54,8 @@ class RankingRecord(SparseFact):
 class LimitRecord(SparseFact):
     """How the optimizer model chose the limit of a step."""
 
-    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"confidence", "risk_notes", "error"})
-
     learning_rate: int
-    raw_learning_rate: int | None = None
+    raw_learning_rate: int | None
     available_update_items: int
     clamped: bool = False
     fallback: bool = False
@@ -57,8 +67,6 @@ class LimitRecord(SparseFact):
 
 class RewriteRecord(SparseFact):
     """What the writer of a whole skill said of it; `problem` where the text could not be used."""
-
-    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"title", "reasoning", "new_skill", "problem", "evidence"})
 
     title: str | None = None
     reasoning: str | None = None
@@ -92,18 +100,6 @@ class CandidateRecord(Fact):
 
 class StepRecord(SparseFact):
     """The public record of a step. Where a later candidate was accepted, the figures are that one's."""
-
-    OPTIONAL: ClassVar[frozenset[str]] = frozenset(
-        {
-            "lr_decision",
-            "rewrite_change_summary",
-            "n_contrasted_tasks",
-            "n_execution_lapse_notes",
-            "n_appendix_notes_added",
-            "n_appendix_notes_total",
-            "n_appendix_notes_consolidated",
-        }
-    )
 
     step: int
     epoch: int
@@ -179,19 +175,6 @@ class ReopenedRecord(Fact):
 class SlowUpdateRecord(SparseFact):
     """What the slow update of an epoch came to; `why` is None where none was wanted."""
 
-    OPTIONAL: ClassVar[frozenset[str]] = frozenset(
-        {
-            "why",
-            "reasoning",
-            "slow_update_content",
-            "candidate_hash",
-            "selection_hard",
-            "selection_soft",
-            "prev_hard",
-            "curr_hard",
-        }
-    )
-
     action: str
     why: str | None = None
     reasoning: str | None = None
@@ -205,8 +188,6 @@ class SlowUpdateRecord(SparseFact):
 
 class MetaSkillRecord(SparseFact):
     """What the meta skill of an epoch came to."""
-
-    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"why", "reasoning", "meta_skill_content"})
 
     action: str
     why: str | None = None

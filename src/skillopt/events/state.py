@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from skillopt.events._base import Fact
+from skillopt.events.records import Fact
 
 MEMORY = 12
 """How many earlier steps the analysts are told of."""

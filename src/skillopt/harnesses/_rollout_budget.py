@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ class RolloutBudget:
         """
         need = reservation(self._allowance, self._most, self._price)
         entry = await self._ledger.reserve("target", stage, place, need, background=background)
-        return await to_the_end(self._run(work, entry, trusts_cost))
+        return await to_the_end(asyncio.ensure_future(self._run(work, entry, trusts_cost)))
 
     async def _run(
         self, work: Callable[[], Coroutine[Any, Any, AgentReport]], entry: Entry, trusts_cost: bool

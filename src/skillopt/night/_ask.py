@@ -15,7 +15,9 @@ from skillopt.models.port import Model
 from skillopt.models.reading import Unusable, read, tries
 
 R = TypeVar("R", bound=BaseModel)
-_TAGS = re.compile(r"<(?=/?(?:request|accepted|rejected|said|check)\b)", re.IGNORECASE)
+_TAGS = re.compile(
+    r"<(?=/?(?:request|accepted|rejected|said|check|session|person|assistant|lines)\b)", re.IGNORECASE
+)
 
 
 def prompt_text(name: str) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from skillopt.agents import pick
-from skillopt.build import open_run
+from skillopt.build import Job, OpenRun, open_run
 from skillopt.changes.proposal import Cost
+from skillopt.errors import BudgetSpent
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.night.context import NightContext
 from skillopt.night.job import NightJobs, cost_of
-from skillopt.night.mining import Mined, mine
-from skillopt.night.plan import NightTarget, PinnedSessions
+from skillopt.night.mining import Mined, home_of, lines_of, mine
+from skillopt.night.plan import NightTarget, PinnedSessions, total_cost
+from skillopt.night.readings import SessionReading, kinds_with_model, read_with_model, unread
 from skillopt.night.settings import NightSettings
 from skillopt.night.targets import targets_for
 from skillopt.night.tasks import NightTask, standing_of
@@ -77,11 +80,23 @@ def read_sessions(
     settings = context.settings
     most = settings.max_sessions_per_night or MOST_SESSIONS
     found = harvest(sources_of(settings, context.homes), since, redact_transcript, most=most)
+    personal = personal_skills(context)
     return found, tuple(
-        session
+        replace(session, project=_repository(session.project, context.project))
         for session in found.sessions
-        if settings.projects == "all" or _belongs(session.project, context.project)
+        if settings.projects == "all"
+        or _belongs(session.project, context.project)
+        or home_of(session, personal) != session.project
     )
+
+
+def personal_skills(context: NightContext) -> frozenset[str]:
+    """The person's own skills by name, which all projects share; a project's own of a name comes first."""
+    places = context.places
+    own = [root for root in places.skills if is_within(str(root), context.project)]
+    further = [root for root in places.skills if root not in own]
+    names = {path.parent.name for root in further for path in root.glob("*/SKILL.md")}
+    return frozenset(name for name in names if not any((root / name / "SKILL.md").is_file() for root in own))
 
 
 async def gather(
@@ -95,47 +110,88 @@ async def gather(
     found, sessions = read_sessions(context, since if begun is None else begun.since)
     if begun is not None:
         found, sessions = begun.as_then(found, sessions)
-    mined, cost = await mine(sessions, settings=settings), None
+    known, personal = context.home.readings.of(sessions), personal_skills(context)
+    mined, cost = await mine(sessions, readings=known, personal=personal, settings=settings), None
     # A skill that cannot be worked on is refused before anything is paid.
     targets, notes = targets_for(mined.tasks, settings, context.places)
     if asking is not None and sessions:
         if begun is None:
             PinnedSessions.of(asking.terms, since, found, sessions).save(asking.folder)
-        mined, cost = await _mine_with_model(sessions, asking)
+        mined, cost = await _mine_with_model(sessions, asking, context, known, personal)
         targets, notes = targets_for(mined.tasks, settings, context.places)
+    elif left := len(unread(sessions, known)):
+        notes.append(f"{left} sessions were read by rules in code alone, which know plain words only.")
     return Gathered(
         harvest=found, sessions=sessions, mined=mined, targets=tuple(targets), notes=tuple(notes), cost=cost
     )
 
 
-async def _mine_with_model(sessions: Sequence[RecordedSession], asking: ModelMining) -> tuple[Mined, Cost]:
-    """What the sessions hold, with the optimizer asked about every kind that recurs; and what that cost.
+async def _mine_with_model(
+    sessions: Sequence[RecordedSession],
+    asking: ModelMining,
+    context: NightContext,
+    known: dict[str, SessionReading],
+    personal: frozenset[str],
+) -> tuple[Mined, Cost]:
+    """What the sessions hold, read by a model, with the optimizer asked about every kind; and what that cost.
 
-    Its calls pass the same stack as those of a run, in a folder of their own: recorded before they are used,
+    Calls pass the same stack as those of a run, in folders of their own: recorded before they are used,
     limited, within their share of the allowance. Raises what stops a run, and before anything is paid what
     would stop the night's training.
     """
-    job = asking.jobs.job(_NO_SKILL, share=SHARE)
-    assert job.judge is not None, "its tasks have rubrics"
-    identity = {"mining": 1, **job.config.identity()}
-    # Other models or settings ask otherwise: their replies lie in a folder of their own.
-    name = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
-    async with open_run(job, asking.folder / f"mining-{name}", identity) as opened:
+    settings, reader = asking.jobs.settings, asking.jobs.reader
+    notes: list[str] = []
+    titles: dict[str, str] = {}
+    paid = Cost(calls=0, tokens=0, dollars=0.0, minutes=0.0)
+    if wanted := unread(sessions, known):
+        async with _asked(asking, reader, "reading", paid) as (opened, job):
+            model = opened.models.of("optimizer", job.optimizer)
+            read, notes = await read_with_model(model, wanted, context.home.readings)
+            known = {**known, **read}
+            paid = total_cost([paid, cost_of(opened)])
+    if len(lines := lines_of(sessions, known)) > 1:
+        async with _asked(asking, reader, "kinds", paid) as (opened, job):
+            model = opened.models.of("optimizer", job.optimizer)
+            try:
+                titles = await kinds_with_model(model, lines)
+            except BudgetSpent:
+                notes.append(
+                    "Tonight's allowance for reading did not pay for kinds: they are found by words."
+                )
+            paid = total_cost([paid, cost_of(opened)])
+    async with _asked(asking, asking.jobs, "mining", paid) as (opened, job):
+        assert job.judge is not None, "its tasks have rubrics"
         judge = opened.models.of("judge", job.judge)
-        model = opened.models.of("optimizer", job.optimizer)
+        mined = await mine(
+            sessions,
+            readings=known,
+            titles=titles,
+            personal=personal,
+            model=opened.models.of("optimizer", job.optimizer),
+            judge=ModelJudge(judge, max_tokens=job.judge.max_tokens, stage="mine"),
+            settings=settings,
+        )
+        paid = total_cost([paid, cost_of(opened)])
+    return replace(mined, notes=(*notes, *mined.notes)), paid
+
+
+@asynccontextmanager
+async def _asked(
+    asking: ModelMining, jobs: NightJobs, name: str, spent: Cost
+) -> AsyncIterator[tuple[OpenRun, Job]]:
+    """An open run in which models are asked about sessions, within its share of what is left."""
+    job = jobs.job(NO_SKILL, spent=spent, share=SHARE)
+    identity = {name: 1, **job.config.identity()}
+    # Other models or settings ask otherwise: their replies lie in a folder of their own.
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:10]
+    async with open_run(job, asking.folder / f"{name}-{digest}", identity) as opened:
         try:
-            mined = await mine(
-                sessions,
-                model=model,
-                judge=ModelJudge(judge, max_tokens=job.judge.max_tokens, stage="mine"),
-                settings=asking.jobs.settings,
-            )
+            yield opened, job
         finally:
             await opened.drain()  # what is paid is kept
-        return mined, cost_of(opened)
 
 
-_NO_SKILL = NightTarget(
+NO_SKILL = NightTarget(
     name="mining",
     path=Path(),
     before=None,
@@ -170,3 +226,12 @@ def _belongs(folder: str, project: Path) -> bool:
     return is_within(folder, project) or (
         Path(folder).is_absolute() and is_within(os.path.realpath(folder), project)
     )
+
+
+def _repository(folder: str, project: Path) -> str:
+    """The project of a session: that of the night for all folders below it, else the repository it is in."""
+    if _belongs(folder, project):
+        return str(project)
+    path = Path(folder)
+    roots = (one for one in (path, *path.parents) if path.is_absolute() and (one / ".git").exists())
+    return str(next(roots, folder))

@@ -107,6 +107,12 @@ class NightJobs:
         return replace(job, look_back=_look_back(target))
 
     @property
+    def reader(self) -> NightJobs:
+        """The same for questions about sessions: the model that reads them stands for the optimizer."""
+        named = self.settings.reader_model
+        return replace(self, roles=replace(self.roles, optimizer=named)) if named else self
+
+    @property
     def terms(self) -> str:
         """A hash of all that a night's result depends on, beside its tasks, texts and allowance."""
         settings = self.settings.model_dump(mode="json", exclude=set(_LIMITS.values()))

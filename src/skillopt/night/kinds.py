@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
 ALIKE = Fraction(1, 2)
 """The share of common words and pairs of words from which two requests are of one kind."""
 _MOST_COMPARED = 500
-_CODE = re.compile(r"```[^`]*(?:```|\Z)|`[^`\n]{1,200}`")
+_FENCED = re.compile(r"```[^\n]*\n?(.*?)(?:```|\Z)", re.DOTALL)
+_CODE = re.compile(r"`[^`\n]{1,200}`")
+_PASTED = re.compile(
+    r"^(?:[+\-@<>{}\[\]|#$*]|\s{2,}\S|diff |index |def |class |import |from \w+ import|function |Traceback"
+    r"|File |at \w|\d{2,4}[-:]\d|\w+(?:Error|Exception)\b|(?:select|insert|update) )"
+    r"|[{};]\s*$|\w\(.*\)|^\s*\"\w+\":",
+    re.IGNORECASE,
+)
+"""What a line of a diff, a program, a log or JSON looks like."""
 _URL = re.compile(r"\bhttps?://\S+", re.IGNORECASE)
 _PATH = re.compile(
     r"(?<![\w/.~@-])(?:~|\.{1,2})?/?(?:[\w.@-]+/)+[\w.@-]*|(?<![\w./-])[\w-]+\.[a-z]{1,5}(?![\w.])", re.ASCII
@@ -33,24 +42,51 @@ _SMALL = (
 _STOP = frozenset(f"{_POLITE} {_SMALL}".split())
 
 
+def pasted(text: str) -> tuple[str, str]:
+    """The words of a request, and the material that was pasted with them: fenced, below a line that ends with
+    a colon, or lines that look like a diff, a program, a log or JSON.
+    """
+    if found := _FENCED.findall(text):
+        return _FENCED.sub(" code ", text), "\n".join(found)
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    if len(lines) < 3:
+        return text, ""
+    if lines[0].rstrip().endswith(":"):
+        return lines[0], "\n".join(lines[1:])
+    marked = [bool(_PASTED.search(line)) for line in lines]
+    if 2 * sum(marked) < len(lines) - 1:
+        return text, ""
+    first, last = marked.index(True), len(marked) - marked[::-1].index(True)
+    return "\n".join([*lines[:first], *lines[last:]]), "\n".join(lines[first:last])
+
+
 def normal(text: str) -> str:
-    """A request without numbers, paths, links, quotes and code. Equal normal forms are the same task."""
-    text = unicodedata.normalize("NFKC", text[:20_000])
-    for pattern, word in ((_CODE, " code "), (_URL, " link "), (_QUOTED, " quote "), (_PATH, " path ")):
-        text = pattern.sub(word, text)
-    text = _NUMBER.sub(" number ", _HASH.sub(" hash ", text.casefold()))
-    return " ".join(_words(text))
+    """A request without numbers, paths, links, quotes and material, and a digest of all of these. Equal
+    normal forms are the same task; another input is another task.
+    """
+    words, material = pasted(unicodedata.normalize("NFKC", text[:20_000]))
+    inputs = [material]
+
+    def taken(word: str) -> Callable[[re.Match[str]], str]:
+        return lambda match: inputs.append(match[0].strip(".,")) or f" {word} "  # type: ignore[func-returns-value]
+
+    for pattern, word in ((_CODE, "code"), (_URL, "link"), (_QUOTED, "quote"), (_PATH, "path")):
+        words = pattern.sub(taken(word), words)
+    words = _NUMBER.sub(taken("number"), _HASH.sub(taken("hash"), words.casefold()))
+    said = " ".join("\0".join(inputs).casefold().split())
+    digest = [f"#{hashlib.sha256(said.encode('utf-8', 'replace')).hexdigest()[:8]}"] if said else []
+    return " ".join([*_words(words), *digest]) if _words(words) or material else ""
 
 
 def opening(form: str) -> str:
     """What a normal form asks for in two words; empty where it is too short to tell."""
-    words = [word for word in form.split() if word not in _STOP]
+    words = _content(form)
     return " ".join(words[:2]) if len(words) >= 4 else ""
 
 
 def features(form: str) -> frozenset[str]:
     """The words and pairs of words by which normal forms are compared."""
-    words = [word for word in form.split() if word not in _STOP]
+    words = _content(form)
     return frozenset(words) | {f"{first} {second}" for first, second in pairwise(words)}
 
 
@@ -101,6 +137,10 @@ def _nearest(
         default=None,
     )
     return best if best is not None and alike(told[form], told[best]) >= ALIKE else None
+
+
+def _content(form: str) -> list[str]:
+    return [word for word in form.split() if word not in _STOP and not word.startswith("#")]
 
 
 def _words(text: str) -> list[str]:

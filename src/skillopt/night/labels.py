@@ -73,7 +73,7 @@ def label_messages(examples: Sequence[PastRequest]) -> tuple[Message, ...]:
     for number, request in enumerate(_shown(examples), start=1):
         parts.append(tagged("request", request.turn.text, 1_500, f' number="{number}"'))
         parts += [tagged("rejected", text, 1_500) for text in request.rejected[:1]]
-        parts += [tagged("said", text, 500) for text in request.corrections[:4]]
+        parts += [tagged("said", one.said, 500) for one in request.corrections[:4]]
         parts += [tagged("accepted", text, 1_500) for text in request.accepted[-1:]]
     return messages_of("mine", parts)
 

@@ -48,7 +48,7 @@ async def measure_kind(kind: Sequence[PastRequest], told: Label | None, judge: J
     """The measure of a kind: demands made in corrections, else what a model proposed."""
     good = [text for one in kind for text in one.accepted][-_TRIED:]
     bad = [text for one in kind for text in one.rejected][-_TRIED:]
-    said = [rule for one in kind for text in one.corrections for rule in demands(text)]
+    said = [rule for one in kind for said in one.corrections for rule in demands(said.said)]
     demanded = _new([rule for rule in said if not isinstance(rule, ContainsRule)])[:MOST_CHECKS]
     if bad and (checks := await telling_rules(demanded, _after_correction(kind), [*bad, *NO_ANSWERS])):
         return Measure(checks=checks)
@@ -70,7 +70,7 @@ async def measure_task(same: Sequence[PastRequest], of_kind: Measure) -> Measure
     A demand in the request, or a word that an answer to it lacked, is a demand on this task alone.
     """
     asked = [rule for one in same for rule in demands(one.turn.text)]
-    corrected = [rule for one in same for text in one.corrections for rule in demands(text)]
+    corrected = [rule for one in same for said in one.corrections for rule in demands(said.said)]
     lacked = [rule for rule in corrected if isinstance(rule, ContainsRule)]
     good = [text for one in same for text in one.accepted][-_TRIED:]
     bad = [text for one in same for text in one.rejected][-_TRIED:]

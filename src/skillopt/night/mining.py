@@ -1,16 +1,17 @@
-"""Finds the requests that come back in a person's sessions, and makes tasks of those that can be asked again.
+"""Finds what comes back in a person's sessions, and makes tasks of the requests that can be asked again.
 
-A *kind* is a group of requests that are alike; it recurs when it comes from several sessions. Each different
-request of a kind is a task. A task is replayed only when it needs nothing but its text and there is a way to
-measure an answer that was seen to tell good from bad; what recurs and cannot be replayed becomes a suggestion
-for the person to read.
+A *kind* is a group of requests that are alike; it counts when it comes from several sessions, or when the
+person said what they want every time. Each different request of a kind is a task, with whatever was pasted
+into it. A task is replayed only when it needs nothing but its text and there is a way to measure an answer
+that was seen to tell good from bad; a wish that cannot be replayed becomes a suggestion. Every session ends
+in one counted state.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -20,6 +21,7 @@ from skillopt.models.port import Model
 from skillopt.night.kinds import kinds, normal, opening
 from skillopt.night.labels import Label, clean_requests, label
 from skillopt.night.measures import Measure, measure_kind, measure_task
+from skillopt.night.readings import SessionReading, name_of
 from skillopt.night.requests import PastRequest, RequestOutcome, requests_of
 from skillopt.night.settings import NightSettings
 from skillopt.night.tasks import NightTask, Standing, split_of, standing_of
@@ -32,12 +34,28 @@ _SOON = timedelta(hours=1)
 """A request that comes again in a new session within this time was not answered the first time."""
 _MOST_ASKED = 24
 """Kinds that a model is asked about at most, those from most sessions first."""
-_WORST_FIRST: Mapping[RequestOutcome, int] = {"repeated": 0, "corrected": 0, "unknown": 1, "accepted": 2}
+_WORST_FIRST: Mapping[RequestOutcome, int] = {
+    **{"redone": 0, "corrected": 0, "abandoned": 1},
+    **{"unknown": 1, "accepted": 2},
+}
+TASK, SUGGESTION = "a task", "a suggestion"
+OVER = "a task over the limit of a night"
+COVERED = "learned through others of its kind"
+WAITS = "waiting for more of its kind"
+_ENDS: Mapping[RequestOutcome, str] = {
+    "accepted": "nothing to learn: accepted as it was",
+    "corrected": "nothing to learn: said for this once",
+    "redone": "nothing to learn: said for this once",
+    "abandoned": "nothing to learn: given up",
+    "unknown": "nothing to learn: no word about the answer",
+}
+STATES = (TASK, SUGGESTION, OVER, COVERED, WAITS)
+"""What a session can become, the best first; the rest is nothing to learn, by reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinedSuggestion:
-    """Something that recurs and was not measured: for a person to read, never for a gate to decide."""
+    """A wish that was not measured: for a person to adopt as such, never for a gate to decide."""
 
     kind: str
     project: str
@@ -46,7 +64,8 @@ class MinedSuggestion:
     sessions: tuple[str, ...]
     skills: tuple[str, ...]
     prompts: tuple[str, ...]
-    corrections: tuple[str, ...]
+    wishes: tuple[str, ...]
+    """What the person wants, in their own words, the one that was said last first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +77,8 @@ class Mined:
     standing: Standing
     note: str
     """The standing in words for a person."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    """Requests that became neither, by reason."""
+    states: Mapping[str, int] = field(default_factory=dict)
+    """What became of the sessions: every one is counted once."""
     notes: tuple[str, ...] = ()
     """What a person should know about how it was mined."""
 
@@ -67,29 +86,35 @@ class Mined:
 async def mine(
     sessions: Iterable[RecordedSession],
     *,
+    readings: Mapping[str, SessionReading] | None = None,
+    titles: Mapping[str, str] | None = None,
+    personal: Collection[str] = (),
     model: Model | None = None,
     judge: Judge | None = None,
     settings: NightSettings | None = None,
 ) -> Mined:
     """Tasks and suggestions out of sessions; the same sessions in any order give the same.
 
-    Requests of different projects never meet. Without a model nothing is asked and every check comes from the
-    person's own words; with one, each recurring kind that could be replayed and measured is asked about once
-    (by examples of the train split only), and what it writes is read strictly and tested. A rubric counts
-    only where there is a `judge` to try it.
+    `readings` are what a model read in sessions, by name, and `titles` the kinds of what they are about; the
+    others are read by rules. Requests of different projects meet only over one of the `personal` skills.
+    Without a model every check comes from the person's own words; with one, each kind that could be replayed
+    and measured is asked about once (by examples of the train split only), and what it writes is read
+    strictly and tested. A rubric counts only where there is a `judge` to try it.
     """
     settings = settings or NightSettings()
-    left_out: Counter[str] = Counter()
-    groups = _recurring(sessions, left_out)
+    every = tuple(sessions)
+    states = _SessionStates(every)
+    groups = _kinds(every, readings or {}, titles or {}, personal, states)
     labels, notes = await _labels(groups, model, settings)
     measured = await together(
-        *(_mined(group, told, settings, judge) for group, told in zip(groups, labels, strict=True))
+        *(_mined(group, told, settings, judge, states) for group, told in zip(groups, labels, strict=True))
     )
-    left_out["nothing to measure it by"] += measured.count(([], None))
     found = [task for tasks, _ in measured for task in tasks]
     found.sort(key=lambda task: (_WORST_FIRST[task.outcome], -len(task.sessions), task.id))
     most = settings.max_tasks_per_night
-    left_out["over the limit of tasks"] += max(0, len(found) - most)
+    for place, task in enumerate(found):
+        for name in task.sessions:
+            states.note(name, TASK if place < most else OVER)
     tasks = sorted(found[:most], key=lambda task: task.id)
     suggestions = tuple(suggestion for _, suggestion in measured if suggestion is not None)
     standing, note = standing_of(tasks, len(suggestions))
@@ -98,31 +123,73 @@ async def mine(
         suggestions=suggestions,
         standing=standing,
         note=note,
-        left_out={reason: count for reason, count in sorted(left_out.items()) if count},
+        states=states.counted(),
         notes=tuple(notes),
     )
 
 
-def _recurring(sessions: Iterable[RecordedSession], left_out: Counter[str]) -> list[list[PastRequest]]:
-    """The requests of every kind that recurs, by project, each group from old to new."""
-    by_project: dict[str, list[PastRequest]] = defaultdict(list)
+class _SessionStates:
+    """The best that any request of each session became."""
+
+    def __init__(self, sessions: Iterable[RecordedSession]) -> None:
+        self._of = {name_of(session): "nothing to learn: no words in it" for session in sessions}
+
+    def note(self, name: str, state: str) -> None:
+        """A request of this session became so much."""
+        ranks = {one: rank for rank, one in enumerate(STATES)}
+        before = self._of.get(name, "")
+        if ranks.get(state, len(ranks)) < ranks.get(before, len(ranks)) or before.endswith("no words in it"):
+            self._of[name] = state
+
+    def counted(self) -> dict[str, int]:
+        """How many sessions ended in each state."""
+        counts = Counter(self._of.values())
+        return {state: counts[state] for state in dict.fromkeys((*STATES, *sorted(counts))) if counts[state]}
+
+
+def lines_of(sessions: Iterable[RecordedSession], readings: Mapping[str, SessionReading]) -> list[str]:
+    """What the requests are about, as far as a model read them, each once."""
+    read = ((session, readings.get(name_of(session))) for session in sessions)
+    found = (one.about for session, reading in read if reading for one in requests_of(session, reading))
+    return sorted({about for about in found if about})
+
+
+def _kinds(
+    sessions: Iterable[RecordedSession],
+    readings: Mapping[str, SessionReading],
+    titles: Mapping[str, str],
+    personal: Collection[str],
+    states: _SessionStates,
+) -> list[list[PastRequest]]:
+    """The requests of every kind that counts, by project or personal skill, each group from old to new."""
+    by_home: dict[str, list[PastRequest]] = defaultdict(list)
     for session in sorted(sessions, key=lambda session: (session.started, session.source, session.id)):
-        for request in requests_of(session):
+        for request in requests_of(session, readings.get(name_of(session))):
             if request.form:
-                by_project[session.project].append(request)
-            else:
-                left_out["no words in it"] += 1
+                by_home[home_of(session, personal)].append(request)
     groups: list[list[PastRequest]] = []
-    for found in by_project.values():
-        by_kind: dict[int, list[PastRequest]] = defaultdict(list)
-        for number, request in zip(kinds([request.form for request in found]), found, strict=True):
-            by_kind[number].append(request)
+    for home in sorted(by_home):
+        found = by_home[home]
+        by_kind: dict[str, list[PastRequest]] = defaultdict(list)
+        numbers = kinds([normal(request.about) or request.form for request in found])
+        for number, request in zip(numbers, found, strict=True):
+            by_kind[titles.get(request.about) or str(number)].append(request)
         for group in by_kind.values():
-            if len(_sessions(group)) >= MIN_SESSIONS:
+            lasts = any(one.lasting for request in group for one in request.corrections)
+            for request in group:
+                waits = bool(request.corrections) and not lasts
+                states.note(name_of(request.session), WAITS if waits else _ENDS[request.outcome])
+            if lasts or len(_sessions(group)) >= MIN_SESSIONS:
                 groups.append(_with_repeats(group))
-            else:
-                left_out["asked in too few sessions"] += len(group)
     return sorted(groups, key=lambda group: (group[0].session.project, min(one.form for one in group)))
+
+
+def home_of(session: RecordedSession, personal: Collection[str]) -> str:
+    """What a session's requests may meet in: its project, or over all projects the one skill of the person's
+    own that it used.
+    """
+    own = len(session.skills) == 1 and session.skills[0] in personal
+    return f"skill {session.skills[0]}" if own else session.project
 
 
 def _with_repeats(group: Sequence[PastRequest]) -> list[PastRequest]:
@@ -135,7 +202,7 @@ def _with_repeats(group: Sequence[PastRequest]) -> list[PastRequest]:
             and timedelta(0) <= later.session.started - one.session.ended <= _SOON
             for later in group[place + 1 :]
         )
-        marked.append(replace(one, outcome="repeated") if again else one)
+        marked.append(replace(one, outcome="redone") if again else one)
     return marked
 
 
@@ -181,7 +248,11 @@ async def _labels(
 
 
 async def _mined(
-    group: Sequence[PastRequest], told: Label | None, settings: NightSettings, judge: Judge | None
+    group: Sequence[PastRequest],
+    told: Label | None,
+    settings: NightSettings,
+    judge: Judge | None,
+    states: _SessionStates,
 ) -> tuple[list[NightTask], MinedSuggestion | None]:
     """The tasks of a kind, or a suggestion where there is none and something to say."""
     title = told.title if told is not None and told.title else _title(group)
@@ -206,17 +277,21 @@ async def _mined(
             tasks.append(_task(same, measure, kind=title, prompt=prompt, settings=settings))
         else:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
-    corrections = _unique(text for one in group for text in one.corrections)
-    if tasks or not corrections:
+    said = [one for request in group for one in request.corrections]
+    wishes = _unique(one.wanted for one in reversed(said) if one.lasting or len(_sessions(group)) > 1)
+    for request in group:
+        if request.corrections and (tasks or wishes):
+            states.note(name_of(request.session), COVERED if tasks else SUGGESTION)
+    if tasks or not wishes:
         return tasks, None
     return [], MinedSuggestion(
         kind=title,
         project=group[0].session.project,
         reason=reasons.most_common(1)[0][0],
-        sessions=_sessions(group),
+        sessions=_sessions([request for request in group if request.corrections]),
         skills=_unique(skill for one in group for skill in one.session.skills),
         prompts=_unique(one.turn.text for one in group)[:5],
-        corrections=corrections[:10],
+        wishes=wishes[:10],
     )
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from skillopt.build.money import known_price
 from skillopt.errors import ConfigError
 from skillopt.estimation import NOTHING, Range, estimate
+from skillopt.messages import Usage
+from skillopt.models.prices import cost
 from skillopt.night.context import NightContext
-from skillopt.night.gather import Gathered, gather, since_of
+from skillopt.night.gather import NO_SKILL, Gathered, gather, since_of
+from skillopt.night.job import NightJobs
+from skillopt.night.readings import batches, read_messages, unread
 from skillopt.night.roles import REMEDY, Roles
+from skillopt.transcripts.session import RecordedSession
 
 _BY_HAND = Roles(target="handoff", optimizer="handoff")
 """Stands in where no model can be used: calls and tokens depend on the texts alone."""
@@ -25,6 +31,8 @@ class Preview:
     tokens: Range
     usd: Range | None
     remedy: str
+    to_read: int
+    """Sessions a model would read, which is in the cost."""
 
 
 async def preview(
@@ -33,12 +41,11 @@ async def preview(
     """Look; nothing is sent, nothing is written and no night is begun."""
     context.home.store.refuse_inside(context.places.roots)
     gathered = await gather(context, since_of(context.settings, now, context.kept.load().next_since))
-    if roles is not None and context.settings.llm_mine and context.tasks is None:
-        told = (
-            "Found without a model: a night also asks its optimizer, which may find more and is not in the"
-            " cost."
-        )
-        gathered = replace(gathered, notes=(*gathered.notes, told))
+    to_read: Sequence[RecordedSession] = ()
+    if context.settings.llm_mine and context.tasks is None:
+        to_read = unread(gathered.sessions, context.home.readings.of(gathered.sessions))
+        told = "Found without a model: a night also has one look for measures, which is not in the cost."
+        gathered = replace(gathered, notes=(*gathered.notes, *([told] if roles is not None else [])))
     jobs = context.jobs(roles or _BY_HAND, environ)
     remedy = REMEDY if roles is None else ""
     calls, tokens, usd = NOTHING, NOTHING, NOTHING if roles is not None else None
@@ -52,4 +59,29 @@ async def preview(
             made = estimate(jobs.job(target))
         calls, tokens = calls + made.calls, tokens + made.tokens
         usd = None if usd is None or made.usd is None else usd + made.usd
-    return Preview(gathered=gathered, calls=calls, tokens=tokens, usd=usd, remedy=remedy)
+    if to_read:
+        asked, read, paid = _reading(jobs, to_read)
+        calls, tokens = calls + asked, tokens + read
+        usd = None if usd is None or paid is None else usd + paid
+    return Preview(
+        gathered=gathered, calls=calls, tokens=tokens, usd=usd, remedy=remedy, to_read=len(to_read)
+    )
+
+
+def _reading(jobs: NightJobs, sessions: Sequence[RecordedSession]) -> tuple[Range, Range, Range | None]:
+    """Calls, tokens and dollars of reading these sessions."""
+    asked = [sum(len(message.content) for message in read_messages(batch)) for batch in batches(sessions)]
+    turns = sum(turn.role == "user" for session in sessions for turn in session.turns)
+    # Four characters a token is the middle of what texts take; a turn is told in some fifty.
+    used = Usage(input_tokens=sum(asked) // 4, output_tokens=50 * turns)
+    price = known_price(jobs.reader.job(NO_SKILL).optimizer)
+    tokens = used.input_tokens + used.output_tokens
+    return (
+        Range(low=len(asked), likely=len(asked), high=2 * len(asked)),
+        Range(low=0.7 * tokens, likely=tokens, high=2 * tokens),
+        None if price is None else _around(float(cost(used, price))),
+    )
+
+
+def _around(dollars: float) -> Range:
+    return Range(low=0.7 * dollars, likely=dollars, high=2 * dollars)

@@ -1,50 +1,20 @@
-"""Cuts a session into requests, and reads off the person's next words how each was answered."""
+"""Cuts a session into requests, each with the answers the person was content with and what they said against
+others.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
-from skillopt.night.kinds import alike, features, normal
+from skillopt.night.kinds import normal, pasted
+from skillopt.night.reactions import QUOTED, follows_on
+from skillopt.night.readings import ReadTurn, SessionReading, read_by_rules
 from skillopt.transcripts.session import RecordedSession, ToolUse, Turn
 
-RequestOutcome = Literal["accepted", "corrected", "repeated", "unknown"]
-_REPEATED = Fraction(3, 5)
-_SHORT = 8
-"""Words below which a later turn is a follow-up and no request of its own."""
-_HEAD = 300
-_QUOTED = re.compile(
-    r"```[^`]*(?:```|\Z)|^[ \t]*>[^\n]*$|`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]{1,300}'(?!\w)", re.MULTILINE
-)
-_NO = re.compile(
-    r"^\W{0,5}(?:no|nope|wrong|incorrect|not (?:quite|right|good|what|correct)|undo|revert|stop|hmm,? no)\b"
-    r"(?! problem| worries| need| idea)"
-    r"|\b(?:still (?:broken|not|wrong|fail\w*|doesn'?t|missing|too)"
-    r"|(?:does|did|is|was|are|were)(?:n'?t| not) (?:work\w*|right|correct|what|fixed|it)"
-    r"|not (?:working|fixed|what i)|that'?s (?:wrong|incorrect|not)|(?:is|was|looks) (?:still"
-    r" )?(?:wrong|incorrect|broken)"
-    r"|you (?:forgot|missed|ignored|broke)|i (?:said|asked|told you|meant)"
-    r"|try again|redo|error again|(?:too|way too) (?:long|short|verbose|brief|vague|wordy)|should (?:have|not"
-    r" have|be shorter|be longer)"
-    r"|don'?t (?:do|use|add|include|write|mention)|instead of|please (?:fix|revert|undo|remove))\b",
-    re.IGNORECASE,
-)
-_YES = re.compile(
-    r"\b(?:thanks|thank you|thx|perfect|great|awesome|excellent|lovely|looks good|lgtm|works now|that"
-    r" works|it works|well done|good job"
-    r"|exactly|love it|ship it|nice)\b(?! if| when| to have)",
-    re.IGNORECASE,
-)
-_ON = re.compile(
-    r"^\W{0,5}(?:also|and|but|now|then|next|instead|again|continue|go on|yes|ok|okay|sure|why|what about|how"
-    r" about|make it|it|that"
-    r"|this|these|those|they|same|another|one more|thanks|great|perfect|no|can you also|could you also|do the"
-    r" same)\b",
-    re.IGNORECASE,
-)
+RequestOutcome = Literal["accepted", "corrected", "redone", "abandoned", "unknown"]
 _POINTS_BACK = re.compile(
     r"\b(?:above|as before|previous(?:ly)?|earlier|the same (?:thing|way)|you (?:just|already)|last time"
     r"|this (?:one|error|output|issue)|like that)\b",
@@ -66,11 +36,25 @@ _HERE = re.compile(
     r" (?:add|commit|push|rebase|merge|checkout))\b",
     re.IGNORECASE,
 )
+_MATERIAL = re.compile(
+    r"\b(?:diff|code|error|output|log|issue|commit|function|class|script|tests?|bug|config\w*|module)\b", re.I
+)
+"""What a request may call what was pasted into it."""
 _ATTACHED = re.compile(r"\[(?:Pasted text|Image|Audio|File)[^\]\n]{0,80}\]")
 _HARMLESS = frozenset(
     {"skill", "use_skill", "load_skill", "activate_skill", "think"}
     | {"todowrite", "todo_write", "todoread", "update_plan"}
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """What the person said against an answer: the whole turn, and its words that say what was wanted."""
+
+    said: str
+    wanted: str
+    lasting: bool
+    """A wish for every time; by rules in code only where a word says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,120 +66,129 @@ class PastRequest:
     """The turn that asked."""
     form: str
     """Its normal form."""
+    about: str
+    """The sort of request it is, as a model read it; empty where rules did."""
     accepted: tuple[str, ...]
     """Answers the person was content with."""
     rejected: tuple[str, ...]
     """Answers the person spoke against, or asked again after."""
     outcome: RequestOutcome
-    corrections: tuple[str, ...]
-    """What the person said against the answer, in order."""
+    corrections: tuple[Correction, ...]
+    """What the person said against the answer, in order; not what a model read as for this once."""
     needs: str
     """Why it cannot be asked again as text alone; empty where it can."""
+    tools: tuple[ToolUse, ...] = ()
+    """What it was worked on with."""
 
 
-def requests_of(session: RecordedSession) -> Iterator[PastRequest]:
-    """The requests of a session in order, each with all that belongs to it."""
-    group: list[Turn] = []
+def requests_of(session: RecordedSession, reading: SessionReading | None = None) -> Iterator[PastRequest]:
+    """The requests of a session in order, each with all that belongs to it; read by rules unless told."""
+    reading = reading or read_by_rules(session)
+    read = {one.turn: one for one in reading.turns}
+    group: list[tuple[Turn, ReadTurn | None]] = []
+    number = 0
     is_first = True
     for turn in session.turns:
-        if turn.role == "user" and group and _is_new_request(group, turn):
-            yield _request(session, group, is_first, turn)
-            group, is_first = [], False
+        told = None
+        if turn.role == "user":
+            number += 1
+            told = read.get(number, ReadTurn(turn=number))
+            if group and told.asks and told.reaction not in ("corrected", "redone"):
+                yield _request(session, [*group, (turn, told)], is_first, reading.by)
+                group, is_first = [], False
         if turn.role == "user" or group:
-            group.append(turn)
+            group.append((turn, told))
     if group:
-        yield _request(session, group, is_first, None)
-
-
-def reaction(text: str) -> Literal["accepted", "corrected"] | None:
-    """What the beginning of a later turn says about the answer before it; what it quotes says nothing."""
-    head = _QUOTED.sub(" ", text[: 4 * _HEAD])[:_HEAD].replace("’", "'")
-    if _NO.search(head):
-        return "corrected"
-    return "accepted" if _YES.search(head) else None
+        yield _request(session, [*group, (group[0][0], None)], is_first, reading.by)
 
 
 def needs(request: Turn, tools: Sequence[ToolUse], *, is_first: bool) -> str:
-    """Why a request cannot be asked again as text: it needs the machine, or what was said before."""
-    used = [
-        tool.name for tool in tools if tool.name.casefold() not in _HARMLESS and "SKILL.md" not in tool.about
-    ]
-    if used:
+    """Why a request cannot be asked again as text: it needs the machine, or what was said before. Material
+    that was pasted into it is part of it.
+    """
+    words, material = pasted(request.text)
+    if used := [tool.name for tool in tools if is_work(tool)]:
         return f"it was worked on with tools ({', '.join(dict.fromkeys(used[:5]))})"
-    text = _QUOTED.sub(" ", request.text)
+    text = QUOTED.sub(" ", words)
     if request.clipped:
         return "the request is longer than is kept"
     if _ATTACHED.search(request.text):
         return "something was attached to it"
     if found := _PLACES.search(text):
         return f"it names a file ({found[0][:80]})"
-    if found := _HERE.search(text):
+    if (found := _HERE.search(text)) and not (material and _MATERIAL.search(found[0])):
         return f"it speaks of the repository ({found[0].lower()})"
-    if _POINTS_BACK.search(text) or (not is_first and _ON.match(text)):
+    if not material and (_POINTS_BACK.search(text) or (not is_first and follows_on(text))):
         return "it leans on what was said before"
     return ""
 
 
-def _is_new_request(group: Sequence[Turn], turn: Turn) -> bool:
-    if not any(earlier.role == "assistant" for earlier in group):
-        return False  # two messages before an answer are one request
-    if len(turn.text.split()) < _SHORT or _ON.match(turn.text) or reaction(turn.text) is not None:
-        return False
-    return not _is_repeat(group[0], turn)
-
-
-def _is_repeat(request: Turn, turn: Turn) -> bool:
-    return alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
+def is_work(tool: ToolUse) -> bool:
+    """Whether a tool looks at or changes the machine, beyond reading a skill."""
+    return tool.name.casefold() not in _HARMLESS and "SKILL.md" not in tool.about
 
 
 def _request(
-    session: RecordedSession, group: Sequence[Turn], is_first: bool, following: Turn | None
+    session: RecordedSession,
+    group: Sequence[tuple[Turn, ReadTurn | None]],
+    is_first: bool,
+    by: Literal["model", "rules"],
 ) -> PastRequest:
-    request = group[0]
+    """The request of a group, whose last member is the turn after it; without a reading there is none."""
+    request, first = group[0]
     accepted: list[str] = []
     rejected: list[str] = []
-    corrections: list[str] = []
-    is_repeated = False
-    told: Literal["accepted", "corrected"] | None = None
-    for answer, turn in _answered([*group, *([following] if following is not None else [])]):
-        if turn is None:
-            break
-        told = reaction(turn.text)
-        again = turn is not following and _is_repeat(request, turn)
-        is_repeated = is_repeated or again
-        if told == "accepted":
-            accepted.append(answer)
-        elif told == "corrected" or again:
-            rejected.append(answer)
-            corrections.append(turn.text)
-    broke_off = any(turn.failed and turn.role == "assistant" for turn in group)
+    corrections: list[Correction] = []
     outcome: RequestOutcome = "unknown"
-    if is_repeated:
-        outcome = "repeated"
-    elif corrections or broke_off:
+    for answer, turn, told in _answered(group):
+        if told.reaction == "accepted":
+            accepted.append(answer)
+            outcome = outcome if corrections or outcome in ("corrected", "redone") else "accepted"
+        elif told.reaction in ("corrected", "redone"):
+            outcome = "redone" if "redone" in (outcome, told.reaction) else "corrected"
+            # A model knows what is said for this once; of rules, silence about it says nothing.
+            if by == "rules" or told.lasting or told.reaction == "redone":
+                rejected.append(answer)
+                wanted = told.wanted or turn.text
+                corrections.append(Correction(said=turn.text, wanted=wanted, lasting=told.lasting))
+        elif told.reaction == "abandoned" and outcome == "unknown":
+            outcome = "abandoned"
+        elif outcome == "accepted":
+            outcome = "unknown"
+    inner = [turn for turn, _ in group[:-1]]
+    if outcome in ("unknown", "accepted") and any(turn.failed and turn.role == "assistant" for turn in inner):
         outcome = "corrected"
-    elif told == "accepted":
-        outcome = "accepted"
+    tools = tuple(tool for turn in inner for tool in turn.tools)
     return PastRequest(
         session=session,
         turn=request,
         form=normal(request.text),
+        about="" if first is None else first.about,
         accepted=tuple(filter(None, accepted)),
         rejected=tuple(filter(None, rejected)),
         outcome=outcome,
         corrections=tuple(corrections),
-        needs=needs(request, [tool for turn in group for tool in turn.tools], is_first=is_first),
+        needs=_needs(request, first, tools, by, is_first=is_first),
+        tools=tuple(tool for tool in tools if is_work(tool)),
     )
 
 
-def _answered(turns: Sequence[Turn]) -> Iterator[tuple[str, Turn | None]]:
-    """Each answer, which is the last text before the person speaks again, and that next turn."""
+def _needs(request: Turn, told: ReadTurn | None, tools: Sequence[ToolUse], by: str, *, is_first: bool) -> str:
+    by_rules = needs(request, tools, is_first=is_first)
+    if by == "rules" or told is None or request.clipped or _ATTACHED.search(request.text):
+        return by_rules
+    # Tools over pasted material may have been idle; tools without any did the work.
+    if any(map(is_work, tools)) and not pasted(request.text)[1]:
+        return by_rules
+    return told.needs
+
+
+def _answered(group: Sequence[tuple[Turn, ReadTurn | None]]) -> Iterator[tuple[str, Turn, ReadTurn]]:
+    """Each answer, which is the last text before the person speaks again, with that turn as it was read."""
     answer: str | None = None
-    for turn in turns[1:]:
+    for turn, told in group[1:]:
         if turn.role == "assistant":
             answer = (answer or "") if not turn.text else "" if turn.clipped else turn.text
-        elif turn.role == "user" and answer is not None:
-            yield answer, turn
+        elif turn.role == "user" and told is not None and answer is not None:
+            yield answer, turn, told
             answer = None
-    if answer is not None:
-        yield answer, None

@@ -134,8 +134,10 @@ class NightSettings(Section):
     """Model that works with the skill: the one you use by day."""
     judge_model: str = ""
     """Model that judges by rubrics; unset: the optimizer."""
+    reader_model: str = ""
+    """Model that reads how you answered to what was done, a cheap one; unset: the optimizer."""
     llm_mine: bool = True
-    """Ask the optimizer about requests that come back; off: mine by your own words alone."""
+    """Have a model read the sessions and find measures; off: by rules in code and your own words alone."""
     gate_mode: Literal["on", "off"] = "on"
     """Off takes every change unproven, and every report says so."""
     gate_metric: Literal["hard", "soft", "mixed"] = "mixed"

@@ -15,6 +15,7 @@ from skillopt.agents import is_memory_file
 from skillopt.changes.store import Store
 from skillopt.errors import UsageError
 from skillopt.files import lock_privately, write_bytes
+from skillopt.night.readings import Readings
 from skillopt.night.settings import NightSettings
 
 KEPT = 200
@@ -100,6 +101,11 @@ class NightHome:
     def store(self) -> Store:
         """The user's proposals."""
         return Store(state=self.folder, is_memory_file=is_memory_file)
+
+    @property
+    def readings(self) -> Readings:
+        """What models read in sessions."""
+        return Readings(folder=self.folder / "readings")
 
     def project(self, project: Path) -> ProjectHome:
         """What is kept for one project."""

@@ -37,9 +37,12 @@ _SPLITS: Mapping[str, Split] = {
 }
 _OUTCOMES: Mapping[str, RequestOutcome] = {
     **{"success": "accepted", "fail": "corrected"},
-    **{"mixed": "repeated", "unknown": "unknown"},
+    **{"mixed": "redone", "unknown": "unknown"},
 }
-_WORDS: Mapping[RequestOutcome, str] = {ours: public for public, ours in _OUTCOMES.items()}
+_WORDS: Mapping[RequestOutcome, str] = {
+    **{ours: public for public, ours in _OUTCOMES.items()},
+    "abandoned": "fail",
+}
 
 
 class _Task(BaseModel):

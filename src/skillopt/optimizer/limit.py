@@ -27,7 +27,10 @@ class LimitChooser:
         """The decision in the public words: `learning_rate` lies between 0 and the number of proposals."""
         available = len(proposals)
         if not available:
-            return LimitRecord(learning_rate=0, available_update_items=0, reasoning="nothing was proposed")
+            why = "nothing was proposed"
+            return LimitRecord(
+                learning_rate=0, raw_learning_rate=None, available_update_items=0, reasoning=why
+            )
         score = (
             "not measured"
             if rollouts.hard is None or rollouts.soft is None
@@ -43,7 +46,11 @@ class LimitChooser:
         reply = await self._model.ask(step, "lr_autonomous", "0", user, LearningRate)
         if isinstance(reply, Unusable):
             return LimitRecord(
-                learning_rate=0, available_update_items=available, fallback=True, error=str(reply)
+                learning_rate=0,
+                raw_learning_rate=None,
+                available_update_items=available,
+                fallback=True,
+                error=str(reply),
             )
         chosen = min(reply.learning_rate, available)
         return LimitRecord(

@@ -43,17 +43,19 @@ class SharedRollouts:
     def keep(self, rollout: str, attempt: int, trajectory: Trajectory) -> None:
         self._own.keep(rollout, attempt, trajectory)
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
-        """The run's own score, else one that another run gave the very same trajectory: judging may have cost
-        money.
+    def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
+        """With the run's own score, else one that another run gave the very same trajectory: judging may have
+        cost money.
         """
-        own, done = self._own.score(rollout, attempt, scorer), self._own.finished(rollout)
-        if own is not None or done is None or done[0] != attempt:
+        own = self._own.scored(rollout, scorer)
+        done = None if own else self.finished(rollout)
+        if done is None:
             return own
-        found = self._shared.score(rollout, attempt, _of(scorer, done[1]))
-        if found is not None:
-            self._own.keep_score(rollout, attempt, scorer, found)
-        return found
+        found = self._shared.scored(rollout, _of(scorer, done[1]))
+        if found is None or found[0] != done[0]:
+            return None
+        self._own.keep_score(rollout, done[0], scorer, found[2])
+        return (*done, found[2])
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._own.keep_score(rollout, attempt, scorer, score)

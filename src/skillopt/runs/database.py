@@ -216,10 +216,16 @@ class Database:
         )
         self._keeps("trajectories", rollout)
 
-    def score(self, rollout: str, attempt: int, scorer: str) -> Score | None:
-        query = "SELECT score FROM scores WHERE rollout = ? AND attempt = ? AND scorer = ?"
-        row = self._do(query, (rollout, attempt, scorer)).fetchone()
-        return None if row is None else Score(**json.loads(row[0]))
+    def scored(self, rollout: str, scorer: str) -> tuple[int, Trajectory, Score] | None:
+        """The first finished attempt that this scorer has scored."""
+        if self._lacks("trajectories", rollout):
+            return None
+        query = (
+            "SELECT attempt, trajectory, score FROM trajectories JOIN scores USING (rollout, attempt)"
+            " WHERE rollout = ? AND scorer = ? ORDER BY attempt LIMIT 1"
+        )
+        row = self._do(query, (rollout, scorer)).fetchone()
+        return None if row is None else (row[0], _trajectory(json.loads(row[1])), Score(**json.loads(row[2])))
 
     def keep_score(self, rollout: str, attempt: int, scorer: str, score: Score) -> None:
         self._do(

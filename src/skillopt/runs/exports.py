@@ -20,8 +20,7 @@ from skillopt.events import (
     TestMeasured,
     Updated,
 )
-from skillopt.events._base import Fact
-from skillopt.events.records import EpochRecord, ReopenedRecord, StepRecord
+from skillopt.events.records import EpochRecord, Fact, ReopenedRecord, StepRecord
 from skillopt.events.state import State
 from skillopt.files import append_json, write_json, write_text
 from skillopt.place import Place

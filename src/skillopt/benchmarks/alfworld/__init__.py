@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib.resources import files
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, load_splits
+from skillopt.benchmarks._data import CommonSettings, load_splits, package_text, published_defaults
 from skillopt.benchmarks.alfworld._benchmark import ALFWorld
-from skillopt.benchmarks.alfworld._load import ALFWorldLoader
+from skillopt.benchmarks.alfworld._load import to_tasks
 from skillopt.errors import ConfigError
 from skillopt.tasks.benchmark import Benchmark, BenchmarkPlugin
+
+_text = partial(package_text, folder="alfworld")
 
 
 class ALFWorldSettings(CommonSettings):
@@ -39,19 +41,20 @@ class ALFWorldSettings(CommonSettings):
 
 class _Plugin:
     Settings: type[BaseModel] = ALFWorldSettings
-    defaults: Mapping[str, Any] = {
-        "evaluation.repeats": 1,
-        "env.workers": 8,
-        "train.train_size": 0,
-        "env.max_completion_tokens": 16384,
-    }
+    defaults: Mapping[str, Any] = published_defaults(workers=8)
 
     def __call__(self, settings: ALFWorldSettings) -> Benchmark:
         if find_spec("textworld") is None or find_spec("fast_downward") is None:
             raise ConfigError("'alfworld' needs textworld: pip install 'skillopt[alfworld]'")
-        root = settings.data_root or _folder_of_games()
+        named = settings.data_root or os.environ.get("ALFWORLD_DATA")
+        if not named:
+            raise ConfigError(
+                "env.data_root: ALFWorld needs the folder of its games (alfworld-download fetches them). Set"
+                " env.data_root, or the variable ALFWORLD_DATA."
+            )
+        root = Path(named)
         return ALFWorld(
-            splits=load_splits(settings, ALFWorldLoader(root, _text("task.md")).tasks),
+            splits=load_splits(settings, partial(to_tasks, root=root, template=_text("task.md"))),
             root=root,
             max_steps=settings.max_steps,
             system=_text("system.md"),
@@ -64,17 +67,3 @@ class _Plugin:
 
 
 PLUGIN: BenchmarkPlugin = _Plugin()
-
-
-def _folder_of_games() -> Path:
-    named = os.environ.get("ALFWORLD_DATA")
-    if not named:
-        raise ConfigError(
-            "env.data_root: ALFWorld needs the folder of its games (alfworld-download fetches them). Set"
-            " env.data_root, or the variable ALFWORLD_DATA."
-        )
-    return Path(named)
-
-
-def _text(name: str) -> str:
-    return (files("skillopt.benchmarks.alfworld") / "texts" / name).read_text(encoding="utf-8")

@@ -4,38 +4,34 @@ the game said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from skillopt.benchmarks._data import SplitBenchmark
 from skillopt.benchmarks.alfworld._environment import NOTHING, WON, Room
 from skillopt.executors import Executor
 from skillopt.executors.in_process import InProcess
 from skillopt.messages import Message
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.splits import Splits
-from skillopt.tasks.task import Split, Task
+from skillopt.tasks.task import Task
 
 
-class ALFWorld:
+class ALFWorld(SplitBenchmark):
     """Games that are won or not."""
 
     name = "alfworld"
     graded: bool | None = False
     scoring_rule = "The game is won before the last step that is allowed; nothing else counts."
 
-    def __init__(self, *, splits: Splits, root: Path, max_steps: int, system: str, seed_skill: str) -> None:
-        self.prompts: Mapping[str, str] = {"rollout": system}
-        self.seed_skill = seed_skill
+    def __init__(self, *, root: Path, max_steps: int, **texts: Any) -> None:
+        """`texts` and splits are those of `SplitBenchmark`."""
+        super().__init__(**texts)
         self.scorer_version = f"alfworld-1 textworld-{version('textworld')}"
-        self._splits = splits
         self._root = root
         self._max_steps = max_steps
-
-    def tasks(self, split: Split) -> Sequence[Task]:
-        """The tasks of a split in their fixed order."""
-        return self._splits.of(split)
 
     def open(self, task: Task) -> Environment:
         """A fresh episode whose game runs in this process."""

@@ -18,23 +18,12 @@ NOTHING = "Nothing happens."
 _ACTION = re.compile(r"<action>((?:(?!<action>).)*?)</action>", re.IGNORECASE | re.DOTALL)
 _GO = "go to "
 _SHOWN = 200
-ACT = Tool(
-    name="act",
-    description=(
-        "Do one action in the room and see what happens. One call at a time: each action depends on what the"
-        " last one showed."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "action": {
-                "type": "string",
-                "description": "The action in the game's own words, for example: go to cabinet 1",
-            }
-        },
-        "required": ["action"],
-        "additionalProperties": False,
-    },
+ACT = Tool.of(
+    "act",
+    "Do one action in the room and see what happens. One call at a time: each action depends on what the last"
+    " one showed.",
+    ["action"],
+    action="The action in the game's own words, for example: go to cabinet 1",
 )
 
 

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from skillopt.benchmarks._data import DataRow
 from skillopt.benchmarks.alfworld._names import by_number, short_names
@@ -23,46 +22,37 @@ _PLACE = re.compile(r"\(receptacleatlocation\s+(\S+)\s+\S+?\s*\)")
 _ID = re.compile(r"[^\s()]+_bar_[^\s()]+")
 
 
-class ALFWorldLoader:
-    """Turns rows into tasks; a row's `gamefile` lies below `root`."""
+def to_tasks(rows: Sequence[DataRow], root: Path, template: str) -> list[Task]:
+    """One task for each row, whose `gamefile` lies below `root`."""
+    return [_to_task(row, root, template) for row in rows]
 
-    def __init__(self, root: Path, template: str) -> None:
-        self._root = root
-        self._template = template
 
-    def tasks(self, rows: Sequence[DataRow]) -> list[Task]:
-        """One task for each row."""
-        return [self._task(row) for row in rows]
-
-    def _task(self, row: DataRow) -> Task:
-        one, gamefile, kind = (_text(row, field) for field in ("id", "gamefile", "task_type"))
-        path = self._root / gamefile
-        try:
-            content = path.read_bytes()
-            game = json.loads(content)
-        except OSError as error:
-            raise row.error(
-                f"the game file {path} cannot be read: {error.strerror or error}. Set env.data_root (or"
-                " ALFWORLD_DATA) to the folder that game files are named from."
-            ) from error
-        except ValueError as error:
-            raise row.error(f"the game file {path} is not JSON: {error}.") from error
-        if not isinstance(game, dict) or not all(isinstance(game.get(part), str) for part in _PARTS):
-            raise row.error(
-                f"the game file {path} lacks one of {', '.join(_PARTS)}: it is no game of ALFWorld."
-            )
-        goal = _GOAL.search(game["grammar"])
-        if goal is None:
-            raise row.error(f"the game file {path} does not say what the task is.")
-        return Task(
-            id=one,
-            prompt=fill(
-                self._template, {"goal": goal[1], "places": ", ".join(places(game["pddl_problem"]))}
-            ).strip(),
-            kind=kind,
-            surroundings=hashlib.sha256(content).hexdigest(),
-            data={"gamefile": gamefile},
-        )
+def _to_task(row: DataRow, root: Path, template: str) -> Task:
+    gamefile = row.text("gamefile")
+    path = root / gamefile
+    try:
+        content = path.read_bytes()
+        game = json.loads(content)
+    except OSError as error:
+        raise row.error(
+            f"the game file {path} cannot be read: {error.strerror or error}. Set env.data_root (or"
+            " ALFWORLD_DATA) to the folder that game files are named from."
+        ) from error
+    except ValueError as error:
+        raise row.error(f"the game file {path} is not JSON: {error}.") from error
+    if not isinstance(game, dict) or not all(isinstance(game.get(part), str) for part in _PARTS):
+        raise row.error(f"the game file {path} lacks one of {', '.join(_PARTS)}: it is no game of ALFWorld.")
+    goal = _GOAL.search(game["grammar"])
+    if goal is None:
+        raise row.error(f"the game file {path} does not say what the task is.")
+    values = {"goal": goal[1], "places": ", ".join(places(game["pddl_problem"]))}
+    return Task(
+        id=row.id("id"),
+        prompt=fill(template, values).strip(),
+        kind=row.text("task_type"),
+        surroundings=hashlib.sha256(content).hexdigest(),
+        data={"gamefile": gamefile},
+    )
 
 
 def places(problem: str) -> list[str]:
@@ -71,12 +61,3 @@ def places(problem: str) -> list[str]:
     facts = init[1] if init else ""
     names = short_names(_ID.findall(facts))
     return sorted({names[one] for one in _PLACE.findall(facts) if one in names}, key=by_number)
-
-
-def _text(row: DataRow, field: str) -> str:
-    value: Any = row.data.get(field)
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise row.error(f"{field!r} is missing or empty. A row has id, gamefile and task_type.")
-    return value.strip()

@@ -11,19 +11,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib.resources import files
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, QuestionBenchmark, load_splits
+from skillopt.benchmarks._data import (
+    CommonSettings,
+    QuestionBenchmark,
+    load_splits,
+    package_text,
+    published_defaults,
+)
 from skillopt.benchmarks.officeqa._documents import Library
 from skillopt.benchmarks.officeqa._environment import DocumentTools
-from skillopt.benchmarks.officeqa._load import OfficeQALoader, folders
+from skillopt.benchmarks.officeqa._load import OfficeQALoader
 from skillopt.benchmarks.officeqa._score import TOLERANCE, OfficeAnswer
 from skillopt.errors import ConfigError
 from skillopt.tasks.benchmark import AGENT_PROMPT, Benchmark, BenchmarkPlugin, Environment
 from skillopt.tasks.task import Task
+
+_text = partial(package_text, folder="officeqa")
 
 
 class OfficeQASettings(CommonSettings):
@@ -74,23 +83,21 @@ class OfficeQA(QuestionBenchmark):
 class _Plugin:
     offers_documents: ClassVar[Literal[True]] = True
     Settings: type[BaseModel] = OfficeQASettings
-    defaults: Mapping[str, Any] = {
-        "evaluation.repeats": 1,
-        "env.workers": 4,
-        "train.train_size": 0,
-        "env.max_completion_tokens": 16384,
-    }
+    defaults: Mapping[str, Any] = published_defaults(workers=4)
 
     def __call__(self, settings: OfficeQASettings) -> Benchmark:
-        roots = folders(settings.data_dirs, os.environ.get("OFFICEQA_DOCS_DIR"))
-        if not roots:
+        named = settings.data_dirs or [os.environ.get("OFFICEQA_DOCS_DIR", "")]
+        if not any(named):
             raise ConfigError(
                 "env.data_dirs: OfficeQA needs the folder with its documents. Set env.data_dirs, or"
                 " OFFICEQA_DOCS_DIR."
             )
         tools = settings.use_local_tools
         loader = OfficeQALoader(
-            Library(roots), _text("task.md"), shows_pages=settings.oracle_pages, shows_documents=tools
+            Library([Path(one).expanduser() for one in named]),
+            _text("task.md"),
+            shows_pages=settings.oracle_pages,
+            shows_documents=tools,
         )
         return OfficeQA(
             splits=load_splits(settings, loader.tasks),
@@ -107,7 +114,3 @@ class _Plugin:
 
 
 PLUGIN: BenchmarkPlugin = _Plugin()
-
-
-def _text(name: str) -> str:
-    return (files("skillopt.benchmarks.officeqa") / "texts" / name).read_text(encoding="utf-8")

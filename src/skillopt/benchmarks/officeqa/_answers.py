@@ -25,7 +25,7 @@ _AMOUNT = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 _UNSAID = frozenset({"a", "an", "the", "dollar", "dollars", "usd", "us", "nominal"})
 """Words that change nothing: articles, and the money of every amount in these documents."""
-_MONTHS = (
+MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july", "august", "september", "october"),
     *("november", "december"),
 )
@@ -90,11 +90,8 @@ def read(text: str) -> Read:
 
 def _amount(match: re.Match[str]) -> FigureAmount:
     number = float(match["digits"].replace(",", "") + (match["power"] or ""))
-    negative = (
-        (match["sign"] or "+").lower() != "+"
-        or bool(match["inner"])
-        or bool(match["open"] and match["close"])
-    )
+    is_bracketed = match["open"] and match["close"]
+    negative = (match["sign"] or "+") != "+" or bool(match["inner"] or is_bracketed)
     return FigureAmount(
         number=-number if negative else number,
         scale=(match["scale"] or "").lower().removesuffix("s"),
@@ -127,25 +124,17 @@ def _date(text: str) -> Date | None:
     months = [
         number
         for part in parts
-        for number, name in enumerate(_MONTHS, 1)
+        for number, name in enumerate(MONTHS, 1)
         if len(part) >= 3 and name.startswith(part)
     ]
     numbers = [int(match[1]) for part in parts if (match := re.fullmatch(r"(\d{1,4})(?:st|nd|rd|th)?", part))]
     years, days = [n for n in numbers if n > 999], [n for n in numbers if n <= 31]
-    if (
-        len(months) != 1
-        or len(years) != 1
-        or len(days) > 1
-        or len(months) + len(years) + len(days) != len(parts)
-    ):
+    if len(months) != 1 or len(years) != 1 or len(days) > 1 or 2 + len(days) != len(parts):
         return None
     return _checked(years[0], months[0], days[0] if days else None)
 
 
 def _checked(year: int, month: int, day: int | str | None) -> Date | None:
     number = int(day) if day else None
-    return (
-        Date(year=year, month=month, day=number)
-        if 1 <= month <= 12 and (number is None or 1 <= number <= 31)
-        else None
-    )
+    is_one = 1 <= month <= 12 and (number is None or 1 <= number <= 31)
+    return Date(year=year, month=month, day=number) if is_one else None

@@ -19,27 +19,16 @@ CHARACTERS = 4000
 MOST_NAMES = 50
 MOST_HITS = 20
 _AROUND = 300
-_PATH = {"type": "string", "description": "Name of a document, as glob lists it."}
-
-
-def _tool(name: str, description: str, required: Sequence[str], **properties: object) -> Tool:
-    parameters = {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-    return Tool(name=name, description=description, parameters=parameters)
-
+_PATH = "Name of a document, as glob lists it."
 
 TOOLS = (
-    _tool(
+    Tool.of(
         "glob",
         f"List the documents whose name matches a pattern, at most {MOST_NAMES}.",
         ["pattern"],
-        pattern={"type": "string", "description": "Such as * or *1941*"},
+        pattern="Such as * or *1941*",
     ),
-    _tool(
+    Tool.of(
         "read",
         f"Read lines of a document, at most {CHARACTERS} characters at a time.",
         ["path"],
@@ -47,13 +36,13 @@ TOOLS = (
         start={"type": "integer", "description": "First line, from 1. Unset: 1."},
         limit={"type": "integer", "description": f"How many lines. Unset: {LINES}."},
     ),
-    _tool(
+    Tool.of(
         "grep",
         "Find the lines that hold a text, exactly as written apart from upper and lower case; the first"
         f" {MOST_HITS} are shown.",
         ["pattern"],
-        pattern={"type": "string", "description": "The text to look for; not a regular expression."},
-        path={**_PATH, "description": "Search this document only. Unset: all of them."},
+        pattern="The text to look for; not a regular expression.",
+        path="Search this document only. Unset: all of them.",
     ),
 )
 
@@ -84,11 +73,8 @@ class DocumentTools:
     def _glob(self, pattern: object) -> str:
         if not isinstance(pattern, str) or not pattern:
             return "glob needs a text 'pattern', such as *."
-        found = [
-            name
-            for name in self._documents
-            if fnmatchcase(name, pattern.removeprefix("./").removeprefix("**/"))
-        ]
+        wanted = pattern.removeprefix("./").removeprefix("**/")
+        found = [name for name in self._documents if fnmatchcase(name, wanted)]
         if not found:
             return f"No document matches. {self._known()}"
         more = f"\n[{len(found) - MOST_NAMES} more]" if len(found) > MOST_NAMES else ""
@@ -131,11 +117,8 @@ class DocumentTools:
         ]
         if not hits:
             return "No line holds this text."
-        more = (
-            f"\n[{len(hits) - MOST_HITS} more lines; look for something rarer]"
-            if len(hits) > MOST_HITS
-            else ""
-        )
+        over = len(hits) - MOST_HITS
+        more = f"\n[{over} more lines; look for something rarer]" if over > 0 else ""
         return "\n".join(hits[:MOST_HITS]) + more
 
     def _known(self) -> str:

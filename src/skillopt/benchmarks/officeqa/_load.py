@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from skillopt.benchmarks._data import DataRow
@@ -70,7 +69,8 @@ class OfficeQALoader:
 
 
 def _text(row: DataRow, *fields: str, optional: bool = False) -> str:
-    value = next((row.data[field] for field in fields if row.data.get(field) not in (None, "")), None)
+    """A text or a number, as a text."""
+    value = row.first(*fields)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
     if value is None and optional:
@@ -95,8 +95,3 @@ def _list(row: DataRow, field: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise row.error(f"{field!r} is no text and no list of texts. Correct it.")
     return list(dict.fromkeys(one.strip() for one in value if one.strip()))
-
-
-def folders(given: Sequence[str], variable: str | None) -> list[Path]:
-    """Where documents are: as told, else where the environment variable says."""
-    return [Path(one).expanduser() for one in given] or ([Path(variable).expanduser()] if variable else [])

@@ -6,25 +6,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from skillopt.benchmarks.officeqa._answers import MONTHS
+
 LONGEST_PAGE = 24_000
 LONGEST_ALL = 80_000
-_MONTHS = {
-    name: number
-    for number, name in enumerate(
-        (
-            *("january", "february", "march", "april", "may", "june", "july", "august", "september"),
-            *("october", "november", "december"),
-        ),
-        1,
-    )
-}
 _ISSUE = re.compile(r"/([a-z]+)-(\d{4})(?:-\d+)?/?$")
 
 
@@ -44,15 +36,11 @@ def sources(links: Sequence[str], files: Sequence[str]) -> list[PageSource]:
     found = []
     for link in links:
         parts = urlsplit(link.strip())
-        numbers = [
-            number
-            for number in parse_qs(parts.query).get("page", [])
-            if number.isdecimal() and int(number) > 0
-        ]
+        named = parse_qs(parts.query).get("page", [])
+        numbers = [number for number in named if number.isdecimal() and int(number) > 0]
         issue = _ISSUE.search(parts.path.lower())
-        stem = (
-            f"treasury_bulletin_{issue[2]}_{_MONTHS[issue[1]]:02d}" if issue and issue[1] in _MONTHS else ""
-        )
+        month = MONTHS.index(issue[1]) + 1 if issue and issue[1] in MONTHS else None
+        stem = f"treasury_bulletin_{issue[2]}_{month:02d}" if issue and month else ""
         if stem not in stems and len(stems) == 1:
             stem = stems[0]
         if numbers and stem in stems:
@@ -66,20 +54,13 @@ def page_text(parsed: Path, page: int) -> str | None:
     elements = [one for one in document.get("elements") or [] if isinstance(one, dict)]
     numbers = sorted({number for one in elements if (number := _page_of(one)) is not None})
     listed = [one.get("id") for one in document.get("pages") or [] if isinstance(one, dict)]
-    order = (
-        listed
-        if listed and all(isinstance(number, int) for number in listed)
-        else list(range(numbers[-1] + 1))
-        if numbers
-        else []
-    )
+    is_listed = bool(listed) and all(isinstance(number, int) for number in listed)
+    order = listed if is_listed else list(range(numbers[-1] + 1)) if numbers else []
     if not 1 <= page <= len(order):
         return None
     contents = [one.get("content") for one in elements if _page_of(one) == order[page - 1]]
-    text = "\n\n".join(
-        as_text(content) for content in contents if isinstance(content, str) and content.strip()
-    )
-    return _clipped(text, LONGEST_PAGE)
+    texts = [as_text(content) for content in contents if isinstance(content, str) and content.strip()]
+    return _clipped("\n\n".join(texts), LONGEST_PAGE)
 
 
 def as_text(content: str) -> str:
@@ -147,21 +128,17 @@ class _Tables(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag in ("td", "th") and self._cell is not None:
             text = " ".join("".join(self._cell).split()).replace("|", "\\|")
-            row = self.tables[-1][-1]
-            for column, value in self._spread(text, len(row)):
+            row, (columns, rows) = self.tables[-1][-1], self._spans
+            for value in [text] + [""] * (columns - 1):
+                if rows > 1:
+                    self._below[len(row)] = (rows - 1, value)
                 row.append(value)
-                if self._spans[1] > 1:
-                    self._below[column] = (self._spans[1] - 1, value)
             self._cell = None
             self._fill()
 
     def handle_data(self, data: str) -> None:
         if self._cell is not None:
             self._cell.append(data)
-
-    def _spread(self, text: str, start: int) -> Iterator[tuple[int, str]]:
-        for offset in range(self._spans[0]):
-            yield start + offset, text if offset == 0 else ""
 
     def _fill(self) -> None:
         """Repeat what spans down into this row, as far as it is next."""

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from skillopt.benchmarks.officeqa._answers import SCALES, FigureAmount, Read, read
+from skillopt.benchmarks.officeqa._answers import SCALES, FigureAmount, read
 from skillopt.tasks.rollout import Score, Trajectory
 from skillopt.tasks.scorers._scorer import NamedScorer, extract_answer, missed, references
 from skillopt.tasks.scorers._text import squad_f1
@@ -34,18 +34,14 @@ class OfficeAnswer(NamedScorer):
         """Read the answer out of the last reply and compare it."""
         wanted = references(task)
         if _TAGS.search(trajectory.answer) is None:
-            return Score(
-                hard=0.0, soft=0.0, feedback="The last reply holds neither a tool call nor an <answer>."
-            )
+            told = "The last reply holds neither a tool call nor an <answer>."
+            return Score(hard=0.0, soft=0.0, feedback=told)
         answer = extract_answer(trajectory.answer)
         question = str(task.data.get("question", ""))
         if any(is_right(answer, reference, question, self.tolerance) for reference in wanted):
             return Score(hard=1.0, soft=1.0)
-        return Score(
-            hard=0.0,
-            soft=max(squad_f1(answer, reference) for reference in wanted),
-            feedback=missed(answer, wanted),
-        )
+        soft = max(squad_f1(answer, reference) for reference in wanted)
+        return Score(hard=0.0, soft=soft, feedback=missed(answer, wanted))
 
 
 def is_right(answer: str, reference: str, question: str = "", tolerance: float = TOLERANCE) -> bool:
@@ -60,18 +56,15 @@ def is_right(answer: str, reference: str, question: str = "", tolerance: float =
         return given.date == wanted.date
     if not wanted.amounts or wanted.before:
         return bool(wanted.words) and given.words == wanted.words
+    is_other_unit = bool(wanted.after and given.after) and given.after != wanted.after
     return (
         len(given.amounts) == len(wanted.amounts)
-        and _same_unit(given, wanted)
+        and not is_other_unit
         and all(
             _is_close(ours, theirs, question.casefold(), tolerance)
             for ours, theirs in zip(given.amounts, wanted.amounts, strict=True)
         )
     )
-
-
-def _same_unit(given: Read, wanted: Read) -> bool:
-    return not wanted.after or not given.after or given.after == wanted.after
 
 
 def _is_close(given: FigureAmount, wanted: FigureAmount, question: str, tolerance: float) -> bool:

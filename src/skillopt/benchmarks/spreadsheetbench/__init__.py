@@ -10,13 +10,13 @@ from `dataset.json` there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from skillopt.benchmarks._data import CommonSettings, load_splits
+from skillopt.benchmarks._data import CommonSettings, load_splits, package_text, published_defaults
 from skillopt.benchmarks.spreadsheetbench._benchmark import SpreadsheetBench
 from skillopt.benchmarks.spreadsheetbench._lazy import openpyxl
 from skillopt.benchmarks.spreadsheetbench._load import SpreadsheetLoader
@@ -27,6 +27,9 @@ _WEAKER = (
     "set env.sandbox: limits to run programs with limits only: they then see your files and the network"
     " (docs/sandbox.md)"
 )
+
+
+_text = partial(package_text, folder="spreadsheetbench")
 
 
 class SpreadsheetSettings(CommonSettings):
@@ -60,13 +63,7 @@ class SpreadsheetSettings(CommonSettings):
 
 class _Plugin:
     Settings: type[BaseModel] = SpreadsheetSettings
-    defaults: Mapping[str, Any] = {
-        "evaluation.repeats": 1,
-        "env.workers": 24,
-        "env.exec_timeout": 600.0,
-        "train.train_size": 0,
-        "env.max_completion_tokens": 16384,
-    }
+    defaults: Mapping[str, Any] = published_defaults(workers=24, exec_timeout=600.0)
 
     def harness(self, settings: SpreadsheetSettings) -> str:
         """Only the tools of `react` need a harness that calls tools."""
@@ -96,7 +93,3 @@ class _Plugin:
 
 
 PLUGIN: BenchmarkPlugin = _Plugin()
-
-
-def _text(name: str) -> str:
-    return (files("skillopt.benchmarks.spreadsheetbench") / "texts" / name).read_text(encoding="utf-8")

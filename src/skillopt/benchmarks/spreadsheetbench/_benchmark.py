@@ -14,7 +14,8 @@ from importlib.resources import files
 from typing import Any
 
 from skillopt.aio import together
-from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, run_code, solution_of, trouble_of
+from skillopt.benchmarks._data import SplitBenchmark
+from skillopt.benchmarks.spreadsheetbench._code import OUTPUT, clipped, run_code, solution_of, trouble_of
 from skillopt.benchmarks.spreadsheetbench._compare import Cells, Value, differences, shown
 from skillopt.benchmarks.spreadsheetbench._lazy import engine_version
 from skillopt.benchmarks.spreadsheetbench._load import Problem, SpreadsheetCase
@@ -23,17 +24,18 @@ from skillopt.errors import ScoringError
 from skillopt.sandbox import Sandbox
 from skillopt.tasks.benchmark import Environment
 from skillopt.tasks.rollout import Score, Trajectory
-from skillopt.tasks.splits import Splits
-from skillopt.tasks.task import Split, Task
+from skillopt.tasks.scorers import no_answer
+from skillopt.tasks.task import Task
 
 REVISION = 1
 """Raise it when the same workbook could get another score."""
 MOST_FEEDBACK = 6000
 _CELLS_SHOWN = 15
 _READ_OUTPUT = 32 << 20
+_DATED: Mapping[str, Any] = {"datetime": datetime, "date": date, "time": time}
 
 
-class SpreadsheetBench:
+class SpreadsheetBench(SplitBenchmark):
     """Tasks about workbooks, solved by a program."""
 
     name = "spreadsheetbench"
@@ -44,29 +46,16 @@ class SpreadsheetBench:
     )
 
     def __init__(
-        self,
-        *,
-        splits: Splits,
-        problems: Mapping[str, Problem],
-        sandbox: Sandbox,
-        mode: str,
-        max_turns: int,
-        system: str,
-        seed_skill: str,
+        self, *, problems: Mapping[str, Problem], sandbox: Sandbox, mode: str, max_turns: int, **texts: Any
     ) -> None:
-        self.prompts: Mapping[str, str] = {"rollout": system}
-        self.seed_skill = seed_skill
+        """`texts` and splits are those of `SplitBenchmark`."""
+        super().__init__(**texts)
         self.scorer_version = f"spreadsheetbench-{REVISION} {engine_version()}"
-        self._splits = splits
         self._problems = problems
         self._sandbox = sandbox
         self._mode = mode
         self._max_turns = max_turns
         self._golden: dict[str, asyncio.Future[list[_Read]]] = {}
-
-    def tasks(self, split: Split) -> Sequence[Task]:
-        """The tasks of a split in their fixed order."""
-        return self._splits.of(split)
 
     def open(self, task: Task) -> Environment | None:
         """What the target may try before it answers: the same in training as anywhere else."""
@@ -82,33 +71,21 @@ class SpreadsheetBench:
         score.
         """
         if trajectory.failure is not None:
-            return Score(
-                hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}."
-            )
+            return no_answer(trajectory.failure)
         code = solution_of(trajectory)
         if code is None:
-            return Score(
-                hard=0.0,
-                soft=0.0,
-                feedback="The target handed in no program: there is no block of Python in its reply.",
-            )
+            told = "The target handed in no program: there is no block of Python in its reply."
+            return Score(hard=0.0, soft=0.0, feedback=told)
         cases = self._problems[task.id].cases
         runs = await together(*(run_code(self._sandbox, code, case.input.read_bytes()) for case in cases))
         troubles = [trouble_of(ran) for ran in runs]
-        found = iter(
-            await self.compare(
-                task, {n: ran.files[OUTPUT] for n, ran in enumerate(runs) if troubles[n] is None}
-            )
-        )
+        left = {number: ran.files[OUTPUT] for number, ran in enumerate(runs) if troubles[number] is None}
+        found = iter(await self.compare(task, left))
         complaints = [next(found) if trouble is None else trouble for trouble in troubles]
-        told = [
-            f"Case {case.name}: {complaint}"
-            for case, complaint in zip(cases, complaints, strict=True)
-            if complaint is not None
-        ]
-        return Score(
-            hard=float(not told), soft=1 - len(told) / len(cases), feedback=_clipped("\n".join(told))
-        )
+        pairs = zip(cases, complaints, strict=True)
+        wrong = [f"Case {case.name}: {complaint}" for case, complaint in pairs if complaint is not None]
+        feedback = clipped("\n".join(wrong), MOST_FEEDBACK)
+        return Score(hard=float(not wrong), soft=1 - len(wrong) / len(cases), feedback=feedback)
 
     async def compare(self, task: Task, workbooks: Mapping[int, bytes]) -> list[str | None]:
         """What is wrong with each workbook, given by the number of its case from 0; None where nothing is."""
@@ -159,22 +136,12 @@ class SpreadsheetBench:
             except (ValueError, KeyError, TypeError) as error:
                 raise ScoringError("judge", f"the reader of workbooks printed no report: {error}") from error
         if len(workbooks) > 1:
-            return [
-                read for workbook in workbooks for read in await self._read([workbook], problem, first_sheet)
-            ]
+            return [(await self._read([one], problem, first_sheet))[0] for one in workbooks]
         said = ran.stderr.decode(errors="replace").strip()[-300:]
         if "ModuleNotFoundError" in said or "ImportError" in said:
             raise ScoringError("sandbox", f"the sandbox cannot read workbooks: {said}")
-        return [
-            _Read(
-                {
-                    "error": (
-                        "it could not be read within the limits"
-                        f" ({ran.stopped or said or f'code {ran.code}'})"
-                    )
-                }
-            )
-        ]
+        why = ran.stopped or said or f"code {ran.code}"
+        return [_Read({"error": f"it could not be read within the limits ({why})"})]
 
 
 class _Read:
@@ -190,24 +157,22 @@ class _Read:
 
 def _check_golden(task_id: str, case: SpreadsheetCase, read: _Read) -> None:
     if read.error is not None or read.missing:
-        trouble = (
-            read.error
-            or f"it has no sheet {', '.join(map(repr, read.missing))} "
-            f"(it has {', '.join(map(repr, read.sheets))})"
-        )
+        trouble = read.error or f"it {_without_sheets(read)}"
         raise ScoringError(
             "judge", f"task {task_id!r}: nothing can be compared with {case.golden.name}: {trouble}"
         )
+
+
+def _without_sheets(read: _Read) -> str:
+    missing, there = (", ".join(map(repr, names)) for names in (read.missing, read.sheets))
+    return f"has no sheet {missing}; it has {there}"
 
 
 def _complaint(golden: _Read, read: _Read) -> str | None:
     if read.error is not None:
         return f"The workbook at OUTPUT_PATH cannot be read: {read.error}"
     if read.missing:
-        return (
-            f"The workbook has no sheet {', '.join(map(repr, read.missing))}; it has"
-            f" {', '.join(map(repr, read.sheets))}."
-        )
+        return f"The workbook {_without_sheets(read)}."
     wrong = differences(golden.cells, read.cells)
     if not wrong:
         return None
@@ -221,26 +186,10 @@ def _complaint(golden: _Read, read: _Read) -> str | None:
 
 
 def _value(kind: str, value: Any) -> Value:
-    if kind == "datetime":
-        return datetime.fromisoformat(value)
-    if kind == "date":
-        return date.fromisoformat(value)
-    if kind == "time":
-        return time.fromisoformat(value)
-    return (
-        timedelta(seconds=value)
-        if kind == "duration"
-        else value
-        if isinstance(value, (str, int, float))
-        else None
-    )
-
-
-def _clipped(text: str) -> str:
-    if len(text) <= MOST_FEEDBACK:
-        return text
-    half = MOST_FEEDBACK // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+    if kind == "duration":
+        return timedelta(seconds=value)
+    found: Value = _DATED[kind].fromisoformat(value) if kind in _DATED else value
+    return found
 
 
 @cache

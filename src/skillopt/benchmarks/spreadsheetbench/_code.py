@@ -104,6 +104,13 @@ def trouble_of(ran: Ran) -> str | None:
     return None
 
 
+def clipped(text: str, most: int) -> str:
+    """Beginning and end of a text that is too long to be told."""
+    half = most // 2
+    left_out = f"\n[... {len(text) - 2 * half} characters left out ...]\n"
+    return text if len(text) <= most else f"{text[:half]}{left_out}{text[-half:]}"
+
+
 def _said(ran: Ran) -> str:
     text = (ran.stderr or ran.stdout).decode(errors="replace").strip()
     return f"\n{text[-FEEDBACK:]}" if text else ""

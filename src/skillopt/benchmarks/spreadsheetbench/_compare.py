@@ -58,11 +58,9 @@ def shown(value: Value) -> str:
         return "(empty)"
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
-    return (
-        repr(value if not isinstance(value, str) or len(value) <= 120 else value[:120] + "...")
-        if isinstance(value, str)
-        else str(value)
-    )
+    if isinstance(value, str):
+        return repr(value if len(value) <= 120 else value[:120] + "...")
+    return str(value)
 
 
 def _plain(value: Value) -> float | str | None:

@@ -55,28 +55,30 @@ class SpreadsheetLoader:
 
     def _task(self, row: DataRow) -> Task:
         row = self._completed(row)
-        instruction, position = _text(row, "instruction"), _text(row, "answer_position")
+        instruction, position = row.text("instruction"), row.text("answer_position")
         sheet = row.data.get("answer_sheet")
+        named = sheet if isinstance(sheet, str) and sheet.strip() else None
         try:
-            areas = parse_position(position, sheet if isinstance(sheet, str) and sheet.strip() else None)
+            areas = parse_position(position, named)
         except ValueError as error:
             raise row.error(
                 f"answer_position {position!r}: {error}. Correct it: nothing could be compared."
             ) from error
         problem = Problem(cases=tuple(self._cases(row)), areas=areas)
-        task_id = _id(row)
+        task_id = row.id("id")
         self.problems[task_id] = problem
         kind = row.data.get("instruction_type")
+        kind = kind if isinstance(kind, str) else ""
         values = {
             "instruction": instruction,
-            "kind": kind if isinstance(kind, str) and kind else "not given",
-            "position": _as_told(position, sheet),
+            "kind": kind or "not given",
+            "position": f"{position} (sheet {named!r})" if named and "!" not in position else position,
             "preview": preview(problem.cases[0].input),
         }
         return Task(
             id=task_id,
             prompt=fill(self._template, values).strip(),
-            kind=kind if isinstance(kind, str) else "",
+            kind=kind,
             files=(problem.cases[0].input,),
             data={
                 "answer_position": position,
@@ -95,11 +97,11 @@ class SpreadsheetLoader:
                 raise row.error(
                     f"has no instruction, and there is no {catalogue} to take it from. Set env.data_root."
                 )
-            self._whole = {_id(each): each for each in load_rows(catalogue)}
-        found = self._whole.get(_id(row))
+            self._whole = {each.id("id"): each for each in load_rows(catalogue)}
+        found = self._whole.get(row.id("id"))
         if found is None:
             raise row.error(
-                f"there is no task {_id(row)!r} in {self._folder(row) / CATALOGUE}. Correct the id, or"
+                f"there is no task {row.id('id')!r} in {self._folder(row) / CATALOGUE}. Correct the id, or"
                 " env.data_root."
             )
         return DataRow(path=row.path, line=row.line, data={**found.data, **row.data})
@@ -108,27 +110,26 @@ class SpreadsheetLoader:
         return self._root if self._root is not None else row.path.parent
 
     def _cases(self, row: DataRow) -> Iterator[SpreadsheetCase]:
-        folder = self._folder(row) / _text(row, "spreadsheet_path")
+        folder = self._folder(row) / row.text("spreadsheet_path")
         if not folder.is_dir():
             raise row.error(
                 f"there is no folder {folder} with its workbooks. Set env.data_root to the folder that holds"
                 " them."
             )
         found = sorted(folder.glob("*.xlsx"), key=lambda path: _natural(path.stem))
-        number = 0
-        for path in found:
-            for given, wanted in _ENDINGS:
-                if path.stem.endswith(given):
-                    golden = path.with_name(path.stem[: -len(given)] + wanted + ".xlsx")
-                    if not golden.is_file():
-                        raise row.error(
-                            f"{path} has no {golden.name} beside it to compare with. Complete the data."
-                        )
-                    number += 1
-                    yield SpreadsheetCase(name=str(number), input=path, golden=golden)
-        if number == 0:
-            pairs = ", ".join(f"*{given}.xlsx with *{wanted}.xlsx" for given, wanted in _ENDINGS)
-            raise row.error(f"{folder} holds no workbooks in pairs ({pairs}). Complete the data.")
+        pairs = [
+            (path, path.with_name(f"{path.stem[: -len(given)]}{wanted}.xlsx"))
+            for path in found
+            for given, wanted in _ENDINGS
+            if path.stem.endswith(given)
+        ]
+        for number, (path, golden) in enumerate(pairs, start=1):
+            if not golden.is_file():
+                raise row.error(f"{path} has no {golden.name} beside it to compare with. Complete the data.")
+            yield SpreadsheetCase(name=str(number), input=path, golden=golden)
+        if not pairs:
+            known = ", ".join(f"*{given}.xlsx with *{wanted}.xlsx" for given, wanted in _ENDINGS)
+            raise row.error(f"{folder} holds no workbooks in pairs ({known}). Complete the data.")
 
 
 def preview(path: Path) -> str:
@@ -155,30 +156,6 @@ def _sheet(sheet: Any) -> str:
 def _cell(value: Any) -> str:
     text = "" if value is None else " ".join(str(getattr(value, "text", value)).split())
     return text if len(text) <= PREVIEW_CELL else text[: PREVIEW_CELL - 3] + "..."
-
-
-def _as_told(position: str, sheet: Any) -> str:
-    return (
-        f"{position} (sheet {sheet!r})"
-        if isinstance(sheet, str) and sheet.strip() and "!" not in position
-        else position
-    )
-
-
-def _id(row: DataRow) -> str:
-    value = row.data.get("id")
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise row.error("has no id. Give every row a string or number under 'id'.")
-    return str(value)
-
-
-def _text(row: DataRow, field: str) -> str:
-    value = row.data.get(field)
-    if not isinstance(value, str) or not value.strip():
-        raise row.error(
-            f"{field!r} is {'no text' if value else 'missing or empty'}. Give the row its {field}."
-        )
-    return value.strip()
 
 
 def _digest(case: SpreadsheetCase) -> str:

@@ -57,13 +57,7 @@ def column_number(letters: str) -> int:
 
 def _area(match: re.Match[str], sheet: str | None) -> Area | None:
     quoted, bare, *corners = match.groups()
-    own = (
-        quoted.replace("''", "'")
-        if quoted is not None
-        else bare.strip().strip("'")
-        if bare is not None
-        else None
-    )
+    own = (bare or "").strip().strip("'") if quoted is None else quoted.replace("''", "'")
     left, top, right, bottom = corners
     if left is None and top is None:
         return None

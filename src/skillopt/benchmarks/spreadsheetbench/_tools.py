@@ -13,6 +13,7 @@ from skillopt.benchmarks.spreadsheetbench._code import (
     RUNNER,
     RUNNER_TEXT,
     SOLUTION,
+    clipped,
     code_in,
     run_code,
     trouble_of,
@@ -25,33 +26,19 @@ SHOWN = 6000
 _MOST_FILES = 20
 _LONGEST_COMMAND = 100_000
 _TOOLS = (
-    Tool(
-        name="bash",
-        description=(
-            f"Run a shell command in the folder with {INPUT} and your files. What it leaves there is gone"
-            " afterwards."
-        ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "command": {"type": "string", "description": "The command, for example: python -c 'print(1)'"}
-            },
-            "required": ["command"],
-            "additionalProperties": False,
-        },
+    Tool.of(
+        "bash",
+        f"Run a shell command in the folder with {INPUT} and your files. What it leaves there is gone"
+        " afterwards.",
+        ["command"],
+        command="The command, for example: python -c 'print(1)'",
     ),
-    Tool(
-        name="write_file",
-        description=f"Write a text file that stays. {SOLUTION} is the program that is handed in.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string", "description": f"A plain file name such as {SOLUTION}"},
-                "content": {"type": "string", "description": "The whole text of the file."},
-            },
-            "required": ["path", "content"],
-            "additionalProperties": False,
-        },
+    Tool.of(
+        "write_file",
+        f"Write a text file that stays. {SOLUTION} is the program that is handed in.",
+        ["path", "content"],
+        path=f"A plain file name such as {SOLUTION}",
+        content="The whole text of the file.",
     ),
 )
 
@@ -119,13 +106,10 @@ class SpreadsheetTools:
             return f"bash needs a text 'command' of at most {_LONGEST_COMMAND} bytes."
         shell = "bash" if shutil.which("bash", path="/usr/bin:/bin") else "sh"
         ran = await self._sandbox.run([shell, "-c", text.decode()], files=self._files)
-        said = "\n".join(
-            text
-            for text in (ran.stdout.decode(errors="replace"), ran.stderr.decode(errors="replace"))
-            if text.strip()
-        )
+        streams = [stream.decode(errors="replace") for stream in (ran.stdout, ran.stderr)]
+        said = "\n".join(stream for stream in streams if stream.strip())
         end = f"stopped: over its limit of {ran.stopped}" if ran.stopped else f"exit code {ran.code}"
-        return f"{_clipped(said)}\n[{end}]".lstrip()
+        return f"{clipped(said, SHOWN)}\n[{end}]".lstrip()
 
     def _write(self, arguments: Mapping[str, object]) -> str:
         file = written_file("write_file", arguments)
@@ -139,10 +123,3 @@ class SpreadsheetTools:
             return f"At most {_MOST_FILES} files are kept. Nothing was written."
         self._files[name] = content.encode(errors="replace")
         return f"{name} is written ({len(content)} characters)."
-
-
-def _clipped(text: str) -> str:
-    if len(text) <= SHOWN:
-        return text
-    half = SHOWN // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

@@ -4,6 +4,7 @@ whoever stopped waiting for it.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from dataclasses import replace
@@ -42,7 +43,7 @@ class Budgeted:
         entry = await self._ledger.reserve(
             request.role, request.stage, request.place, need, background=request.background
         )
-        return await to_the_end(self._send(request, entry, size))
+        return await to_the_end(asyncio.ensure_future(self._send(request, entry, size)))
 
     async def close(self) -> None:
         await self._inner.close()

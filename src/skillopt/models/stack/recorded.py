@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from skillopt.messages import Message, Reply, Request, as_plain
@@ -74,7 +74,11 @@ class Recorded:
         if stored is not None:
             return stored
         while True:
-            flight = self._flights.get(key) or self._depart(key, request)
+            flight = self._flights.get(key)
+            if flight is None:
+                self.asked += 1
+                flight = self._flights[key] = asyncio.ensure_future(self._ask(key, request))
+                flight.add_done_callback(partial(self._landed, key))
             self._waiters[key] = self._waiters.get(key, 0) + 1
             self.callers += 1
             try:
@@ -102,12 +106,6 @@ class Recorded:
 
     async def close(self) -> None:
         await self._inner.close()
-
-    def _depart(self, key: str, request: Request) -> asyncio.Task[Reply]:
-        self.asked += 1
-        flight = self._flights[key] = asyncio.ensure_future(self._ask(key, request))
-        flight.add_done_callback(lambda done: self._landed(key, done))
-        return flight
 
     async def _ask(self, key: str, request: Request) -> Reply:
         reply = await self._inner.complete(request)

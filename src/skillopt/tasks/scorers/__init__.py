@@ -41,13 +41,23 @@ from skillopt.tasks.scorers._scorer import (
     NamedScorer,
     Scorer,
     extract_answer,
+    no_answer,
     rule_of,
     score_trajectory,
 )
 from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad
 from skillopt.tasks.scorers._values import JsonEqual, Numeric
 
-__all__ = ["SCORERS", "Scorer", "ScorerSpec", "extract_answer", "get_scorer", "rule_of", "score_trajectory"]
+__all__ = [
+    "SCORERS",
+    "Scorer",
+    "ScorerSpec",
+    "extract_answer",
+    "get_scorer",
+    "no_answer",
+    "rule_of",
+    "score_trajectory",
+]
 
 ScorerSpec: TypeAlias = str | Sequence[str] | Callable[..., Any] | Scorer
 

@@ -48,16 +48,17 @@ class Scorer(Protocol):
     async def score(self, task: Task, trajectory: Trajectory) -> Score: ...
 
 
+def no_answer(failure: str) -> Score:
+    """The score of a target that failed by itself: refusal, empty, length, turns."""
+    return Score(hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {failure}.")
+
+
 async def score_trajectory(
     scorer: Scorer, task: Task, trajectory: Trajectory, judge: Judge | None = None
 ) -> Score:
-    """Score one trajectory. What the target itself got wrong - refusal, empty, length, turns - is hard 0 and
-    asks no scorer.
-    """
+    """Score one trajectory. What the target itself got wrong is hard 0 and asks no scorer."""
     if trajectory.failure is not None:
-        return Score(
-            hard=0.0, soft=0.0, feedback=f"The target gave no answer to score: {trajectory.failure}."
-        )
+        return no_answer(trajectory.failure)
     if judge is not None and isinstance(scorer, ScoredByJudge):
         return await scorer.score_with(judge, task, trajectory)
     return await scorer.score(task, trajectory)

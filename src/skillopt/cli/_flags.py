@@ -1,0 +1,164 @@
+"""What a command line says of the configuration: a config, `--cfg-options`, and an option for every public
+flag, made from the configuration's own schema.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from skillopt.benchmarks import benchmarks
+from skillopt.cli._options import Add, argument, option, parameter, with_options
+from skillopt.config import FLAT, Flag, Resolved, flags, load
+from skillopt.config.services import declared
+from skillopt.config.show import OF_A_BENCHMARK
+from skillopt.errors import ConfigError
+
+_LIST_FLAG = ("--cfg-options", "--cfg_options")
+_EITHER_SPELLING = {"token_normalize_func": lambda name: name.replace("-", "_")}
+"""`--batch-size` and `--batch_size` are one option."""
+_PANELS = {
+    **dict.fromkeys(("model", "budget"), "Models"),
+    **dict.fromkeys(("train", "gradient", "optimizer"), "Training"),
+    "evaluation": "Gate and test",
+    "env": "Tasks and files",
+}
+_METAVARS = {
+    **{"bool": "true|false", "int": "N", "float": "X"},
+    **{"path": "PATH", "secret": "SECRET", "text": "TEXT"},
+}
+_CONFIG = (
+    parameter(
+        "config_argument",
+        str,
+        argument("CONFIG", "Config file, packaged name, or a folder with train.yaml; the same as --config."),
+    ),
+    parameter(
+        "config", str, option("--config", "Config file, or a packaged name such as searchqa.", "CONFIG")
+    ),
+    parameter(
+        "cfg_options",
+        list[str],
+        option(
+            _LIST_FLAG[0],
+            "Set any configuration key, several after one flag; 'skillopt config show' lists them.",
+            "A.B=C ...",
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What was said of the configuration; `flags` by flat name, `options` as `a.b=c`."""
+
+    config: str | None
+    flags: Mapping[str, str]
+    options: Sequence[str]
+
+    def load(self) -> Resolved:
+        """The configuration of this, the environment and the working directory."""
+        return load(self.config, flags=self.flags, options=self.options, environ=os.environ, cwd=Path.cwd())
+
+    def with_flag(self, name: str, value: str) -> Given:
+        """The same with one flag more."""
+        return replace(self, flags={**self.flags, name: value})
+
+
+def flagged(
+    command: Callable[..., None],
+    keys: tuple[str, ...] = ("",),
+    *,
+    short: Sequence[str] = (),
+    epilog: str | None = None,
+) -> Add:
+    """The `add` of a command with a parameter `given`: it takes a config, `--cfg-options`, and an option for
+    every public flag whose key starts with one of `keys`. The models of the `short` roles also have a short
+    option.
+    """
+
+    def add(app: typer.Typer, name: str, panel: str) -> None:
+        models = [
+            parameter(role, str, option(f"--{role}", f"The same as --{role}_model, shorter.", "MODEL"))
+            for role in short
+        ]
+        run = with_options(command, "given", [*_CONFIG, *models, *_flag_options(keys)], _given)
+        settings: Any = {"context_settings": _EITHER_SPELLING, "rich_help_panel": panel, "epilog": epilog}
+        app.command(name, cls=FlagCommand, **settings)(run)
+
+    return add
+
+
+class FlagCommand(TyperCommand):
+    """A command whose `--cfg-options` takes all values that follow it, as the public command line does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, spread(args))
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """`--cfg-options a=1 b=2` written as `--cfg-options a=1 --cfg-options b=2`; a value is what holds `=` and
+    starts with no dash.
+    """
+    found: list[str] = []
+    following = False
+    for word in arguments:
+        is_value = "=" in word and not word.startswith("-")
+        if following and is_value and found[-1] not in _LIST_FLAG:
+            found.append(_LIST_FLAG[0])
+        following = word in _LIST_FLAG or (following and is_value)
+        found.append(word)
+    return found
+
+
+def _given(said: dict[str, Any]) -> Given:
+    by_place, by_option = said.pop("config_argument", None), said.pop("config", None)
+    if None not in (by_place, by_option) and by_place != by_option:
+        raise ConfigError(
+            f"Two configs are named: {by_place!r} and --config {by_option!r}. Keep one of them."
+        )
+    options = said.pop("cfg_options", [])
+    for role in ("target", "optimizer"):
+        if role in said and f"{role}_model" in said:
+            raise ConfigError(f"--{role} and --{role}_model both name a model. Keep one of them.")
+        if role in said:
+            said[f"{role}_model"] = said.pop(role)
+    return Given(config=by_option if by_place is None else by_place, flags=said, options=options)
+
+
+def _flag_options(keys: tuple[str, ...]) -> list[inspect.Parameter]:
+    found = {flag.name: (flag, _panel(flag.key)) for flag in flags() if flag.key.startswith(keys)}
+    for benchmark in benchmarks.names():
+        try:
+            own = flags(benchmark)
+        except ImportError:  # a plug-in without its dependencies says so when it is used, not when another is
+            continue
+        for flag in own:
+            if not flag.key.startswith(keys) or (flag.name in found and not _is_thin(found[flag.name][0])):
+                continue
+            found[flag.name] = (flag, _panel(flag.key) if flag.name in FLAT else f"Keys of {benchmark}")
+    return [_option(flag, panel) for flag, panel in found.values()]
+
+
+def _is_thin(flag: Flag) -> bool:
+    """Whether only a benchmark can describe the flag."""
+    return flag.hidden or flag.description == OF_A_BENCHMARK
+
+
+def _option(flag: Flag, panel: str) -> inspect.Parameter:
+    metavar = _METAVARS.get(flag.type, flag.type.replace(" | ", "|"))
+    told = option(f"--{flag.name}", flag.description, metavar, rich_help_panel=panel, hidden=flag.hidden)
+    return parameter(flag.name, str, told)
+
+
+def _panel(key: str) -> str:
+    if key in declared().keys:
+        return "Providers and agent programs"
+    return _PANELS.get(key.partition(".")[0], "Other")

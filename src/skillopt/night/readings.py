@@ -1,0 +1,291 @@
+"""Sessions read by a model, in any language: how the person answered to what was done, and what was wanted.
+
+A session is read once: its reading is kept under a hash of what was said. Where no model is configured, or
+the allowance ends, `read_by_rules` stands in and the night says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skillopt.aio import together
+from skillopt.errors import BudgetSpent
+from skillopt.files import write_bytes
+from skillopt.messages import Message
+from skillopt.models.port import Model
+from skillopt.night._ask import ask, messages_of, tagged
+from skillopt.night.kinds import alike, features, normal
+from skillopt.night.reactions import Reaction, follows_on, reaction
+from skillopt.redact import redact_transcript
+from skillopt.transcripts.session import RecordedSession, Turn
+
+MOST_READ = 200
+"""Sessions that are read in a night at most, the newest; the others wait for the next one."""
+_REVISION = 1
+_BATCH = 6
+_BATCH_CHARS = 16_000
+_TURNS = 24
+_SAID, _DONE = 1_200, 500
+_CAP = 4_096
+_LINES = 150
+_TITLE = 8
+"""Words of a kind's title at most: more could be somebody's request."""
+_REPEATED = Fraction(3, 5)
+_SHORT = 8
+"""Words below which a later turn is a follow-up and no request of its own."""
+
+
+class ReadTurn(BaseModel):
+    """What one turn of the person says. Turns of the person are numbered from 1 on."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    turn: int
+    reaction: Reaction = "none"
+    wanted: str = Field(default="", max_length=4_000)
+    """The person's own words, out of the turn."""
+    lasting: bool = False
+    asks: bool = False
+    about: str = Field(default="", max_length=400)
+    needs: str = Field(default="", max_length=400)
+
+
+class SessionReading(BaseModel):
+    """A session as it was read, and by whom."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    turns: tuple[ReadTurn, ...]
+    by: Literal["model", "rules"] = "model"
+
+
+class _ReadSession(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    session: int
+    turns: list[ReadTurn]
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    sessions: list[_ReadSession]
+
+
+class _Kind(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    title: str = Field(max_length=200)
+    lines: list[int]
+
+
+class _Kinds(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    kinds: list[_Kind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Where readings are kept, a file for each, named by what was said; a session that went on is another."""
+
+    folder: Path
+
+    def get(self, session: RecordedSession) -> SessionReading | None:
+        """The reading of a session as it is now; None where it was not read."""
+        try:
+            return SessionReading.model_validate_json(self._file(session).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def put(self, session: RecordedSession, reading: SessionReading) -> None:
+        """Keep a reading, for its owner alone."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_bytes(self._file(session), reading.model_dump_json().encode("utf-8", "replace"), mode=0o600)
+
+    def of(self, sessions: Iterable[RecordedSession]) -> dict[str, SessionReading]:
+        """All that were read before, by name."""
+        found = ((name_of(session), self.get(session)) for session in sessions)
+        return {name: reading for name, reading in found if reading is not None}
+
+    def _file(self, session: RecordedSession) -> Path:
+        said = [[turn.role, turn.text, [tool.name for tool in turn.tools]] for turn in session.turns]
+        data = json.dumps([_REVISION, session.source, session.id, said]).encode("utf-8", "replace")
+        return self.folder / f"{hashlib.sha256(data).hexdigest()[:40]}.json"
+
+
+def name_of(session: RecordedSession) -> str:
+    """`source:id`."""
+    return f"{session.source}:{session.id}"
+
+
+def unread(sessions: Iterable[RecordedSession], known: Mapping[str, SessionReading]) -> list[RecordedSession]:
+    """Those that are worth a model's time and were not read: the person spoke after an answer. The newest."""
+    worth = [one for one in sessions if name_of(one) not in known and len(_persons(one)) > 1]
+    return sorted(worth, key=lambda one: (one.ended, name_of(one)))[-MOST_READ:]
+
+
+def batches(sessions: Sequence[RecordedSession]) -> Iterator[list[RecordedSession]]:
+    """Sessions that are asked about together."""
+    batch: list[RecordedSession] = []
+    size = 0
+    for session in sessions:
+        room = len(_shown(1, session))
+        if batch and (len(batch) == _BATCH or size + room > _BATCH_CHARS):
+            yield batch
+            batch, size = [], 0
+        batch.append(session)
+        size += room
+    if batch:
+        yield batch
+
+
+def read_messages(batch: Sequence[RecordedSession]) -> tuple[Message, ...]:
+    """What a model is asked about a batch; everything inside the tags is data."""
+    return messages_of("read", [_shown(number, session) for number, session in enumerate(batch, start=1)])
+
+
+async def read_with_model(
+    model: Model, sessions: Sequence[RecordedSession], kept: Readings
+) -> tuple[dict[str, SessionReading], list[str]]:
+    """The readings of these sessions, each kept as soon as it is there; and what was not read, in words."""
+    found: dict[str, SessionReading] = {}
+    lost: Counter[str] = Counter()
+
+    async def read_batch(batch: Sequence[RecordedSession]) -> None:
+        try:
+            reply = await ask(
+                model, read_messages(batch), _Reply, stage="read", max_tokens=_CAP, about="to read sessions"
+            )
+        except BudgetSpent:
+            lost["tonight's allowance for reading was spent"] += len(batch)
+            return
+        told = {} if reply is None else {one.session: one.turns for one in reply.sessions}
+        for number, session in enumerate(batch, start=1):
+            if (reading := _checked(session, told.get(number, ()))) is None:
+                lost["the model's reply about them could not be used"] += 1
+            else:
+                found[name_of(session)] = reading
+                kept.put(session, reading)
+
+    await together(*(read_batch(batch) for batch in batches(sessions)))
+    return found, [
+        f"{count} of {len(sessions)} sessions were read by rules in code alone: {why}."
+        for why, count in sorted(lost.items())
+    ]
+
+
+async def kinds_with_model(model: Model, lines: Sequence[str]) -> dict[str, str]:
+    """The title of the kind of each line, as far as the model gave it one; the same lines ask the same."""
+    lines = sorted(set(lines))[:_LINES]
+    shown = tagged("lines", "\n".join(f"{place}. {line}" for place, line in enumerate(lines, 1)), 30_000)
+    reply = await ask(
+        model,
+        messages_of("kinds", [shown]),
+        _Kinds,
+        stage="kinds",
+        max_tokens=_CAP,
+        about="for kinds of request",
+    )
+    return {
+        lines[number - 1]: title
+        for kind in (() if reply is None else reply.kinds)
+        if 1 <= len((title := _line(kind.title, 80)).split()) <= _TITLE
+        for number in kind.lines
+        if 1 <= number <= len(lines)
+    }
+
+
+def read_by_rules(session: RecordedSession) -> SessionReading:
+    """The same, by words alone."""
+    turns: list[ReadTurn] = []
+    request: Turn | None = None
+    answered = False
+    number = 0
+    for turn in session.turns:
+        if turn.role != "user":
+            answered = answered or turn.role == "assistant"
+            continue
+        number += 1
+        if request is None or not answered:  # two messages before an answer are one request
+            turns.append(ReadTurn(turn=number, asks=request is None))
+            request = request or turn
+            continue
+        told = reaction(turn.text)
+        again = _is_repeat(request, turn)
+        asks = not again and told.reaction == "none" and not follows_on(turn.text)
+        asks = asks and len(turn.text.split()) >= _SHORT
+        said: Reaction = "redone" if again and told.reaction != "accepted" else told.reaction
+        wanted = turn.text if said in ("corrected", "redone") else ""
+        turns.append(
+            ReadTurn(turn=number, reaction=said, wanted=wanted[:4_000], lasting=told.lasting, asks=asks)
+        )
+        if asks:
+            request, answered = turn, False
+    return SessionReading(turns=tuple(turns), by="rules")
+
+
+def _is_repeat(request: Turn, turn: Turn) -> bool:
+    return alike(features(normal(request.text)), features(normal(turn.text))) >= _REPEATED
+
+
+def _checked(session: RecordedSession, told: Sequence[ReadTurn]) -> SessionReading | None:
+    """What a model said, as far as it can be so: known turns, and the person's words only where they stand in
+    the turn; the first turn asks. None where a turn was left out.
+    """
+    persons = _persons(session)
+    by_turn = {one.turn: one for one in told}
+    if not set(range(1, min(len(persons), _TURNS) + 1)) <= set(by_turn):
+        return None
+    turns: list[ReadTurn] = []
+    for number, turn in enumerate(persons, start=1):
+        one = by_turn.get(number, ReadTurn(turn=number))
+        is_against = one.reaction in ("corrected", "redone")
+        wanted = one.wanted.strip()
+        if is_against and (not wanted or _plain(wanted) not in _plain(turn.text)):
+            wanted = turn.text[:4_000]
+        changed = {
+            "wanted": wanted if is_against else "",
+            "asks": one.asks or number == 1,
+            "reaction": "none" if number == 1 else one.reaction,
+            "about": _line(redact_transcript(one.about), 80),
+            "needs": _line(redact_transcript(one.needs), 200),
+        }
+        turns.append(one.model_copy(update=changed))
+    return SessionReading(turns=tuple(turns))
+
+
+def _persons(session: RecordedSession) -> list[Turn]:
+    return [turn for turn in session.turns if turn.role == "user"]
+
+
+def _shown(number: int, session: RecordedSession) -> str:
+    lines: list[str] = []
+    said = 0
+    for turn in session.turns:
+        if turn.role == "user":
+            said += 1
+            if said > _TURNS:
+                break
+            lines.append(tagged("person", turn.text, _SAID, f' turn="{said}"'))
+        elif turn.role == "assistant" and (turn.text or turn.tools):
+            tools = ", ".join(dict.fromkeys(tool.name for tool in turn.tools))[:100]
+            lines.append(tagged("assistant", turn.text, _DONE, f' tools="{tools}"' if tools else ""))
+    return "\n".join([f'<session number="{number}">', *lines, "</session>"])
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _line(text: str, most: int) -> str:
+    return " ".join(text.split())[:most]

@@ -1,0 +1,54 @@
+"""A simulated reader of sessions: answers to the question `read` as a model would, by labels it was given."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skillopt.night.kinds import pasted
+from skillopt.night.reactions import reaction
+
+_SESSION = re.compile(r'<session number="(\d+)">\n(.*?)\n</session>', re.DOTALL)
+_PERSON = re.compile(r'<person turn="(\d+)">\n(.*?)\n</person>', re.DOTALL)
+
+
+def plainly(text: str, number: int) -> Mapping[str, Any]:
+    """What rules in code would say, the words before any number as what a request is about."""
+    told = reaction(text)
+    asks = number == 1 or told.reaction == "none"
+    about = " ".join(re.findall(r"[^\W\d_]+", pasted(text)[0])[:3]) if asks else ""
+    return {
+        "reaction": told.reaction,
+        "wanted": "",
+        "lasting": True,
+        "asks": asks,
+        "about": about,
+        "needs": "",
+    }
+
+
+def reads(prompt: str, say: Callable[[str, int], Mapping[str, Any]] = plainly) -> str:
+    """The reply to a prompt: `say` tells of each turn of the person."""
+    sessions = [
+        {
+            "session": int(number),
+            "turns": [{"turn": int(turn), **say(text, int(turn))} for turn, text in _PERSON.findall(body)],
+        }
+        for number, body in _SESSION.findall(prompt)
+    ]
+    return json.dumps({"sessions": sessions})
+
+
+def one_kind(prompt: str, title: str = "Write briefs") -> str:
+    """All lines of the question `kinds` are of one kind."""
+    lines = re.findall(r"^(\d+)\. ", prompt.partition("<lines>")[2], re.MULTILINE)
+    return json.dumps({"kinds": [{"title": title, "lines": [int(line) for line in lines]}]})
+
+
+def answers(place: str, prompt: str) -> str | None:
+    """The reply to a question about sessions; None for any other."""
+    if place.startswith("read/"):
+        return reads(prompt)
+    return one_kind(prompt) if place.startswith("kinds/") else None
