@@ -104,6 +104,8 @@ class Request:
     schema: Mapping[str, Any] | None = None
     background: bool = False
     """True for work that only fills idle slots; changes when a call is sent, never what is sent."""
+    hedge: bool = False
+    """True for the second asking of a slow call: sent once, and counted apart in the ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

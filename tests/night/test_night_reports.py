@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from night._nights import HARM, LEARNT, NOW, RULE, SKILL, Person, clock, scripted
-from night._sessions import BAD, GOOD, SUBJECTS
+from night._sessions import BAD, SUBJECTS
 from night.test_night import Ear, desk, night, with_memos
 from skillopt.changes.adoption import Adoption
 from skillopt.errors import AnswersWanted
@@ -116,7 +116,7 @@ async def test_several_tries_of_a_task_are_studied_best_against_worst(person: Pe
 
     def answer(call: Call) -> str:
         lucky = (call.place or "").startswith("rollout/") and call.draw == 1
-        return GOOD if lucky else scripted(RULE)(call)
+        return scripted(RULE, hard=())(call) if lucky else scripted(RULE)(call)
 
     async with LoopbackProvider(answer) as provider:
         ended = await night(person, provider, ear, dream_rollouts=2, llm_mine=False)

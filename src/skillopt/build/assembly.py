@@ -65,9 +65,7 @@ class OpenRun:
         await asyncio.wait(sent, timeout=longest + DRAIN_SECONDS)
 
     def spending(self) -> dict[str, Any]:
-        """What was really paid, over all sessions: by stage, in total, and where a reservation had to be
-        kept.
-        """
+        """What was really paid, over all sessions: by stage, in total, and where a reservation was kept."""
         return {**self.ledger.account.as_json(), "more_than_reserved": list(self.ledger.overruns)}
 
 

@@ -27,18 +27,29 @@ class Evaluated:
     """Of all that can change what the target does."""
     skill: str
     digest: str
-    """Of what the target gets, the text and for an agent the files that come with it: the same under every
-    name.
-    """
+    """Of what the target gets, the text and an agent's files: the same under every name."""
     split: Split
     repeats: int
-    hard: float | None
-    soft: float | None
-    n: int
-    """Tasks with a measurement."""
-    invalid: int
-    """Rows without one."""
     rows: tuple[RowFact, ...] = field(repr=False)
+
+    @property
+    def hard(self) -> float | None:
+        """The mean over the tasks; None where nothing was measured."""
+        return _mean(list(by_task(self.rows, _WORTH["hard"]).values()))
+
+    @property
+    def soft(self) -> float | None:
+        return _mean(list(by_task(self.rows, _WORTH["soft"]).values()))
+
+    @property
+    def n(self) -> int:
+        """Tasks with a measurement."""
+        return len(by_task(self.rows, _WORTH["hard"]))
+
+    @property
+    def invalid(self) -> int:
+        """Rows without one."""
+        return sum(row.invalid is not None for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,33 +68,6 @@ class Versus:
     """Why there is no comparison."""
     left_out: tuple[str, ...] = ()
     """Tasks without a measurement on either side."""
-
-
-def evaluated(
-    *,
-    target: str,
-    target_digest: str,
-    skill: str,
-    digest: str,
-    split: Split,
-    repeats: int,
-    rows: tuple[RowFact, ...],
-) -> Evaluated:
-    """An evaluation of these rows."""
-    hard, soft = (list(by_task(rows, worth).values()) for worth in _WORTH.values())
-    return Evaluated(
-        target=target,
-        target_digest=target_digest,
-        skill=skill,
-        digest=digest,
-        split=split,
-        repeats=repeats,
-        hard=_mean(hard),
-        soft=_mean(soft),
-        n=len(hard),
-        invalid=sum(row.invalid is not None for row in rows),
-        rows=rows,
-    )
 
 
 def comparisons(results: Sequence[Evaluated], against: str, *, graded: bool | None) -> list[Versus]:

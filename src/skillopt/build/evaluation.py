@@ -1,6 +1,4 @@
-"""Measures skills with one target or several, and says what could not be measured: one target's outage costs
-the others nothing.
-"""
+"""Measures skills with one target or several; one target's outage costs the others nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from pathlib import Path
 
 from skillopt.aio import together
 from skillopt.build.assembly import open_run
-from skillopt.build.comparison import Evaluated, comparisons, evaluated
+from skillopt.build.comparison import Evaluated, comparisons
 from skillopt.build.job import Job
 from skillopt.build.looking import Noted, note_in
 from skillopt.build.results import Missing, write_results
@@ -37,16 +35,12 @@ class Target:
 
     name: str
     digest: str
-    """Of all that can change what it does: model, sampling, output cap, harness. Endpoint and key are no part
-    of it.
-    """
+    """Of all that can change what it does: model, sampling, cap, harness; not endpoint and key."""
     spec: RoleSpec
 
     @classmethod
     def of(cls, config: Config) -> Target:
-        """The target that a configuration names. Raises `ConfigError` where its key or endpoint
-        is missing.
-        """
+        """The target that a configuration names; raises `ConfigError` where key or endpoint is missing."""
         identity = json.dumps(config.identity()["model"]["target"], sort_keys=True)
         digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
         return cls(name=config.model.target.name, digest=digest, spec=resolve_role(config, "target"))
@@ -81,9 +75,7 @@ async def evaluate(
     sinks: Sequence[Sink] = (),
     retry: Retry | None = None,
 ) -> list[Evaluated]:
-    """Measure skills on splits with the job's target, all of them or it raises why not; `matrix` does it with
-    several targets.
-    """
+    """Measure skills on splits with the job's target, all or it raises; `matrix` takes several targets."""
     found = await matrix(
         job, skills, splits, folder, against=against, repeats=repeats, sinks=sinks, retry=retry
     )
@@ -174,9 +166,7 @@ class _Work:
         self._reasons: dict[str, Stopped] = {}
 
     async def measure(self, target: Target, evaluators: Targets) -> None:
-        """All skills with one target. What stops it is kept for the end and takes nothing from the other
-        targets.
-        """
+        """All skills with one target. What stops it is kept for the end; the other targets go on."""
         names: dict[str, str] = {}
         for name, skill in self._skills.items():
             names.setdefault(_digest(target, skill), name)  # equal ones are measured once
@@ -218,7 +208,7 @@ class _Work:
                 missing.append(Missing(target=target.name, skill=name, split=split, why=why))
             else:
                 found.append(
-                    evaluated(
+                    Evaluated(
                         target=target.name,
                         target_digest=target.digest,
                         skill=name,
@@ -237,9 +227,7 @@ class _Work:
                     yield target, name, split
 
     def _stopped(self) -> Stopped | None:
-        """One reason for all: an outage before everything else, a spent budget last, because raising it would
-        not mend the others.
-        """
+        """One reason for all: an outage first, a spent budget last, as raising it mends no other."""
         if not self._reasons:
             return None
         said: dict[str, list[str]] = {}

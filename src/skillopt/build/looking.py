@@ -26,16 +26,12 @@ class Noted:
 
 
 def looks_of(folder: Path) -> int:
-    """How often the test split of a run was looked at: by the run itself, and by evaluations that are noted
-    in it.
-    """
+    """How often the test split of a run was looked at: by the run itself, and by noted evaluations."""
     return len(read_figures(folder).fold.looks) + len(read_looks(folder))
 
 
 def sealed_splits(job: Job, run: Path) -> list[Split]:
-    """Which splits of the job hold the test tasks of that run, compared by content; none where the folder
-    holds no training run.
-    """
+    """Which splits of the job hold the test tasks of that run, by content; none without a training run."""
     started = read_figures(run).fold.started
     count = 0 if started is None else started.counts.get("test", 0)
     if not count:
@@ -56,13 +52,7 @@ def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | No
     if not shown:
         return None
     seen = [
-        MeasuredSkill(
-            target=one.target,
-            target_digest=one.target_digest,
-            skill=one.skill,
-            digest=one.digest,
-            repeats=one.repeats,
-        )
+        MeasuredSkill.model_validate({name: getattr(one, name) for name in MeasuredSkill.model_fields})
         for one in shown
     ]
     look = Look(tasks=max(one.n for one in shown), seen=seen)
@@ -71,9 +61,6 @@ def note_in(run: Path, job: Job, evaluations: Sequence[Evaluated]) -> Noted | No
     except RunConflict as error:
         return Noted(run=run, look=None, why=f"{error} This look at its test split is not noted in it.")
     except OSError as error:
-        return Noted(
-            run=run,
-            look=None,
-            why=f"This look at its test split is not noted in {run}: {error.strerror or error}.",
-        )
+        why = f"This look at its test split is not noted in {run}: {error.strerror or error}."
+        return Noted(run=run, look=None, why=why)
     return Noted(run=run, look=looks_of(run))

@@ -43,9 +43,7 @@ def eval_folder(job: Job, resolved: Resolved) -> Path:
 
 
 def skill_named(name: str) -> Skill:
-    """A skill with the files of its own folder; the best one of a run with those that its seed had; `none` is
-    the empty skill.
-    """
+    """A skill with its own files; the best one of a run with those of its seed; `none` is the empty one."""
     if name == NO_SKILL:
         return Skill(path=None, name=name, document=Document(""))
     if not is_run(Path(name)):

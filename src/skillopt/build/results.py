@@ -18,6 +18,10 @@ from skillopt.files import write_json, write_text
 from skillopt.runs.database import Database
 from skillopt.tasks.task import Split
 
+_ABOUT = ("target", "target_digest", "skill", "digest", "split")
+_PAIR = ("target_digest", "skill", "digest", "against", "against_digest", "split", "repeats", "metric")
+"""What identifies a comparison."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
@@ -32,9 +36,7 @@ class Missing:
 def write_results(
     opened: OpenRun, results: Sequence[Evaluated], compared: Sequence[Versus], missing: Sequence[Missing] = ()
 ) -> None:
-    """Add evaluations and comparisons to the folder, and say what the command that made them could not
-    measure.
-    """
+    """Add evaluations and comparisons to the folder, and say what could not be measured."""
     job, notes, folder = opened.job, opened.run.database, opened.folder
     scrub = job.scrubber.scrub_json
     digests = {(one.target, one.skill): one.digest for one in results}
@@ -43,31 +45,14 @@ def write_results(
     evaluations = _merged(
         notes, "eval/evaluations", now, ("target_digest", "skill", "digest", "split", "repeats")
     )
-    pairs = [
-        scrub(
-            {
-                **asdict(one),
-                "target_digest": targets[one.target],
-                "digest": digests[one.target, one.skill],
-                "against_digest": digests[one.target, one.against],
-            }
-        )
-        for one in compared
-    ]
-    versus = _merged(
-        notes,
-        "eval/comparisons",
-        pairs,
-        ("target_digest", "skill", "digest", "against", "against_digest", "split", "repeats", "metric"),
-    )
+    pairs = []
+    for pair in compared:
+        of, against = digests[pair.target, pair.skill], digests[pair.target, pair.against]
+        about = {"target_digest": targets[pair.target], "digest": of, "against_digest": against}
+        pairs.append(scrub({**asdict(pair), **about}))
+    versus = _merged(notes, "eval/comparisons", pairs, _PAIR)
     for one in results:
-        about = {
-            "target": one.target,
-            "target_digest": one.target_digest,
-            "skill": one.skill,
-            "digest": one.digest,
-            "split": one.split,
-        }
+        about = {name: getattr(one, name) for name in _ABOUT}
         about["scorer"] = job.benchmark.scorer_version
         rows = [scrub({**about, **row.model_dump(exclude_none=True)}) for row in one.rows]
         _merged(notes, _block(one.target_digest, one.digest, one.split), rows, ("task", "draw"))
@@ -92,18 +77,8 @@ def _block(target: str, digest: str, split: str) -> str:
 
 
 def _summary(one: Evaluated) -> dict[str, Any]:
-    return {
-        "target": one.target,
-        "target_digest": one.target_digest,
-        "skill": one.skill,
-        "digest": one.digest,
-        "split": one.split,
-        "repeats": one.repeats,
-        "n_items": one.n,
-        "hard": one.hard,
-        "soft": one.soft,
-        "invalid": one.invalid,
-    }
+    figures = {"n_items": one.n, "hard": one.hard, "soft": one.soft, "invalid": one.invalid}
+    return {**{name: getattr(one, name) for name in _ABOUT}, "repeats": one.repeats, **figures}
 
 
 def _merged(

@@ -36,9 +36,7 @@ def kinds_of(config: TrackingConfig) -> dict[str, TrackerPlugin]:
 
 @contextmanager
 def tracked(opened: OpenRun) -> Iterator[None]:
-    """Tell the trackers what happens, first what they missed: they follow facts, so a stop or a late start
-    loses nothing.
-    """
+    """Tell the trackers what happens, first what they missed: a stop or a late start loses nothing."""
     job, run = opened.job, opened.run
     kinds = kinds_of(job.config.tracking)
     with ExitStack() as stack:

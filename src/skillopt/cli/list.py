@@ -20,9 +20,7 @@ def list_plugins(
     kind: Annotated[str | None, argument("[" + "|".join(KINDS) + "]", "One kind only.")] = None,
     json: Json = False,
 ) -> None:
-    """List benchmarks, model providers, harnesses, trackers, scorers, gate policies, transcript sources and
-    packaged configs.
-    """
+    """List benchmarks, models, harnesses, trackers, scorers, gate policies, transcript sources, configs."""
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind of thing to list", kind, KINDS)
     found = {name: _listed(name) for name in KINDS if kind in (None, name)}

@@ -1,6 +1,4 @@
-"""What is said about a key or value that cannot be used: the key, where it stands, what was expected, and the
-near miss.
-"""
+"""What is said about a key or value that cannot be used: where it stands, what was expected, a near miss."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ def check_keys(
     registry: Registry,
     problems: list[str],
 ) -> list[str]:
-    """Refuse keys nobody reads; returns the warnings about dead keys and about credentials on a
-    command line.
-    """
+    """Refuse keys nobody reads; returns warnings about dead keys and credentials on a command line."""
     warnings: list[str] = []
     for entry in entries:
         leaf = leaf_of(entry.key, settings)
@@ -72,9 +68,7 @@ def check_keys(
 
 
 def check_provider_values(merged: Mapping[str, ConfigEntry]) -> dict[str, str]:
-    """A line for each key of a provider that was written with a value of the wrong type, whether or not a
-    role is on that provider.
-    """
+    """A line for each provider's key with a value of the wrong type, whether or not a role is on it."""
     found: dict[str, str] = {}
     for key, entry in merged.items():
         if key not in declared().keys or entry.source.layer not in CHOSEN or entry.value in (None, ""):
@@ -96,9 +90,7 @@ def about(
     *,
     below: str = "",
 ) -> list[str]:
-    """One line for every value that has the wrong type or range: of the tree, or of what a plug-in declares
-    `below` a section.
-    """
+    """A line for every value of the wrong type or range: of the tree, or of a plug-in `below` a section."""
     lines = []
     for detail in error.errors(include_url=False, include_input=False):
         # A union adds the names of its branches, a list its index: the key is the part in front that is one.

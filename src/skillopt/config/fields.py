@@ -1,6 +1,4 @@
-"""What can be read off a field of the schema: its dotted key, its type in words, and how text becomes its
-value.
-"""
+"""What can be read off a field of the schema: its key, its type in words, how text becomes its value."""
 
 from __future__ import annotations
 
@@ -82,9 +80,7 @@ class Leaf:
         )
 
     def from_text(self, text: str) -> Any:
-        """The value that a flag, an option or a variable means: text where the type is text, unless a list is
-        meant, else a YAML value.
-        """
+        """What a flag, an option or a variable means: text or a list where the key takes it, else YAML."""
         if self.optional and text in ("", "null", "~"):
             return None
         if bool in self.options and text.lower() in _TRUTHS:

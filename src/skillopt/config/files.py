@@ -1,6 +1,4 @@
-"""Finds files: the one a `--config` names with its `_base_` chain, `.env`, and where a path written in a file
-points.
-"""
+"""Finds files: that of a `--config` with its `_base_` chain, `.env`, and where a written path points."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ def packaged_names() -> list[str]:
 
 
 def find(name: str, folder: Path) -> Path:
-    """The file a name means: a path from `folder`, or a folder there that holds a `train.yaml`, else a
-    packaged config.
-    """
+    """The file a name means: a path from `folder`, a folder there with a `train.yaml`, a packaged config."""
     path = folder / Path(name).expanduser()
     for found in (path, path / IN_FOLDER):
         if found.is_file():
@@ -119,9 +115,7 @@ def resolve_path(text: str, *, folder: Path | None, cwd: Path, output: bool) -> 
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """The variables of a `.env` file: `NAME=value`, optional `export`, quotes and comments. Nothing is
-    substituted.
-    """
+    """The variables of a `.env` file: `NAME=value`, `export`, quotes, comments. Nothing is substituted."""
     if not path.is_file():  # a folder of that name is somebody's virtual environment
         return {}
     try:

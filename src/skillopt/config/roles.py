@@ -32,15 +32,11 @@ class RoleSpec:
     hedges: bool = True
     """Whether slow calls are asked once more."""
     agent: Mapping[str, Any] = field(default_factory=dict)
-    """What is set of the agent program that a harness drives, by the public names without their prefix: path,
-    profile, sandbox ...
-    """
+    """What is set of the agent program that a harness drives: path, profile, sandbox ..."""
 
 
 def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> RoleSpec:
-    """What a role's model is built from. A missing endpoint is an error here, before any call, and a missing
-    key where one is needed.
-    """
+    """What a role's model is built from. A missing endpoint or needed key is an error, before any call."""
     settings = config.role(role)
     if names_no_model(settings.name):
         named = declared().keys_of(settings.name, role, "name")
@@ -98,9 +94,7 @@ def resolve_role(config: Config, role: RoleName, *, needs_key: bool = True) -> R
 def check_own_settings(
     parts: ModelString, role: RoleName, options: Iterable[str], agent: Iterable[str]
 ) -> None:
-    """Refuse options and agent settings that were written for a role whose provider or program does not have
-    them.
-    """
+    """Refuse options and agent settings that the role's provider or program does not have."""
     for name in options:
         owners = declared().owners(name)
         if parts.provider not in owners:

@@ -22,9 +22,7 @@ from skillopt.services import Service, Words
 
 CHAT = "chat"
 SENTINELS = frozenset({"gpt-5.4", "gpt-5.5"})
-"""Public default names: where the user did not insist on the command line, another backend's own default
-takes their place.
-"""
+"""Public default names: where the user does not insist, another backend's own default replaces them."""
 _TEXTS = {
     "name": "Model of the roles on {owner} that name none.",
     "base_url": "Endpoint of the roles on {owner}.",

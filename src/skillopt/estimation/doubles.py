@@ -129,9 +129,7 @@ class CountingJudge:
 
 
 class RehearsedTasks:
-    """The job's tasks as cases of the rule world: the words of the job, and a case number that decides what
-    solves them.
-    """
+    """The job's tasks as cases of the rule world: its own words, and a case number that decides."""
 
     def __init__(self, real: Benchmark, splits: Splits, past: Sequence[Task] = ()) -> None:
         self.name = real.name

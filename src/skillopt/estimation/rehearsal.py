@@ -182,9 +182,7 @@ def _part_of(job: Job) -> tuple[Job, Scale]:
 
 
 def _rules_of(spec: RoleSpec) -> WorldRules:
-    """The simulated world's own rules where it is the model; else those of a target that seldom does
-    everything right.
-    """
+    """The simulated world's own rules; for a real model those of a target that seldom errs not at all."""
     return world_of(spec.model).rules if spec.model.provider == "world" else WorldRules(noise=REAL_NOISE)
 
 

@@ -1,6 +1,4 @@
-"""Decides when a stage is not being measured any more, so that an outage stops a run and never becomes a
-score.
-"""
+"""Decides when a stage is not being measured any more: an outage stops a run and is never a score."""
 
 from __future__ import annotations
 

@@ -62,9 +62,7 @@ class ToolAnswer:
 
     @property
     def is_error(self) -> bool:
-        """Whether the call failed; a spent budget and questions that wait for answers are outcomes, not
-        failures.
-        """
+        """Whether the call failed; a spent budget and open questions are outcomes, not failures."""
         return self.status in _FAILURES
 
     def structured(self) -> dict[str, Any]:

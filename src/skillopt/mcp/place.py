@@ -1,6 +1,4 @@
-"""The folder a call works in, and the paths it may name: those of the caller's project, inside the folders
-the client gave.
-"""
+"""The folder a call works in, and the paths it may name: inside the folders the client gave."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ class Denied(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectPlace:
-    """Where a call works: a project, and the folders it stays inside of (None: the person lets it go
-    anywhere).
-    """
+    """Where a call works: a project, and the folders it stays inside of (None: anywhere)."""
 
     project: Path
     borders: tuple[Path, ...] | None

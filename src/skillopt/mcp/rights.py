@@ -1,6 +1,4 @@
-"""What a model may name in its arguments: files of the project and hosts of this machine, no programs; the
-rest is the person's.
-"""
+"""What a model may name in its arguments: files of the project, hosts of this machine, no programs."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ _SCORER, _SANDBOX, _SHUT_IN = "env.scorer", "env.sandbox", "bubblewrap"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What one call may name. What it does not name itself - a config file of the project, the environment -
-    is the person's.
-    """
+    """What one call may name. What it does not name (config files, the environment) is the person's."""
 
     place: ProjectPlace
     allow: Collection[str]
@@ -78,9 +74,7 @@ class Rights:
                         self._setting(entry, leaf)
 
     def _setting(self, entry: ConfigEntry, leaf: Leaf) -> None:
-        """One setting. What is not known to be harmless is taken for the name of a program, so that a new key
-        is closed at first.
-        """
+        """One setting. What is not known to be harmless counts as a program, so a new key is closed."""
         part, value = _part(entry.key), entry.value
         if value is None or part in _HARMLESS:
             return

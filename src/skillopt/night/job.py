@@ -215,7 +215,8 @@ def advice_of(settings: NightSettings, decisions: Sequence[Decision]) -> str:
 
 def _prompts(target: NightTarget, advice: str) -> dict[str, str]:
     """The optimizer's prompts that differ from the packaged ones: with what the person wants."""
-    said = prompt_text("person") + advice if advice else ""
+    heard = any(task.split == "train" and (task.said or task.accepted) for task in target.tasks)
+    said = (prompt_text("person") + advice if advice else "") + (prompt_text("said") if heard else "")
     prompts = {stage: packaged(stage) + said for stage in _ANALYSTS} if said else {}
     return (
         prompts if target.earlier is None else {**prompts, "slow_update": prompt_text("slow_update") + said}

@@ -24,6 +24,7 @@ from skillopt.night.measures import Measure, measure_kind, measure_task
 from skillopt.night.readings import SessionReading, name_of
 from skillopt.night.requests import PastRequest, RequestOutcome, requests_of
 from skillopt.night.settings import NightSettings
+from skillopt.night.substance import Guards, guards_of
 from skillopt.night.tasks import NightTask, Standing, split_of, standing_of
 from skillopt.tasks.judge import Judge
 from skillopt.transcripts.session import RecordedSession
@@ -38,6 +39,8 @@ _WORST_FIRST: Mapping[RequestOutcome, int] = {
     **{"redone": 0, "corrected": 0, "abandoned": 1},
     **{"unknown": 1, "accepted": 2},
 }
+_KEPT = 20_000
+_SAID = 5
 TASK, SUGGESTION = "a task", "a suggestion"
 OVER = "a task over the limit of a night"
 COVERED = "learned through others of its kind"
@@ -261,8 +264,11 @@ async def _mined(
         forms[one.form].append(one)
     tasks: list[NightTask] = []
     reasons: Counter[str] = Counter()
+    asked = [(same[-1].turn.text, [text for one in same for text in one.accepted]) for same in forms.values()]
+    guards = dict(zip(forms, guards_of(asked), strict=True))
+    blind = not any(one.tell_subjects for one in guards.values())
     try:
-        of_kind = await measure_kind(group, told, judge)
+        of_kind = await measure_kind(group, told, judge, try_subjects=blind)
     except BudgetSpent:  # a rubric that could not be tried is none
         of_kind = await measure_kind(group, told, None)
     clean = {} if told is None else clean_requests(told, _train(group, settings))
@@ -274,7 +280,7 @@ async def _mined(
             reasons[f"it needs the repository or the conversation: {needs}"] += 1
         elif measure := await measure_task(same, of_kind):
             prompt = clean.get(form, same[-1].turn.text)
-            tasks.append(_task(same, measure, kind=title, prompt=prompt, settings=settings))
+            tasks.append(_task(same, measure, guards[form], kind=title, prompt=prompt, settings=settings))
         else:
             reasons["there is no way to measure an answer that was seen to tell good from bad"] += 1
     said = [one for request in group for one in request.corrections]
@@ -296,20 +302,34 @@ async def _mined(
 
 
 def _task(
-    same: Sequence[PastRequest], measure: Measure, *, kind: str, prompt: str, settings: NightSettings
+    same: Sequence[PastRequest],
+    measure: Measure,
+    guards: Guards,
+    *,
+    kind: str,
+    prompt: str,
+    settings: NightSettings,
 ) -> NightTask:
     form, project = same[-1].form, same[-1].session.project
+    split = split_of(form, settings)
+    accepted = [text for one in same for text in one.accepted]
+    said = _unique(one.said for request in same for one in request.corrections)
     return NightTask(
         id="m-" + hashlib.sha256(f"{project}\0{form}".encode()).hexdigest()[:12],
         kind=kind,
         project=project,
         prompt=prompt,
-        split=split_of(form, settings),
+        split=split,
         outcome=min((one.outcome for one in same), key=_WORST_FIRST.__getitem__),
         skills=_unique(skill for one in same for skill in one.session.skills),
         sessions=_sessions(same),
         checks=tuple(rule.as_json() for rule in measure.checks),
         rubric=measure.rubric,
+        # What was said of a held-out request is not for whoever writes the skill.
+        accepted=accepted[-1][:_KEPT] if accepted and split == "train" else "",
+        said=said[-_SAID:] if split == "train" else (),
+        guards=guards,
+        form_alone=not (guards.tell_subjects or measure.tells_subjects),
     )
 
 

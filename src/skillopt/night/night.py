@@ -13,13 +13,13 @@ from datetime import datetime
 from skillopt.changes.proposal import NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
-from skillopt.night.dreams import with_accepted
 from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
 from skillopt.night.gather import ModelMining, gather, since_of
 from skillopt.night.job import advice_of, with_allowance
 from skillopt.night.plan import NightPlan, NightTarget
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
+from skillopt.night.suggestions import drafts_with, suggestions_for
 from skillopt.night.training import REFUSED, UNMEASURED, NightTraining, TrainingObserver, draft_of
 
 
@@ -85,8 +85,6 @@ async def _begin(
     for target in gathered.targets:
         if settings.recall_k:
             target = with_recalled(target, targets_of(earlier), settings.recall_k)
-        if settings.dream_factor:
-            target = await with_accepted(target, gathered.sessions)
         if window := settings.slow_update_nights:
             target, why = with_earlier_skill(
                 target, earlier, state.nights, decided, tonight=number, window=window
@@ -102,7 +100,8 @@ async def _begin(
         advice=advice_of(settings, decided),
         targets=tuple(targets),
         notes=(gathered.mined.note, *gathered.mined.notes, *gathered.notes, *gathered.harvest.notes, *notes),
-        suggestions=len(gathered.mined.suggestions),
+        suggestions=suggestions_for(gathered.mined.suggestions, settings, context.places, decided),
+        states=dict(gathered.mined.states),
         mining=gathered.cost,
     )
     night.save(context.kept.night(number))
@@ -122,22 +121,26 @@ def _reopened(context: NightContext, number: int, terms: str) -> NightPlan | Non
 def _stage(night: NightPlan, context: NightContext, now: datetime) -> NightProposal | None:
     """The proposal of all skills that got better, or the one that a crash left without a record."""
     better = [target for target in night.targets if target.ended.edits]
-    if not better:
+    if not better and not night.suggestions:
         return None
     store, project = context.home.store, str(context.project)
     name = f"night-{night.number}-{night.started:%Y%m%dT%H%M%S}"
     for one in store.load_all()[0]:
         if (one.proposal.night, one.proposal.project) == (name, project):
             return one.proposal
-    return store.stage(
-        [draft_of(target, target.ended) for target in better],
-        roots=context.places.roots,
+    roots = context.places.roots
+    drafts = drafts_with([draft_of(one, one.ended) for one in better], night.suggestions, roots)
+    proposal = store.stage(
+        drafts,
+        roots=roots,
         project=project,
         night=name,
         now=now,
         cost=night.spent,
         notes=[*map(_line, night.targets), *night.notes],
     )
+    store.replace_open(proposal)
+    return proposal
 
 
 def _line(target: NightTarget) -> str:
@@ -150,7 +153,9 @@ def _line(target: NightTarget) -> str:
 def _record(night: NightPlan, proposal: NightProposal | None, now: datetime) -> NightRecord:
     cost, rows = night.spent, tuple(map(_row, night.targets))
     actions = {row.action for row in rows}
-    if not rows:
+    if proposal is not None and not any(row.accepted for row in rows):
+        outcome = f"suggests {len(night.suggestions)} changes that could not be measured"
+    elif not rows:
         outcome = f"nothing to learn from: {night.notes[0].rstrip('.')}"
     elif actions == {UNMEASURED}:
         outcome = "tonight's allowance did not pay for measuring the skills as they are"

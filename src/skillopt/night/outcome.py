@@ -15,14 +15,18 @@ from skillopt.events.state import State
 from skillopt.gate.gate import Measured
 from skillopt.night.job import cost_of
 from skillopt.night.plan import AcceptedEdit, NightTarget, SkillOutcome
+from skillopt.night.tasks import MIN_VAL
 from skillopt.place import Place
 from skillopt.skill.document import Document
 from skillopt.skill.edits import apply, parse_edit
 from skillopt.skill.store import Skills
 
 _TAKEN = ("accept", "accept_new_best", "force_accept")
+FORM_ALONE = "Measured by form alone: an answer to another request would pass, so nothing is verified."
 _TASKS = 8
 """Failed tasks that are named with an edit."""
+_QUOTES, _QUOTED = 4, 300
+"""What the person said that is told with an edit, and characters of each."""
 
 
 def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOutcome:
@@ -34,12 +38,13 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
     deciding = next(
         (one for one in reversed(verdicts) if one.action == "accept"), verdicts[-1] if verdicts else None
     )
+    why = deciding.why if deciding is not None else summary.get("stopped_because")
+    telling = sum(task.split == "val" and not task.form_alone for task in target.tasks)
     judgement = Judgement(
         action="accept" if changed else "no change",
-        verified=summary["verified"],
-        why=deciding.why
-        if deciding is not None
-        else summary.get("stopped_because") or "no candidate was measured",
+        verified=summary["verified"] and telling >= MIN_VAL,
+        why=(why or "no candidate was measured")
+        + ("" if telling >= MIN_VAL or not summary["verified"] else f" {FORM_ALONE}"),
         before=state.baseline_score,
         after=state.best_score,
         metric=str(state.metric),
@@ -138,7 +143,9 @@ def _about(place: Place, failed: Sequence[str], target: NightTarget) -> EditEvid
     sessions = {task.id: task.sessions for task in target.tasks}
     named = tuple(dict.fromkeys(failed))[:_TASKS]
     seen = tuple(dict.fromkeys(session for task in named for session in sessions.get(task, ())))
-    return EditEvidence(place=str(place), tasks=named, sessions=seen)
+    words = (text for task in target.tasks if task.id in named for text in task.said)
+    said = tuple(dict.fromkeys(text[:_QUOTED] for text in words))[:_QUOTES]
+    return EditEvidence(place=str(place), tasks=named, sessions=seen, said=said)
 
 
 def _pairs(seed: Measured, best: Measured, target: NightTarget) -> Iterator[TaskScores]:

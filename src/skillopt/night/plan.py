@@ -73,6 +73,23 @@ class SkillOutcome(_Record):
     """What else a person should know of how it went."""
 
 
+class UnmeasuredWish(_Record):
+    """A wish of the person's that nobody could measure, for one file: adopted one by one, as such."""
+
+    path: Path
+    kind: str
+    wish: str
+    """In the person's own words."""
+    reason: str
+    """Why it was not measured."""
+    sessions: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """The wish as it would stand in the skill."""
+        return f"- {self.kind[:1].upper()}{self.kind[1:]}: {' '.join(self.wish.split())}"
+
+
 class NightTarget(_Record):
     """One skill, or our block of a memory file, with the tasks that are to make it better."""
 
@@ -117,7 +134,9 @@ class NightPlan(_KeptRecord):
     """What the person said and decided, for the optimizer."""
     targets: tuple[NightTarget, ...]
     notes: tuple[str, ...] = ()
-    suggestions: int = 0
+    suggestions: tuple[UnmeasuredWish, ...] = ()
+    states: dict[str, int] = {}
+    """What became of the sessions, each counted once."""
     mining: Cost | None = None
     """What asking a model about the sessions took; None where none was asked."""
 

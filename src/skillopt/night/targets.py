@@ -99,7 +99,7 @@ def targets_for(
     notes: list[str] = []
     by_path: dict[Path, list[NightTask]] = defaultdict(list)
     for task in tasks:
-        by_path[_path(task, settings, places, notes)].append(task)
+        by_path[path_for(task.skills, settings, places, notes)].append(task)
     found: list[NightTarget] = []
     refused: list[UsageError] = []
     for path, its in by_path.items():
@@ -111,7 +111,7 @@ def targets_for(
             )
             continue
         try:
-            found.append(_target(path, its, places.roots))
+            found.append(target_of(path, its, places.roots))
         except UsageError as error:
             refused.append(error)
             notes.append(f"{_name(path)} is left out: {error}")
@@ -130,7 +130,8 @@ def _of_one_name_each(found: Sequence[NightTarget], notes: list[str]) -> list[Ni
     return list(kept.values())
 
 
-def _path(task: NightTask, settings: NightSettings, places: SkillPlaces, notes: list[str]) -> Path:
+def path_for(skills: Sequence[str], settings: NightSettings, places: SkillPlaces, notes: list[str]) -> Path:
+    """The file that what was asked with these skills is about: the one skill, or ours."""
     if settings.target_skill_path is not None:
         return settings.target_skill_path.absolute()
     ours = _held(settings.managed_skill_name, places)
@@ -138,9 +139,9 @@ def _path(task: NightTask, settings: NightSettings, places: SkillPlaces, notes: 
     managed = ours[0] if len(ours) == 1 else places.new / settings.managed_skill_name / SKILL_FILE
     if settings.evolve_memory and places.memory is not None:
         managed = places.memory
-    if settings.multi_skill_fanout is False or len(task.skills) != 1:
+    if settings.multi_skill_fanout is False or len(skills) != 1:
         return managed
-    name = task.skills[0]
+    name = skills[0]
     if not _NAME.fullmatch(name):
         return managed
     held = _held(name, places)
@@ -165,8 +166,8 @@ def _held(name: str, places: SkillPlaces) -> list[Path]:
     return [min(paths, key=lambda pair: pair[0])[1] for paths in held.values()]
 
 
-def _target(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> NightTarget:
-    """Raises `UsageError` for a target that cannot be trained or staged."""
+def target_of(path: Path, tasks: Sequence[NightTask], roots: Sequence[Path]) -> NightTarget:
+    """The target of a file. Raises `UsageError` for one that cannot be trained or staged."""
     before = live_text(path, roots, "memory" if is_memory_file(path) else "skill")
     name = _name(path)
     if is_memory_file(path):

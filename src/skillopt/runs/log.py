@@ -142,9 +142,7 @@ class Run:
             self._sinks.remove(sink)
 
     def history(self) -> Iterator[Event]:
-        """What was decided so far, in order, read from the log; also of steps that were opened again later,
-        which `steps` leaves out.
-        """
+        """What was decided so far, in order, from the log; also of steps that were opened again later."""
         return read_events(self.folder / EVENTS)
 
     def facts_since(self, checkpoint: str | None) -> list[Event]:
@@ -207,7 +205,7 @@ class Run:
 
     def _claim(self, identity: Mapping[str, Any]) -> None:
         mine = json.dumps(self.scrubber.scrub_json(identity), sort_keys=True, ensure_ascii=False)
-        self.identity = _digest(mine)
+        self.identity = hashlib.sha256(mine.encode()).hexdigest()[:16]
         theirs = self.database.noted("identity")
         if theirs is None:
             self.database.note("identity", mine)
@@ -223,22 +221,11 @@ class Run:
             )
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _sweep(folder: Path) -> None:
     """Remove what killed writes left in our own part of the folder; another run may live below it."""
-    for place in (
-        "",
-        "skills",
-        "steps",
-        "slow_update",
-        "meta_skill",
-        "selection_eval_baseline",
-        "test_eval*",
-    ):
-        for leftover in folder.glob(f"{place}/**/.*.tmp" if place else ".*.tmp"):
+    ours = ("skills", "steps", "slow_update", "meta_skill", "selection_eval_baseline", "test_eval*")
+    for pattern in (".*.tmp", *(f"{place}/**/.*.tmp" for place in ours)):
+        for leftover in folder.glob(pattern):
             leftover.unlink(missing_ok=True)
 
 

@@ -34,9 +34,7 @@ def table(groups: Mapping[tuple[Role, str], Total], whole: Total) -> list[tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flights:
-    """Calls of one role and stage that were sent and are not answered. `oldest` counts from when this reader
-    first saw one of them.
-    """
+    """Unanswered calls of one role and stage. `oldest` counts from when this reader first saw one."""
 
     role: str
     stage: str

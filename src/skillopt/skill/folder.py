@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillopt.errors import SkillError
-from skillopt.files import read_text, write_text
+from skillopt.files import as_usage_error, read_text, write_text
 from skillopt.skill.document import Document
 from skillopt.skill.layout import BOM
 from skillopt.skill.spec import frontmatter_fields, new_violations
@@ -104,18 +104,9 @@ def copy_skill(
 
 
 def _read(path: Path) -> tuple[Path, str]:
-    try:
+    with as_usage_error(path, "read", "Check its permissions.", SkillError):
         file = _skill_file(path)
         return file, read_text(file)
-    except UnicodeDecodeError as error:
-        raise SkillError(
-            f"{path} is not UTF-8: byte {error.start} cannot be read ({error.reason}). Save the file as"
-            " UTF-8."
-        ) from error
-    except OSError as error:
-        raise SkillError(
-            f"{path} cannot be read: {error.strerror or error}. Check its permissions."
-        ) from error
 
 
 def _skill_file(path: Path) -> Path:

@@ -1,6 +1,4 @@
-"""Public doubles: models that cost nothing, and a real HTTP provider on loopback that can be told to
-misbehave.
-"""
+"""Public doubles: models that cost nothing, and an HTTP provider on loopback that can misbehave."""
 
 from skillopt.models.providers.world import World
 from skillopt.models.world.rules import WorldRules

@@ -1,6 +1,4 @@
-"""The HTTP side of the loopback provider: paths, headers, probes of agent CLIs, and how content is sent or
-lost.
-"""
+"""The HTTP side of the loopback provider: paths, headers, probes of agents, how content is sent."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ def api_of(path: str) -> Api | None:
 
 
 def probed(request: web.BaseRequest, raw: bytes) -> web.Response | None:
-    """The answer to what an agent CLI asks besides the model: whether anybody is there, which models, how
-    many tokens.
-    """
+    """The answer to what an agent CLI asks besides: whether anybody is there, models, token counts."""
     if request.method == "HEAD":
         return web.Response()
     if request.method == "GET":

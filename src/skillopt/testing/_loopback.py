@@ -53,9 +53,7 @@ from skillopt.testing._streams import streamed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """One request. Tokens are what a provider bills: none for a refused call, all for an answer that was lost
-    on the way.
-    """
+    """One request. Tokens are what is billed: none for a refused call, all for an answer lost on the way."""
 
     index: int
     api: str
@@ -328,9 +326,7 @@ class LoopbackProvider:
 
 
 def seeded_latency(seed: int, low: float, high: float) -> Callable[[Call], float]:
-    """A latency between `low` and `high` seconds that depends on the seed and on the call's place and draw
-    only.
-    """
+    """A latency between `low` and `high` seconds that depends on seed, place and draw only."""
 
     def latency(call: Call) -> float:
         return random.Random(f"{seed}/{call.place}/{call.draw}").uniform(low, high)

@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misbehaviour:
-    """What goes wrong with a call; made by the class methods. A streamed answer goes wrong in the same ways
-    as a plain one.
-    """
+    """What goes wrong with a call, streamed or plain; made by the class methods."""
 
     kind: Literal["status", "reset", "garbage", "half", "hang", "odd", "broken_off"]
     code: int = 200
@@ -20,9 +18,7 @@ class Misbehaviour:
 
     @classmethod
     def status(cls, code: int, *, retry_after: float | str | None = None, body: Any = None) -> Misbehaviour:
-        """Refuse with an HTTP status; `retry_after` in seconds or as an HTTP date, `body` an object or a
-        text.
-        """
+        """Refuse with an HTTP status; `retry_after` in seconds or a date, `body` an object or a text."""
         return cls(kind="status", code=code, retry_after=retry_after, body=body)
 
     @classmethod

@@ -1,6 +1,4 @@
-"""Azure OpenAI: the deployment is the model, and `auth_mode` says how a request is signed and which address
-it has.
-"""
+"""Azure OpenAI: the deployment is the model; `auth_mode` says how a request is signed and addressed."""
 
 from __future__ import annotations
 
@@ -103,9 +101,7 @@ def _source(spec: ModelSpec, shown: str, mode: str, given: TokenSource | None) -
 
 
 def _address(spec: ModelSpec) -> tuple[str, dict[str, str], str]:
-    """Base URL, query and path of Chat Completions: by deployment and version, or plain where the endpoint
-    ends in `/openai/v1`.
-    """
+    """Base URL, query and path: by deployment and version, or plain where the URL ends in `/openai/v1`."""
     endpoint = (spec.base_url or "").rstrip("/")
     if urlsplit(endpoint).path.endswith("/openai/v1"):
         return endpoint, {}, "/chat/completions"

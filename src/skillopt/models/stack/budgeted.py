@@ -13,7 +13,7 @@ from fractions import Fraction
 from skillopt.account import Amount, Entry
 from skillopt.aio import to_the_end
 from skillopt.errors import ModelError
-from skillopt.ledger import MARGIN, Ledger
+from skillopt.ledger import HEDGE_STAGE, MARGIN, Ledger
 from skillopt.messages import Reply, Request, Usage
 from skillopt.models.port import Model
 from skillopt.models.prices import Price, cost
@@ -41,7 +41,11 @@ class Budgeted:
             Usage(input_tokens=self._estimate(size, len(_images(request))), output_tokens=request.max_tokens)
         )
         entry = await self._ledger.reserve(
-            request.role, request.stage, request.place, need, background=request.background
+            request.role,
+            HEDGE_STAGE if request.hedge else request.stage,
+            request.place,
+            need,
+            background=request.background,
         )
         return await to_the_end(asyncio.ensure_future(self._send(request, entry, size)))
 

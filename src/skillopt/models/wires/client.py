@@ -75,9 +75,7 @@ def _proxy(url: str) -> str | None:
 
 
 def _certificates(url: str) -> ssl.SSLContext | bool:
-    """Mozilla's certificates, as some Pythons bring none; those of `SSL_CERT_FILE` or `SSL_CERT_DIR` where
-    the user has their own.
-    """
+    """Mozilla's certificates, or those of `SSL_CERT_FILE` or `SSL_CERT_DIR` where the user has own ones."""
     if urlsplit(url).scheme != "https":
         return True
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):

@@ -60,9 +60,7 @@ CASE = re.compile(r"\bW\d{6}\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldRules:
-    """How noisy the target is, how often the optimizer's proposals carry a harmful edit, and which of many
-    worlds this is.
-    """
+    """How noisy the target is, how often proposals carry a harmful edit, and which of many worlds it is."""
 
     noise: float = 0.02
     harm: float = 0.34
