@@ -43,6 +43,8 @@ class Row:
     """Lines of the best skill that do anything."""
     tokens: int
     calls: int
+    stages: Mapping[str, int]
+    """Tokens by stage."""
     accepts: int
     cpu: float
     """Seconds of CPU that training took, without counting the truth."""
@@ -74,6 +76,9 @@ def run(world_name: str, arm: str, seed: int, budget: int = BUDGET) -> Row:
         lines=len(lines),
         tokens=spending["tokens"],
         calls=spending["calls"],
+        stages={
+            name: spent["total_tokens"] for name, spent in spending["stages"].items() if name != "_total"
+        },
         accepts=result.summary["total_accepts"],
         cpu=cpu,
     )

@@ -64,6 +64,10 @@ def _figures(rows: Sequence[Row], paper: Sequence[Row]) -> dict[str, Any]:
     names = ("score", "seed_score", "tokens", "calls", "harmful", "accepts", "cpu")
     figures: dict[str, Any] = {"world": rows[0].world, "arm": rows[0].arm}
     figures |= {name: mean(getattr(row, name) for row in rows) for name in names}
+    figures["stages"] = {
+        stage: mean(row.stages.get(stage, 0) for row in rows)
+        for stage in sorted({stage for row in rows for stage in row.stages})
+    }
     figures["error"] = _error([row.score for row in rows])
     if paper and paper != rows:
         gaps = [row.score - other.score for row, other in zip(rows, paper, strict=True)]

@@ -72,6 +72,9 @@ class Usage:
     input_tokens: int
     output_tokens: int
     cached_tokens: int | None = None
+    """Input that was read from the provider's prompt cache."""
+    cache_write_tokens: int | None = None
+    """Input that was written to it, where the provider charges for that."""
     reasoning_tokens: int | None = None
 
     @property

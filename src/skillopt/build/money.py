@@ -64,6 +64,7 @@ def _declared(price: PriceConfig) -> Price:
         input=per_token["input"],
         output=per_token["output"],
         cached=cached,
+        cache_write=per_token.get("cache_write"),
         source="configuration",
         date=today,
     )

@@ -82,6 +82,7 @@ def _tell_call(opened: OpenRun, entry: Entry) -> None:
             input_tokens=None if usage is None else usage.input_tokens,
             output_tokens=None if usage is None else usage.output_tokens,
             cached_tokens=None if usage is None else usage.cached_tokens,
+            cache_write_tokens=None if usage is None else usage.cache_write_tokens,
             reasoning_tokens=None if usage is None else usage.reasoning_tokens,
             usd=None if entry.charged.usd is None else float(entry.charged.usd),
         )

@@ -31,6 +31,8 @@ class PriceConfig(Section):
     """Price of a million output tokens in US dollars."""
     cached: float | None = Field(default=None, ge=0)
     """Price of a million cached input tokens; unset means the input price."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """Price of a million input tokens written to a prompt cache; unset means the input price."""
 
 
 class AgentConfig(Section):

@@ -218,6 +218,7 @@ def _add(one: Usage | None, other: Usage | None) -> Usage | None:
         input_tokens=one.input_tokens + other.input_tokens,
         output_tokens=one.output_tokens + other.output_tokens,
         cached_tokens=_plus(one.cached_tokens, other.cached_tokens),
+        cache_write_tokens=_plus(one.cache_write_tokens, other.cache_write_tokens),
         reasoning_tokens=_plus(one.reasoning_tokens, other.reasoning_tokens),
     )
 

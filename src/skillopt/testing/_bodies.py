@@ -68,11 +68,13 @@ def _messages(call: Call, answer: Answer) -> dict[str, Any]:
         for called in answer.tool_calls
     ]
     usage: dict[str, Any] = {
-        "input_tokens": (answer.input_tokens or 0) - (answer.cached or 0),
+        "input_tokens": (answer.input_tokens or 0) - (answer.cached or 0) - (answer.cache_write or 0),
         "output_tokens": answer.output_tokens,
     }
     if answer.cached is not None:
         usage["cache_read_input_tokens"] = answer.cached
+    if answer.cache_write is not None:
+        usage["cache_creation_input_tokens"] = answer.cache_write
     if answer.reasoning is not None:
         usage["output_tokens_details"] = {"thinking_tokens": answer.reasoning}
     reply = {

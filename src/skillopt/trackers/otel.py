@@ -92,6 +92,7 @@ class OpenTelemetry:
             "gen_ai.usage.input_tokens": call.input_tokens,
             "gen_ai.usage.output_tokens": call.output_tokens,
             "gen_ai.usage.cache_read.input_tokens": call.cached_tokens,
+            "gen_ai.usage.cache_creation.input_tokens": call.cache_write_tokens,
             "skillopt.role": call.role,
             "skillopt.stage": call.stage,
             "skillopt.place": call.place,

@@ -267,5 +267,6 @@ def _usage(usage: Any) -> Usage | None:
         input_tokens=uncached + (read or 0) + (written or 0),
         output_tokens=output,
         cached_tokens=read,
+        cache_write_tokens=written,
         reasoning_tokens=count(details.get("thinking_tokens")) if isinstance(details, dict) else None,
     )

@@ -37,8 +37,10 @@ class Budgeted:
 
     async def complete(self, request: Request) -> Reply:
         size = _bytes(request)
+        read = self._estimate(size, len(_images(request)))
+        # All of the input may be written to a prompt cache, which costs more than reading it anew.
         need = self._amount(
-            Usage(input_tokens=self._estimate(size, len(_images(request))), output_tokens=request.max_tokens)
+            Usage(input_tokens=read, cache_write_tokens=read, output_tokens=request.max_tokens)
         )
         entry = await self._ledger.reserve(
             request.role,
