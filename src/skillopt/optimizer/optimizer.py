@@ -4,9 +4,9 @@ longer view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from skillopt.evaluation.stage import Evaluation
 from skillopt.models.port import Model
@@ -16,7 +16,7 @@ from skillopt.optimizer.appendix import AppendixWriter
 from skillopt.optimizer.epoch import EPOCH_AGO, Advice, EpochAdvisor, TaskPair
 from skillopt.optimizer.forms import FORMS, Mode
 from skillopt.optimizer.limit import LimitChooser
-from skillopt.optimizer.minibatches import Side
+from skillopt.optimizer.minibatches import Side, Studied, in_minibatches
 from skillopt.optimizer.proof import ANALYST, Joiner, LaneAnalyst
 from skillopt.optimizer.reflect import Reflection, Reflector
 from skillopt.optimizer.select import Selection, Selector
@@ -27,6 +27,7 @@ from skillopt.step import Step
 from skillopt.tasks.rollout import means
 from skillopt.tasks.template import fill
 
+T = TypeVar("T")
 Control = Literal["fixed", "autonomous", "none"]
 PATCH_PROMPTS = frozenset({"analyst_failure", "analyst_success", "merge", "ranking"})
 """Stages for which a benchmark's own prompt speaks of edits: other update modes use the generic ones."""
@@ -140,21 +141,29 @@ class Optimizer:
             )
         )
         self.joiner = None if settings.small else Joiner(asked)
-        self.group_failures = by_kind if settings.small else None
 
     @property
     def control(self) -> Control:
         """Who sets the limit of a step."""
         return self._settings.control
 
-    @property
-    def minibatch_size(self) -> int:
-        """Rollouts that one analyst reads."""
-        return self._settings.minibatch_size
-
     async def reflect(self, step: Step, rollouts: Evaluation) -> Reflection:
         """Stage 2: proposals of analysts, minibatch by minibatch, while rollouts still come in."""
         return await self._reflector.reflect(step, rollouts)
+
+    async def in_lanes(
+        self, step: Step, rollouts: Evaluation, study: Callable[[int, list[Studied]], Awaitable[T]]
+    ) -> list[T]:
+        """Failures in minibatches, each given to `study`; for a small model those of one kind together."""
+        return await in_minibatches(
+            rollouts,
+            "failure",
+            study,
+            size=self._settings.minibatch_size,
+            seed=step.seed,
+            joins_last=True,
+            group=by_kind if self._settings.small else None,
+        )
 
     async def aggregate(self, step: Step, reflection: Reflection) -> Merged:
         """Stage 3: one list of proposals."""
