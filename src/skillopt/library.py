@@ -21,10 +21,9 @@ from skillopt.benchmarks import benchmarks
 from skillopt.benchmarks._rows import load_rows
 from skillopt.benchmarks.own import OwnBenchmark, OwnSettings
 from skillopt.build import Job, open_run, prepare
-from skillopt.build.comparison import Evaluated, Versus, comparisons
-from skillopt.build.evaluation import eval_splits
+from skillopt.build.evaluation import eval_folder, eval_splits, skill_named, target_only
 from skillopt.build.evaluation import evaluate as measure
-from skillopt.build.measuring import eval_folder, skill_named, target_only
+from skillopt.build.results import Evaluated, Versus, comparisons
 from skillopt.build.training import Result, train
 from skillopt.config import Resolved, load
 from skillopt.errors import ConfigError, UsageError

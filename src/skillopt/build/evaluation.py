@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from skillopt.aio import together
 from skillopt.build.assembly import open_run
-from skillopt.build.comparison import Evaluated, comparisons
 from skillopt.build.job import Job
-from skillopt.build.looking import Noted, note_in
-from skillopt.build.results import Missing, write_results
+from skillopt.build.results import Evaluated, Missing, Noted, comparisons, note_in, write_results
 from skillopt.build.targets import Targets, carried_files
-from skillopt.config import Config, RoleSpec, resolve_role
+from skillopt.config import Config, Resolved, RoleSpec, parse_model_string, resolve_role
 from skillopt.errors import BudgetSpent, ConfigError, Interrupted, ProviderDown, Stopped, UsageError
 from skillopt.evaluation.runner import Evaluator, rows_of
 from skillopt.evaluation.stage import Evaluation, fact
 from skillopt.events import RowFact, Sink
 from skillopt.models.stack.limited import Retry
 from skillopt.place import Place
+from skillopt.runs.reader import is_run
 from skillopt.skill.document import Document
-from skillopt.skill.folder import Skill
+from skillopt.skill.folder import Skill, load_skill
 from skillopt.step import Outbox, Step
 from skillopt.tasks.splits import canonical_split
 from skillopt.tasks.task import SPLITS, Split
@@ -122,11 +122,8 @@ async def matrix(
                 # before anybody can read the figures
                 noted = (note_in(run, job, found.evaluations) for run in runs)
                 found = replace(found, noted=tuple(one for one in noted if one is not None))
-                compared = (
-                    comparisons(found.evaluations, against, graded=job.benchmark.graded)
-                    if against is not None
-                    else []
-                )
+                graded = job.benchmark.graded
+                compared = [] if against is None else comparisons(found.evaluations, against, graded=graded)
                 write_results(opened, found.evaluations, compared, found.missing)
     return found
 
@@ -200,7 +197,7 @@ class _Work:
     def matrix(self) -> Matrix:
         """What came of it, in the order it was asked for: targets, skills, splits."""
         found, missing = [], []
-        for target, name, split in self._cells():
+        for target, name, split in product(self._targets, self._skills, self._splits):
             digest = _digest(target, self._skills[name])
             rows = self._rows.get((target.digest, digest, split))
             if rows is None:
@@ -219,12 +216,6 @@ class _Work:
                     )
                 )
         return Matrix(evaluations=tuple(found), missing=tuple(missing), stopped=self._stopped())
-
-    def _cells(self) -> Iterator[tuple[Target, str, Split]]:
-        for target in self._targets:
-            for name in self._skills:
-                for split in self._splits:
-                    yield target, name, split
 
     def _stopped(self) -> Stopped | None:
         """One reason for all: an outage first, a spent budget last, as raising it mends no other."""
@@ -257,3 +248,51 @@ def _check_apart(targets: Sequence[Target]) -> None:
             f"The target {', '.join(twice)} is named more than once. An endpoint makes no other target of the"
             " same model: measure it in another folder (--out_root)."
         )
+
+
+NO_SKILL = "none"
+
+
+def target_only(resolved: Resolved) -> Resolved:
+    """The configuration with the target in the optimizer's place: nothing here calls an optimizer, so none
+    needs a key or a price.
+
+    Where no judge is named the optimizer judges, and goes on to do so.
+    """
+    model = resolved.config.model
+    bare = str(replace(parse_model_string(model.target.name, "target"), harness="chat", says_harness=False))
+    stand_in = model.target.model_copy(update={"name": bare})
+    roles = {"optimizer": stand_in, "judge": model.judge or model.optimizer}
+    config = resolved.config.model_copy(update={"model": model.model_copy(update=roles)})
+    return replace(resolved, config=config)
+
+
+def eval_folder(job: Job, resolved: Resolved) -> Path:
+    """Where results go: as told by flag or option, else one folder for these tasks, whatever is measured."""
+    out = job.config.env.out_root
+    if out is not None and resolved.provenance["env.out_root"].layer in ("flag", "cfg-options"):
+        return out  # a config file's out_root is the training run's folder
+    identity = job.identity()
+    words = json.dumps([identity["env"], identity["tasks"]], sort_keys=True)
+    digest = hashlib.sha256(words.encode()).hexdigest()[:10]
+    return Path.cwd() / "outputs" / f"eval_{job.benchmark.name}_{digest}"
+
+
+def skill_named(name: str) -> Skill:
+    """A skill with its own files; the best one of a run with those of its seed; `none` is the empty one."""
+    if name == NO_SKILL:
+        return Skill(path=None, name=name, document=Document(""))
+    if not is_run(Path(name)):
+        return load_skill(name)
+    best = Path(name) / "best_skill.md"
+    if not best.is_file():
+        raise ConfigError(
+            f"{name} is a run without a best skill: there is no {best.name} in it. Train first, or name a"
+            " skill."
+        )
+    # As for an export: a seed folder that was renamed between two sessions leaves two, and the later one
+    # belongs to the text.
+    whole = [path for path in (Path(name) / "best_skill").glob("*") if path.is_dir()]
+    return replace(
+        load_skill(best), folder=max(whole, key=lambda path: path.stat().st_mtime_ns, default=None)
+    )

@@ -12,7 +12,7 @@ import typer
 from skillopt import api
 from skillopt.api import Matrix, Versus
 from skillopt.build import Job, prepare
-from skillopt.build.measuring import eval_folder, skill_named, target_only
+from skillopt.build.evaluation import eval_folder, skill_named, target_only
 from skillopt.cli import EXIT_CODES, _matrix, _run
 from skillopt.cli._console import echo, print_json
 from skillopt.cli._flags import Given, flagged

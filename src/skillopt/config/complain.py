@@ -110,12 +110,9 @@ def value_problem(key: str, entry: ConfigEntry | None, leaf: Leaf | None, detail
     where = str(entry)
     shown = "the value" if (leaf is not None and leaf.secret) or looks_secret(key) else repr(entry.value)
     if leaf is not None and leaf.choices:
-        choices = [
-            str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in leaf.choices
-        ]
-        close = difflib.get_close_matches(str(entry.value), [*choices, *known_words(key)], n=1)
+        close = difflib.get_close_matches(str(entry.value), [*leaf.spelled, *known_words(key)], n=1)
         near = f" Did you mean {close[0]!r}?" if close else ""
-        return f"{where}: {shown} is not one of {', '.join(choices)}.{near}"
+        return f"{where}: {shown} is not one of {', '.join(leaf.spelled)}.{near}"
     if kind in EXPECTED:
         return f"{where}: expected {EXPECTED[kind]}, not {shown}"
     bounds = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}

@@ -228,8 +228,9 @@ class _Role:
             given = self.spoken(keys) if any(each.words for each in keys) and own is None else self.best(keys)
             if given is None:
                 continue
-            is_weak = own is None or own.source.layer == "default"
-            if is_weak or (part == "max_tokens" and own is not None and _smaller(given, own)):
+            caps = [one.value for one in (given, own) if one is not None and isinstance(one.value, int)]
+            is_lower_cap = part == "max_tokens" and len(caps) == 2 and caps[0] < caps[1]
+            if own is None or own.source.layer == "default" or is_lower_cap:
                 self.take(part, given)
                 if part == "max_tokens" and isinstance(given.value, int) and given.value < DEFAULT_MAX_TOKENS:
                     self.warnings.append(
@@ -266,10 +267,6 @@ def _given(entry: ConfigEntry | None) -> ConfigEntry | None:
 
 def _nearness(entry: ConfigEntry) -> int:
     return 2 if entry.source.layer in CHOSEN else 1 if entry.source.layer == "environment" else 0
-
-
-def _smaller(one: ConfigEntry, other: ConfigEntry) -> bool:
-    return isinstance(one.value, int) and isinstance(other.value, int) and one.value < other.value
 
 
 def _is_foreign(service: Service, url: ConfigEntry, key: ConfigEntry | None) -> bool:

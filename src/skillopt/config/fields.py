@@ -60,6 +60,11 @@ class Leaf:
         )
 
     @property
+    def spelled(self) -> list[str]:
+        """The allowed values as they are written."""
+        return [str(one).lower() if isinstance(one, bool) else str(one) for one in self.choices]
+
+    @property
     def secret(self) -> bool:
         """True for credentials: never shown."""
         return SecretStr in self.options
@@ -73,7 +78,7 @@ class Leaf:
     def type(self) -> str:
         """The type as a person reads it."""
         if self.choices:
-            return " | ".join([*(["bool"] if bool in self.options else []), *map(_spelled, self.choices)])
+            return " | ".join([*(["bool"] if bool in self.options else []), *self.spelled])
         return " | ".join(
             _WORDS.get(option, getattr(get_origin(option) or option, "__name__", str(option)))
             for option in self.options
@@ -186,7 +191,3 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
             branch = branch.setdefault(parent, {})
         branch[last] = value
     return tree
-
-
-def _spelled(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

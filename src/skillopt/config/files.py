@@ -28,16 +28,12 @@ class ConfigFile:
 
 def packaged_names() -> list[str]:
     """Names of the configs that ship with the package, as `--config` takes them."""
-    names = []
-    for path in sorted(PACKAGED.rglob("*.yaml")):
-        relative = path.relative_to(PACKAGED)
-        if not relative.parts[0].startswith("_"):
-            names.append(
-                relative.parent.as_posix()
-                if relative.stem == "default"
-                else relative.with_suffix("").as_posix()
-            )
-    return names
+    files = [path.relative_to(PACKAGED) for path in sorted(PACKAGED.rglob("*.yaml"))]
+    return [
+        (path.parent if path.stem == "default" else path.with_suffix("")).as_posix()
+        for path in files
+        if not path.parts[0].startswith("_")
+    ]
 
 
 def find(name: str, folder: Path) -> Path:
@@ -51,11 +47,8 @@ def find(name: str, folder: Path) -> Path:
         packaged = PACKAGED / candidate
         if packaged.is_file() and packaged.resolve().is_relative_to(PACKAGED):
             return packaged.resolve()
-    what = (
-        f"The folder {name!r} holds no {IN_FOLDER}"
-        if path.is_dir()
-        else f"No config file {name!r} in {folder}"
-    )
+    missing = f"No config file {name!r} in {folder}"
+    what = f"The folder {name!r} holds no {IN_FOLDER}" if path.is_dir() else missing
     raise ConfigError(f"{what}, and no packaged config of that name. {suggest(inner, packaged_names())}")
 
 

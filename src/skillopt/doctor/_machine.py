@@ -7,6 +7,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from skillopt import sandbox
@@ -15,8 +16,7 @@ from skillopt.agents._survey import FoundAgent, survey
 from skillopt.doctor._result import CheckResult
 from skillopt.errors import ConfigError
 
-AREA = "machine"
-_result = partial(CheckResult, area=AREA)
+_result = partial(CheckResult, area="machine")
 OLDEST = (3, 10)
 _EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 
@@ -24,14 +24,10 @@ _EXTRA = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([^'"]+)['"]""")
 def python() -> list[CheckResult]:
     """The interpreter, and the optional parts of this package that are installed."""
     version = platform.python_version()
-    old = sys.version_info < OLDEST
-    interpreter = _result(
-        name="Python",
-        state="fix" if old else "fine",
-        text=f"{version} on {platform.system()}",
-        remedy="Use Python 3.10 or newer." if old else "",
-        facts={"version": version, "system": platform.system()},
-    )
+    facts = {"version": version, "system": platform.system()}
+    interpreter = _result(name="Python", state="fine", text=f"{version} on {platform.system()}", facts=facts)
+    if sys.version_info < OLDEST:
+        interpreter = replace(interpreter, state="fix", remedy="Use Python 3.10 or newer.")
     return [interpreter, _extras()]
 
 
@@ -43,18 +39,18 @@ def _extras() -> CheckResult:
         return extra(state="skipped", text="skillopt runs from its sources and is not installed")
     if not extras(required):
         return extra(state="skipped", text="this installation declares none")
-    missing = {
+    lacking = {
         name: [one for one in packages if not _is_installed(one)]
         for name, packages in extras(required).items()
     }
-    there = [name for name, packages in missing.items() if not packages]
-    gone = [f"{name} ({', '.join(packages)})" for name, packages in missing.items() if packages]
-    text = f"installed: {', '.join(there) or 'none'}" + (
-        f"; not installed: {', '.join(gone)}" if gone else ""
-    )
-    remedy = "Where you need one: pip install 'skillopt[NAME]'." if gone else ""
-    facts = {"installed": there, "missing": [name for name, packages in missing.items() if packages]}
-    return extra(state="fine", text=text, remedy=remedy, facts=facts)
+    there = [name for name, packages in lacking.items() if not packages]
+    gone = {name: f"{name} ({', '.join(packages)})" for name, packages in lacking.items() if packages}
+    text = f"installed: {', '.join(there) or 'none'}"
+    found = extra(state="fine", text=text, facts={"installed": there, "missing": list(gone)})
+    if not gone:
+        return found
+    remedy = "Where you need one: pip install 'skillopt[NAME]'."
+    return replace(found, text=f"{text}; not installed: {', '.join(gone.values())}", remedy=remedy)
 
 
 def extras(required: Iterable[str]) -> dict[str, list[str]]:
@@ -87,13 +83,8 @@ def programs(
 
 
 def _program(found: FoundAgent, needed: bool) -> CheckResult:
-    facts = {
-        "path": found.path,
-        "version": found.version,
-        "isolated_by": found.isolated_by,
-        "walled": found.walled,
-        "needed": needed,
-    }
+    names = ("path", "version", "isolated_by", "walled")
+    facts = {name: getattr(found, name) for name in names} | {"needed": needed}
     program = partial(CheckResult, area="agents", name=found.name, facts=facts)
     if found.path is None:
         remedy = found.problem if needed else ""
@@ -102,15 +93,10 @@ def _program(found: FoundAgent, needed: bool) -> CheckResult:
         text = f"version {found.version} cannot be driven"
         return program(state="fix" if needed else "note", text=text, remedy=found.problem)
     credentials = driver(found.name).credentials
+    would = f"{' or '.join(credentials)} would do it, or a provider with a key"
+    login = f"its own login cannot be isolated: {would if credentials else 'name a provider with a key'}"
     if found.isolated_by is not None:
         login = f"its login can be isolated, by {found.isolated_by}"
-    elif credentials:
-        login = (
-            f"its own login cannot be isolated: {' or '.join(credentials)} would do it, or a provider with"
-            " a key"
-        )
-    else:
-        login = "its own login cannot be isolated: name a provider with a key"
     wall = "" if found.walled else "; it sees the whole machine, as bubblewrap does not hold it"
     return program(state="fine", text=f"version {found.version}; {login}{wall}")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from skillopt.evaluation.breaker import MOST_LOST
+from skillopt.evaluation.stage import MOST_LOST
 from skillopt.events import RowFact
 
 RESAMPLES = 10_000

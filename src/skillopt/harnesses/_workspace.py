@@ -184,14 +184,10 @@ def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
 def as_prompt(system: str, task: Task, documents: Sequence[Path] = ()) -> str:
     """What the agent is told: how to answer, then the task, then which files and documents belong to it."""
     names = [path.name for path in task.files if path not in documents]
-    files = (
-        f"\n\nFiles of this task in the working folder: {', '.join(json.dumps(name) for name in names)}"
-        if names
-        else ""
-    )
-    read = (
-        f"\n\nThe documents of this task are in the folder `{DOCUMENTS}`. Read them; they cannot be changed."
-        if documents
-        else ""
-    )
-    return f"{system.strip()}\n\n{task.prompt}{files}{read}"
+    parts = [system.strip(), task.prompt]
+    if names:
+        parts.append(f"Files of this task in the working folder: {', '.join(map(json.dumps, names))}")
+    if documents:
+        where = f"The documents of this task are in the folder `{DOCUMENTS}`."
+        parts.append(f"{where} Read them; they cannot be changed.")
+    return "\n\n".join(parts)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -122,15 +121,11 @@ def _row(id: str, folder: Path, project: Path) -> dict[str, Any]:
 def _skills(project: Path) -> dict[str, Path]:
     """The skills of a project by name: folders with SKILL.md where agents look for them."""
     found: dict[str, Path] = {}
-    for path in _skill_files(project):
-        if path.is_file() and _is_inside(path, project):
-            found.setdefault(path.parent.name, path)
-    return found
-
-
-def _skill_files(project: Path) -> Iterator[Path]:
     for folder in (*skill_folders(), "skills"):
-        yield from sorted((project / folder).glob(f"*/{SKILL_FILE}"))
+        for path in sorted((project / folder).glob(f"*/{SKILL_FILE}")):
+            if path.is_file() and _is_inside(path, project):
+                found.setdefault(path.parent.name, path)
+    return found
 
 
 def _inside(path: Path, folder: Path) -> Path:

@@ -21,8 +21,7 @@ from skillopt import __version__
 from skillopt.errors import Fault, UsageError, suggest
 from skillopt.mcp import resources
 from skillopt.mcp.answers import OUTPUT_SCHEMA, ToolAnswer, answer_of, environment_scrubber, refusal
-from skillopt.mcp.place import Denied, find_place, paths_of
-from skillopt.mcp.rights import OUTSIDE, Rights
+from skillopt.mcp.rights import OUTSIDE, Denied, Rights, find_place, paths_of
 from skillopt.mcp.tools import TOOLS, CommandTool, Toolbox, offered
 from skillopt.mcp.work import CommandRunner, RunningCommand
 from skillopt.process import Finished

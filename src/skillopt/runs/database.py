@@ -118,15 +118,9 @@ class Database:
         """Close the file."""
         self._db.close()
 
-    def _do(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+    def _do(self, query: str, values: Sequence[Any] = (), *, many: bool = False) -> sqlite3.Cursor:
         try:
-            return self._db.execute(query, values)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _do_many(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
-        try:
-            self._db.executemany(query, rows)
+            return (self._db.executemany if many else self._db.execute)(query, values)
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -219,7 +213,7 @@ class Database:
         """A stage closed with these rows invalid: from now on these attempts are over."""
         values = [(rollout, row.attempt, stage, row.kind, row.detail) for rollout, row in rows]
         if values:
-            self._do_many("INSERT OR IGNORE INTO invalid VALUES (?, ?, ?, ?, ?)", values)
+            self._do("INSERT OR IGNORE INTO invalid VALUES (?, ?, ?, ?, ?)", values, many=True)
             for rollout, *_ in values:
                 self._keeps("invalid", str(rollout))
 

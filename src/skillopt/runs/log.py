@@ -66,8 +66,11 @@ class Run:
             self._claim(identity)
             _sweep(folder)
             for event in _read(folder / EVENTS, mend=True):
-                if isinstance(event, RunStarted):
-                    self._check_log(event)
+                if isinstance(event, RunStarted) and event.identity != self.identity:
+                    raise RunConflict(
+                        f"{folder / EVENTS} is the log of another run than {DATABASE} beside it. Put the"
+                        " right one back."
+                    )
                 self._remember(event)
             self._log = self._stack.enter_context((folder / EVENTS).open("a", encoding="utf-8", newline="\n"))
         except BaseException:  # whatever fails, the folder's lock must not stay
@@ -195,13 +198,6 @@ class Run:
         elif isinstance(event, Checkpoint):
             self._last, self._open = event, []
             self._memory = (*self._memory, *event.remembered)[-MEMORY:]
-
-    def _check_log(self, started: RunStarted) -> None:
-        if started.identity != self.identity:
-            raise RunConflict(
-                f"{self.folder / EVENTS} is the log of another run than {DATABASE} beside it. Put the right"
-                " one back."
-            )
 
     def _claim(self, identity: Mapping[str, Any]) -> None:
         mine = json.dumps(self.scrubber.scrub_json(identity), sort_keys=True, ensure_ascii=False)

@@ -44,11 +44,9 @@ from aiohttp import web
 
 from skillopt.testing._answers import Answer, Call, counted
 from skillopt.testing._asked import Api, check_roughly, texts
-from skillopt.testing._bodies import break_off, rendered
-from skillopt.testing._http import PLACE_HEADER, api_of, keys, place, probed, reset, send
-from skillopt.testing._misbehaviour import Misbehaviour
+from skillopt.testing._bodies import break_off, rendered, streamed
+from skillopt.testing._http import PLACE_HEADER, Misbehaviour, api_of, keys, place, probed, reset, send
 from skillopt.testing._quota import Meter, Quota
-from skillopt.testing._streams import streamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from skillopt.models.providers._entra import (
     require_azure_host,
 )
 from skillopt.models.providers._openai import OpenAIModel
-from skillopt.models.wires.address import is_loopback
 from skillopt.models.wires.chat import ChatModel
+from skillopt.models.wires.client import is_loopback
 from skillopt.models.wires.http import Wire
 from skillopt.models.wires.responses import ResponsesModel
 from skillopt.models.wires.structured import Structure

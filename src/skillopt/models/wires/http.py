@@ -17,8 +17,7 @@ from skillopt.errors import ConfigError, Kind, ModelError
 from skillopt.messages import Request, Usage
 from skillopt.models.port import ModelSpec
 from skillopt.models.stack.rate_limits import RateLimits
-from skillopt.models.wires.address import is_loopback
-from skillopt.models.wires.client import HttpClient, open_client
+from skillopt.models.wires.client import HttpClient, is_loopback, open_client
 from skillopt.redact import Scrubber, redact_patterns
 
 PLACE_HEADER = "x-skillopt-place"
