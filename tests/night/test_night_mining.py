@@ -182,7 +182,7 @@ async def test_nobody_is_asked_where_mining_with_a_model_is_off_and_never_in_a_p
         ended = await night(vague, provider, llm_mine=False)
         await preview(vague.around(), Roles(target=model, optimizer=model), environ={}, now=NOW)
         assert provider.log == []
-    assert ended.plan.mining is None and ended.plan.suggestions == 1
+    assert ended.plan.mining is None and len(ended.plan.suggestions) == 1
 
 
 @pytest.mark.slow

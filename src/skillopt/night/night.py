@@ -14,9 +14,10 @@ from skillopt.changes.proposal import NightProposal, live_text
 from skillopt.changes.status import decisions
 from skillopt.night.context import NightContext
 from skillopt.night.earlier import earlier_nights, targets_of, with_earlier_skill, with_recalled
-from skillopt.night.gather import ModelMining, gather, since_of
+from skillopt.night.gather import ModelMining, gather, read_sessions, since_of
 from skillopt.night.job import advice_of, with_allowance
 from skillopt.night.plan import NightPlan, NightTarget
+from skillopt.night.readings import name_of
 from skillopt.night.roles import Roles
 from skillopt.night.state import NightRecord, ProjectState, SkillRow
 from skillopt.night.suggestions import drafts_with, suggestions_for
@@ -42,7 +43,8 @@ async def run_night(
     observer: TrainingObserver | None = None,
     restart: bool = False,
 ) -> NightResult:
-    """Run tonight's night, or go on with one that is open (`restart` leaves that one and begins anew).
+    """Run tonight's night, or go on with one that is open. Without news since the last one nobody is asked.
+    `restart` leaves an open one and begins anew, also without news.
 
     Raises `RunConflict` while another night of the project runs, and what stops a training run; the night
     then stays open.
@@ -56,6 +58,12 @@ async def run_night(
         state = kept.load()
         night = None if restart or state.open is None else _reopened(context, state.open, terms)
         resumed = night is not None
+        if (
+            night is None
+            and not restart
+            and (same := _without_news(context, state, now(), terms)) is not None
+        ):
+            return same
         if night is None:
             folder = kept.night(state.night + 1)
             asking = ModelMining(jobs=jobs, folder=folder, terms=terms, fresh=restart)
@@ -67,9 +75,36 @@ async def run_night(
             night = await training.train(await training.dream(night, place), place)
         proposal = _stage(night, context, now())
         record = _record(night, proposal, now())
-        ended = {"open": None, "nights": (*state.nights, record)}
+        ended = {"open": None, "nights": (*state.nights, record), "terms": terms, "seen": night.seen}
         kept.save(state.model_copy(update={**ended, "next_since": night.next_since or state.next_since}))
     return NightResult(record=record, plan=night, proposal=proposal, resumed=resumed)
+
+
+def _without_news(
+    context: NightContext, state: ProjectState, now: datetime, terms: str
+) -> NightResult | None:
+    """The end of a night that would learn nothing new: the same sessions under the same terms as the last
+    one, which measured all it wanted to. None where there is news.
+    """
+    if not state.nights or state.terms != terms or context.tasks is not None:
+        return None
+    last = state.nights[-1]
+    if any(row.action == UNMEASURED for row in last.skills):
+        return None
+    _, sessions = read_sessions(context, since_of(context.settings, now, state.next_since))
+    if any(len(one.turns) > state.seen.get(name_of(one), 0) for one in sessions):
+        return None
+    plan = NightPlan(
+        number=state.night,
+        started=now,
+        sessions=len(sessions),
+        next_since=None,
+        terms=terms,
+        advice="",
+        targets=(),
+        notes=(f"no news since night {state.night}, so nobody was asked",),
+    )
+    return NightResult(record=_record(plan, None, now), plan=plan, proposal=None, resumed=False)
 
 
 async def _begin(
@@ -80,6 +115,13 @@ async def _begin(
     settings, number = context.settings, state.night + 1
     earlier = earlier_nights(context.kept, number)
     decided = decisions(context.home.store, str(context.project))
+    refused = [
+        (target.name, text)
+        for night in earlier
+        for target in night.targets
+        if target.outcome is not None
+        for text in target.outcome.refused
+    ]
     targets: list[NightTarget] = []
     notes: list[str] = []
     for target in gathered.targets:
@@ -95,10 +137,12 @@ async def _begin(
         number=number,
         started=now,
         sessions=len(gathered.sessions),
+        seen={name_of(one): len(one.turns) for one in gathered.sessions},
         next_since=gathered.harvest.next_since,
         terms=terms,
-        advice=advice_of(settings, decided),
+        advice=advice_of(settings, decided, refused),
         targets=tuple(targets),
+        waiting=gathered.waiting,
         notes=(gathered.mined.note, *gathered.mined.notes, *gathered.notes, *gathered.harvest.notes, *notes),
         suggestions=suggestions_for(gathered.mined.suggestions, settings, context.places, decided),
         states=dict(gathered.mined.states),

@@ -58,6 +58,7 @@ def outcome_of(opened: OpenRun, result: Result, target: NightTarget) -> SkillOut
         cost=cost_of(opened),
         edits=tuple(_edits(history, skills, state, target)) if changed else (),
         rejected=_rejected(history),
+        refused=tuple(_refused(history)),
         notes=tuple(_slow_update(history, target)),
     )
 
@@ -72,6 +73,19 @@ def _rejected(history: Sequence[Event]) -> int:
     tried = sum(record.edit_states.get("applied", 0) for record in records)
     kept = sum(record.edit_apply_summary.applied for record in records if record.action in _TAKEN)
     return tried - kept
+
+
+def _refused(history: Sequence[Event]) -> Iterator[str]:
+    """What the edits of candidates that were not taken would have added."""
+    updates = {event.place: event for event in history if isinstance(event, Updated)}
+    for event in history:
+        if not (isinstance(event, Checkpoint) and isinstance(event.record, StepRecord)):
+            continue
+        update = updates.get(Place.parse(event.id or "").root)
+        if event.record.action not in _TAKEN and update is not None:
+            for one in update.outcomes:
+                if one.state == "applied" and (content := str(one.edit.get("content") or "").strip()):
+                    yield content[:_QUOTED]
 
 
 def _slow_update(history: Sequence[Event], target: NightTarget) -> Iterator[str]:

@@ -69,6 +69,8 @@ class SkillOutcome(_Record):
     edits: tuple[AcceptedEdit, ...] = ()
     rejected: int = 0
     """Edits that were applied to a candidate and not accepted."""
+    refused: tuple[str, ...] = ()
+    """What those would have added, for the optimizer of later nights."""
     notes: tuple[str, ...] = ()
     """What else a person should know of how it went."""
 
@@ -127,12 +129,16 @@ class NightPlan(_KeptRecord):
     number: int
     started: datetime
     sessions: int
+    seen: dict[str, int] = {}
+    """The sessions by name, and how many turns of each."""
     next_since: datetime | None
     terms: str
     """Hash of the models and settings it was begun with; under others it would be another run."""
     advice: str
     """What the person said and decided, for the optimizer."""
     targets: tuple[NightTarget, ...]
+    waiting: tuple[NightTask, ...] = ()
+    """Tasks of skills that have too few of them yet; another night uses them."""
     notes: tuple[str, ...] = ()
     suggestions: tuple[UnmeasuredWish, ...] = ()
     states: dict[str, int] = {}

@@ -20,6 +20,8 @@ from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE
 from skillopt.skill.spec import violations
 
+PINNED, LEARNED = 40, 10
+"""Tasks a skill decides with at most, and those it learns from before earlier ones are left out."""
 RULES = ".cursor/rules"
 """Where Cursor keeps rules, one `.mdc` file each; one that always applies is a memory file."""
 _FRONTMATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -89,10 +91,16 @@ def _rules(project: Path) -> list[Path]:
 
 
 def targets_for(
-    tasks: Iterable[NightTask], settings: NightSettings, places: SkillPlaces
+    tasks: Iterable[NightTask],
+    settings: NightSettings,
+    places: SkillPlaces,
+    remembered: Sequence[NightTask] = (),
 ) -> tuple[list[NightTarget], list[str]]:
     """The skills of a night, the one with most tasks first, and what a person should know about the tasks
     that belong to none.
+
+    What earlier nights asked, the newest first, joins tonight's tasks of the same skill: all that decides, up
+    to `PINNED`, and of what is learned from as much as `LEARNED` leaves room for.
 
     One that could not be proposed is left out before anything is paid; raises why where no other is left.
     """
@@ -102,7 +110,11 @@ def targets_for(
         by_path[path_for(task.skills, settings, places, notes)].append(task)
     found: list[NightTarget] = []
     refused: list[UsageError] = []
+    again: dict[Path, list[NightTask]] = defaultdict(list)
+    for task in remembered:
+        again[path_for(task.skills, settings, places, [])].append(task)
     for path, its in by_path.items():
+        its += _remembered(its, again[path])
         counts = Counter(task.split for task in its)
         if not counts["train"] or not counts["val"]:
             notes.append(
@@ -119,6 +131,20 @@ def targets_for(
         raise refused[0]
     found.sort(key=lambda target: (-len(target.tasks), str(target.path)))
     return _of_one_name_each(found, notes), list(dict.fromkeys(notes))
+
+
+def _remembered(tonight: Sequence[NightTask], again: Sequence[NightTask]) -> list[NightTask]:
+    """Of earlier tasks those that join tonight's; no request twice."""
+    known = {task.id for task in tonight} | {task.prompt for task in tonight}
+    room = Counter({"val": PINNED, "test": PINNED, "train": LEARNED})
+    room.subtract(task.split for task in tonight)
+    taken = []
+    for task in again:
+        if room[task.split] > 0 and task.id not in known and task.prompt not in known:
+            known |= {task.id, task.prompt}
+            room[task.split] -= 1
+            taken.append(task)
+    return taken
 
 
 def _of_one_name_each(found: Sequence[NightTarget], notes: list[str]) -> list[NightTarget]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -80,6 +80,25 @@ def split_of(form: str, settings: NightSettings) -> Split:
     if share < settings.val:
         return "val"
     return "test" if share < settings.val + settings.test_fraction else "train"
+
+
+def balanced(
+    forms: Iterable[str], pinned: Mapping[str, Split], others: Sequence[Split], settings: NightSettings
+) -> dict[str, Split]:
+    """The split of every request of one skill: as `pinned` by an earlier night, else by its form; where too
+    few would decide, new ones are moved until half of all or `MIN_VAL` do. `others` are the splits of what
+    earlier nights asked and tonight did not.
+    """
+    made = {form: pinned.get(form) or split_of(form, settings) for form in forms}
+    free = sorted(made.keys() - pinned.keys(), key=lambda form: hashlib.sha256(form.encode()).digest())
+    wanted = min(MIN_VAL, (len(made) + len(others)) // 2)
+    for form in free:
+        every = [*made.values(), *others]
+        if made[form] == "train" and every.count("val") < wanted:
+            made[form] = "val"
+        elif made[form] == "val" and "train" not in every and len(every) > 1:
+            made[form] = "train"
+    return made
 
 
 def standing_of(tasks: Sequence[NightTask], suggestions: int) -> tuple[Standing, str]:

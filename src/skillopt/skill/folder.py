@@ -62,13 +62,9 @@ def write_skill(document_text: str, path: Path | str, *, before: str | None = No
         _, before = _read(file)
     if before is not None:
         folder_name = file.resolve().parent.name if file.name == SKILL_FILE else None
-        added = [
-            violation
-            for violation in new_violations(before, document_text, folder_name)
-            if violation.severity == "error"
-        ]
-        if added:
-            raise SkillError(f"{file} is not written: {' '.join(violation.message for violation in added)}")
+        added = new_violations(before, document_text, folder_name)
+        if broken := [violation.message for violation in added if violation.severity == "error"]:
+            raise SkillError(f"{file} is not written: {' '.join(broken)}")
     write_text(file, document_text)
 
 
@@ -114,9 +110,8 @@ def _skill_file(path: Path) -> Path:
         file = path / SKILL_FILE
         if file.is_file():
             return file
-        other = next(
-            (entry.name for entry in sorted(path.iterdir()) if entry.name.lower() == SKILL_FILE.lower()), None
-        )
+        names = (entry.name for entry in sorted(path.iterdir()))
+        other = next((name for name in names if name.lower() == SKILL_FILE.lower()), None)
         hint = f"Rename {other} to {SKILL_FILE}." if other else f"Create {file}, or name a single .md file."
         raise SkillError(f"The folder {path} holds no {SKILL_FILE}. {hint}")
     if not path.exists():

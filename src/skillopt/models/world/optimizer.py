@@ -116,6 +116,8 @@ def _lane(question: _Question, settings: WorldRules) -> dict[str, Any]:
     if dice.roll() < settings.harm:
         harmful = {**_rule(dice.pick(list(HARMFUL)), dice), "tasks": cases[:2]}
         edits.insert(int(dice.roll() * (len(edits) + 1)), harmful)
+    if question.wants("rule"):  # the small form
+        return {"rule": edits[0]["content"] if edits else "", "request": "", "answer": "a code"}
     return {"edits": edits}
 
 
