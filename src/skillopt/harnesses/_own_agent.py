@@ -17,7 +17,14 @@ from skillopt.agents._events import kind_of
 from skillopt.agents._place import fresh_place
 from skillopt.agents.port import AgentReport
 from skillopt.errors import Fault, Kind, ModelError
-from skillopt.harnesses._workspace import changed, install_skill, put_documents, put_files, snapshot
+from skillopt.harnesses._workspace import (
+    changed,
+    each_text,
+    install_skill,
+    put_documents,
+    put_files,
+    snapshot,
+)
 from skillopt.harnesses.port import Session, Setup, rollout_prompt
 from skillopt.messages import Message, Speaker, ToolCall, Usage
 from skillopt.models.wires.http import HttpRefusal
@@ -167,16 +174,7 @@ class OwnAgent:
 
     def _trajectory(self, report: AgentReport, files: Mapping[str, str], task: Task) -> Trajectory:
         answer = self._clean(report.answer)
-        said = tuple(
-            replace(
-                message,
-                content=self._clean(message.content),
-                tool_calls=tuple(
-                    replace(call, arguments=self._clean(call.arguments)) for call in message.tool_calls
-                ),
-            )
-            for message in _without_question(report.messages, task)
-        )
+        said = each_text(_without_question(report.messages, task), self._clean)
         if answer.strip() and not (said and answer.strip() in said[-1].content):
             said = (*said, Message(role="assistant", content=answer))
         own = "refusal" if report.finish == "refusal" else "turns" if report.finish == "turns" else None

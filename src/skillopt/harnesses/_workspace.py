@@ -7,11 +7,13 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from skillopt.errors import Fault, SkillError
 from skillopt.files import write_text
+from skillopt.messages import Message
 from skillopt.models.providers._agent_cli import write_image
 from skillopt.skill.document import Document
 from skillopt.skill.folder import SKILL_FILE, Skill, copy_skill
@@ -86,11 +88,9 @@ def carried_digest(seed: Skill | None) -> str:
 
 
 def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
-    """Copy documents into a folder of their own in the workspace, so that nothing of the user's is ever at
-    stake; that folder.
+    """Copy documents into a folder of the workspace, so that nothing of the user's is at stake; that folder.
 
-    Not writable for who minds, which root does not: a wall makes it so for everybody, and `are_untouched`
-    tells where there is none.
+    Not writable, but for root: a wall makes it so for everybody, else `are_untouched` tells.
     """
     folder = workspace / DOCUMENTS
     folder.mkdir()
@@ -171,12 +171,14 @@ def changed(
             "contract",
             f"the agent left more than {MOST_BYTES >> 20} MB of files in its workspace, which cannot be kept",
         )
-    return {name: base64.b64encode(_scrubbed(_content(workspace / name), scrub)).decode() for name in names}
+    kept = {name: base64.b64encode(_content(workspace / name)).decode() for name in names}
+    return {name: scrubbed_file(content, scrub) for name, content in kept.items()}
 
 
-def _scrubbed(content: bytes, scrub: Callable[[str], str]) -> bytes:
+def scrubbed_file(content: str, scrub: Callable[[str], str]) -> str:
+    """A file in base64, without our credentials where it is text."""
     try:
-        return scrub(content.decode()).encode()
+        return base64.b64encode(scrub(base64.b64decode(content).decode()).encode()).decode()
     except UnicodeDecodeError:
         return content
 
@@ -191,3 +193,15 @@ def as_prompt(system: str, task: Task, documents: Sequence[Path] = ()) -> str:
         where = f"The documents of this task are in the folder `{DOCUMENTS}`."
         parts.append(f"{where} Read them; they cannot be changed.")
     return "\n\n".join(parts)
+
+
+def each_text(messages: Iterable[Message], clean: Callable[[str], str]) -> tuple[Message, ...]:
+    """The messages with every text of theirs as `clean` leaves it."""
+    return tuple(
+        replace(
+            one,
+            content=clean(one.content),
+            tool_calls=tuple(replace(call, arguments=clean(call.arguments)) for call in one.tool_calls),
+        )
+        for one in messages
+    )
