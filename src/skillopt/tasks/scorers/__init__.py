@@ -46,6 +46,7 @@ from skillopt.tasks.scorers._scorer import (
     missed,
     no_answer,
     references,
+    rule_of,
     score_trajectory,
 )
 from skillopt.tasks.scorers._text import Contains, ExactMatch, Squad, squad_f1
@@ -71,6 +72,7 @@ __all__ = [
     "no_answer",
     "read_rules",
     "references",
+    "rule_of",
     "score_trajectory",
     "squad_f1",
 ]
