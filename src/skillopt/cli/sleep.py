@@ -47,7 +47,8 @@ Edits: TypeAlias = Annotated[
 
 def add(app: typer.Typer, name: str, panel: str) -> None:
     """Add the group."""
-    group = typer.Typer(help=HELP, no_args_is_help=True, epilog=EXIT_CODES)
+    group = typer.Typer(help=HELP, epilog=EXIT_CODES)
+    group.callback(invoke_without_command=True)(_group)
     for word, command in COMMANDS.items():
         _sleep.register(group, word, command)
     app.add_typer(group, name=name, rich_help_panel=panel)
@@ -314,6 +315,17 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "unschedule": unschedule,
     "clean": clean,
 }
+
+
+def _group(context: typer.Context) -> None:
+    """Learn from your own sessions at night, and decide in the morning.
+
+    Without a command: what waits for your decision.
+    """
+    if context.invoked_subcommand is None:
+        from skillopt.cli._morning import morning
+
+        morning()
 
 
 def _decided(done: Done, json: bool) -> None:
