@@ -100,7 +100,7 @@ class Cost(_Record):
     def __str__(self) -> str:
         known = (
             f"{self.calls} calls" if self.calls is not None else "",
-            f"{self.tokens:,} tokens" if self.tokens is not None else "",
+            f"{self.tokens:,} tokens" if self.tokens is not None else "tokens unknown" if self.calls else "",
             f"${self.dollars:.4f}" if self.dollars is not None else "dollars unknown",
             f"{self.minutes:.1f} min" if self.minutes is not None else "",
         )

@@ -219,20 +219,23 @@ def schedule(
     """Run a night of this project every night, with exactly the options given here. Nothing is
     adopted by it.
 
+    What would stop such a night is said now: a scheduler knows the keys of ~/.skillopt-sleep/.env alone.
     systemd and cron are set up; for launchd and the Task Scheduler the definition is printed with the command
     to run.
     """
-    from skillopt.night import project_id, roles_of
+    from skillopt.night import REMEDY, check_night, project_id, roles_of
     from skillopt.night.schedulers import PRINTED
     from skillopt.night.schedulers.port import Schedule
 
     context = _sleep.context_of(flags)
-    if roles_of(context.settings) is None:
-        echo(
-            "warning: no model is configured, so the nights will say what they found and stop; see `skillopt"
-            " sleep dry-run`",
-            err=True,
-        )
+    if (roles := roles_of(context.settings)) is None:
+        raise ConfigError(REMEDY)
+    try:
+        check_night(context, roles, _sleep.scheduled_environ())
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. A scheduled night finds keys in ~/.skillopt-sleep/.env alone."
+        ) from error
     kind, log = _kinds(scheduler)[0], context.kept.log
     # The Task Scheduler can neither redirect output nor set variables; it knows those of the user.
     is_bare = kind == "task_scheduler"
