@@ -38,7 +38,7 @@ SAMPLE = ("review", "error", "change", "accepted")
 
 def talk_of(text: str) -> Talk | None:
     """The talk whose first words are in a text."""
-    found = [talk for talk in everybody() if talk.turns[0][0] in text]
+    found = [talk for talk in everybody() if talk.turns[0][0].strip() in text]
     return max(found, key=lambda talk: len(talk.turns[0][0]), default=None)
 
 

@@ -245,9 +245,8 @@ def _name(path: Path) -> str:
 
 def _scaffold(name: str, tasks: Iterable[NightTask]) -> str:
     """A new page. Its description says when to use it, in the words of what is learned from."""
-    kinds = dict.fromkeys(
-        _PLAIN.sub(" ", task.kind).strip().lower() for task in tasks if task.split == "train"
-    )
+    train = [task.kind for task in tasks if task.split == "train"]
+    kinds = dict.fromkeys(" ".join(_PLAIN.sub(" ", kind).lower().split()) for kind in train)
     asked = ", ".join(kind for kind in list(kinds)[:_KINDS] if kind)
     when = f"when you are asked to {asked}, and " if asked else ""
     purpose = (
