@@ -226,11 +226,9 @@ class Config(Section):
         return self.model.reasoning_effort
 
     def identity(self) -> dict[str, Any]:
-        """What can change a result, as JSON values: two runs with equal identities (and equal skill and task
-        content) are one run.
+        """What can change a result, as JSON: runs with equal identities (and skill and tasks) are one run.
 
-        Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs - and paths, whose
-        content the caller compares.
+        Left out: credentials, endpoints, prices, timeouts, concurrency, budget, outputs, and paths.
         """
         return {
             "model": {

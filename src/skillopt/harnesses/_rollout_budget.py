@@ -71,11 +71,9 @@ class RolloutBudget:
         background: bool,
         trusts_cost: bool,
     ) -> AgentReport:
-        """Run paid work. Once started it runs to its end, so that what is paid is kept, even if nobody waits
-        for it any more.
+        """Run paid work. Once started it runs to its end, so that what is paid is kept, whoever waits.
 
-        `trusts_cost` says that the dollars the work reports are those of the bill: the CLI talks to its own
-        service.
+        `trusts_cost`: the dollars reported are those of the bill, as the CLI talks to its own service.
         """
         need = reservation(self._allowance, self._most, self._price)
         entry = await self._ledger.reserve("target", stage, place, need, background=background)

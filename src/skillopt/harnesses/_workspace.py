@@ -86,11 +86,9 @@ def carried_digest(seed: Skill | None) -> str:
 
 
 def put_documents(documents: Sequence[Path], workspace: Path) -> Path:
-    """Copy documents into a folder of their own in the workspace, so that nothing of the user's is ever at
-    stake; that folder.
+    """Copy documents into a folder of the workspace, so that nothing of the user's is at stake; that folder.
 
-    Not writable for who minds, which root does not: a wall makes it so for everybody, and `are_untouched`
-    tells where there is none.
+    Not writable, but for root: a wall makes it so for everybody, else `are_untouched` tells.
     """
     folder = workspace / DOCUMENTS
     folder.mkdir()

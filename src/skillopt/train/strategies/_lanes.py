@@ -14,6 +14,7 @@ from skillopt.gate.decision import RowId
 from skillopt.optimizer.minibatches import Studied
 from skillopt.optimizer.proof import DeadEdit, LaneAnalyst
 from skillopt.optimizer.reflect import Minibatch
+from skillopt.optimizer.small import SmallLaneAnalyst
 from skillopt.skill.edits import Edit, Outcome, apply
 from skillopt.step import Step
 from skillopt.tasks.rollout import Scored
@@ -48,7 +49,7 @@ class LaneSearch:
         self,
         step: Step,
         *,
-        analyst: LaneAnalyst,
+        analyst: LaneAnalyst | SmallLaneAnalyst,
         trials: Trials,
         guard: LeakGuard | None,
         noisy: asyncio.Future[bool],
@@ -84,7 +85,7 @@ class LaneSearch:
         lane.dead += [one for one in self._earlier if shown & set(one.edit.evidence.get("tasks", ()))]
         earlier = len(lane.dead)
         for look in range(self._depth):
-            if not left or (look and len(lane.dead) == earlier):
+            if not left or (look and len(lane.dead) == earlier and not self._asks_again(lane, left)):
                 break  # without a new failure to learn from, the same question would get the same answer
             item = str(index) if not look else f"{index}-{look + 1}"
             found = await self._analyst.study(
@@ -95,6 +96,11 @@ class LaneSearch:
             fixed = {task for one in lane.proven for task in one.fixed}
             left = [one for one in left if one.task.id not in fixed]
         return lane
+
+    def _asks_again(self, lane: Lane, left: Sequence[Studied]) -> bool:
+        """Whether another look is another question, and about tasks that edits were tried on in vain."""
+        tried = {row.task_id for trial in lane.trials for row in trial.rows}
+        return self._analyst.varies and (not tried or any(one.task.id in tried for one in left))
 
     async def _try(self, lane: Lane, found: Minibatch, left: Sequence[Studied]) -> None:
         """Each edit alone on tasks that it names; those that fixed none together, then by halves."""
