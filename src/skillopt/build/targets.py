@@ -71,6 +71,7 @@ class Targets:
             rollout_budget=RolloutBudget(
                 self._ledger, price_for(config, "target", spec), allowance_of(config)
             ),
+            executor=self._executor if config.env.executor is not None else None,
             scrub=job.scrubber.scrub,
         )
         harness: Harness = harnesses.get(spec.harness)(setup)
