@@ -11,8 +11,7 @@ from skillopt.config import Config, RoleSpec
 from skillopt.evaluation.judge import ModelJudge
 from skillopt.evaluation.runner import Evaluator, Rollouts
 from skillopt.executors import Executor
-from skillopt.harnesses import harnesses, works_alone
-from skillopt.harnesses._rollout_budget import Allowance, RolloutBudget
+from skillopt.harnesses import Allowance, RolloutBudget, harnesses, works_alone
 from skillopt.harnesses._workspace import carried_digest
 from skillopt.harnesses.port import Harness, NotAsked, Setup
 from skillopt.ledger import Ledger

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from skillopt.build.job import Job
 from skillopt.estimation.counting import BASELINE, JUDGED_OUTSIDE, TEST
-from skillopt.harnesses import works_alone
-from skillopt.harnesses._rollout_budget import FIRST_TOKENS
+from skillopt.harnesses import FIRST_TOKENS, works_alone
 from skillopt.ledger import Budget
 from skillopt.messages import Role
 
