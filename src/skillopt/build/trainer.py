@@ -34,6 +34,8 @@ from skillopt.train.strategies import STRATEGIES
 from skillopt.train.trainer import Trainer
 
 S = TypeVar("S")
+SUPPOSED_NOISE = 0.2
+"""The chance of another answer where the user says that there is noise, and not how much."""
 
 
 def trainer_of(opened: OpenRun) -> Trainer:
@@ -130,14 +132,13 @@ def batch_size_of(job: Job) -> int:
 def strategy_settings(config: Config) -> dict[str, Any]:
     """What the strategy is told."""
     if config.train.strategy == "proof":
-        return {**config.train.proof.model_dump(), "noisy": noise_of(config)}
+        return {**config.train.proof.model_dump(), "known_noise": noise_of(config)}
     return {"salvage": config.optimizer.salvage}
 
 
-def noise_of(config: Config) -> bool | None:
-    """Whether the target is known to answer differently to the same question; None where a run finds out."""
-    told = {"on": True, "off": False, "auto": None}[config.train.proof.noise]
-    return True if told is None and (config.evaluation.repeats or 1) > 1 else told
+def noise_of(config: Config) -> float | None:
+    """How often the target is taken to answer differently to the same question; None where a run finds out."""
+    return {"on": SUPPOSED_NOISE, "off": 0.0, "auto": None}[config.train.proof.noise]
 
 
 def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:

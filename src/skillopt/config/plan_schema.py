@@ -16,8 +16,8 @@ class ProofConfig(Section):
     """Most train tasks of a step; large, so that rare failures come in sight together."""
     rows: int = Field(default=3, ge=1)
     """Failed tasks an edit is tried on alone; more of them cost, and show little more."""
-    depth: int = Field(default=2, ge=1)
-    """Looks at the failures of a lane; the second is told what did nothing, and what was answered."""
+    depth: int = Field(default=4, ge=1)
+    """Looks at failures: later ones only at what stays open, told what did nothing and what was answered."""
     control: int = Field(default=40, ge=0)
     """Passed train tasks the chosen edits are run on, to find what overreaches; 0 is none."""
     blame_from: int = Field(default=3, ge=1)
@@ -29,7 +29,7 @@ class ProofConfig(Section):
     remaining: int = Field(default=16, ge=1)
     """Train tasks that must be open for another epoch; of few tasks, a quarter of them."""
     noise: Literal["auto", "on", "off"] = "auto"
-    """Whether a fix must show twice; auto draws some tasks again to see if answers differ."""
+    """Whether the target answers differently to the same question; auto draws some tasks again to see."""
 
 
 class TrainConfig(Section):

@@ -114,8 +114,10 @@ class Proved(_Event):
 
     type: Literal["proved"] = "proved"
     place: Place
-    noisy: bool
-    """Whether a fix had to show twice, and the failure without the edit too."""
+    noise: float
+    """Share of rows that came out differently when drawn again; above 0 a single fixed task had to show
+    twice, and its failure without the edit too.
+    """
     trials: list[TrialFact]
 
 
