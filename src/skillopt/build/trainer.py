@@ -34,8 +34,6 @@ from skillopt.train.strategies import STRATEGIES
 from skillopt.train.trainer import Trainer
 
 S = TypeVar("S")
-SUPPOSED_NOISE = 0.2
-"""The chance of another answer where the user says that there is noise, and not how much."""
 
 
 def trainer_of(opened: OpenRun) -> Trainer:
@@ -132,13 +130,8 @@ def batch_size_of(job: Job) -> int:
 def strategy_settings(config: Config) -> dict[str, Any]:
     """What the strategy is told."""
     if config.train.strategy == "proof":
-        return {**config.train.proof.model_dump(), "known_noise": noise_of(config)}
+        return config.train.proof.model_dump()
     return {"salvage": config.optimizer.salvage}
-
-
-def noise_of(config: Config) -> float | None:
-    """How often the target is taken to answer differently to the same question; None where a run finds out."""
-    return {"on": SUPPOSED_NOISE, "off": 0.0, "auto": None}[config.train.proof.noise]
 
 
 def optimizer_of(job: Job, model: Model, rewriter: Model | None = None) -> Optimizer:

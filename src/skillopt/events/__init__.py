@@ -115,9 +115,7 @@ class Proved(_Event):
     type: Literal["proved"] = "proved"
     place: Place
     noise: float
-    """Share of rows that came out differently when drawn again; above 0 a single fixed task had to show
-    twice, and its failure without the edit too.
-    """
+    """Share of rows that came out differently when the skill as it is was drawn again; 0 below two."""
     trials: list[TrialFact]
 
 

@@ -1,4 +1,4 @@
-"""Chooses among proven edits: as few as cover what was fixed, controlled on tasks that passed without them."""
+"""Chooses among proven edits: as few as cover what was fixed, controlled on tasks that passed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Choice:
     """The selection of one step. `harmful` are the edits that broke more than they fixed."""
 
     def __init__(self, step: Step, reflection: Lanes, *, gate: Gate, control: int, blame_rows: int) -> None:
-        """`control` is the number of passed tasks that the chosen edits are run on together, `blame_rows` that
-        of the broken ones on which the guilty are looked for.
+        """`control` is the number of passed tasks that the chosen edits are run on together, `blame_rows`
+        that of the broken ones on which the guilty are looked for.
         """
         self.harmful: dict[str, Edit] = {}
         self._step = step
@@ -92,8 +92,8 @@ class Choice:
     async def _guilty(
         self, groups: Sequence[Sequence[Proven]], chosen: Sequence[Proven], number: int
     ) -> list[str]:
-        """The chosen edits that break passed tasks and are not worth it, or have others that say the same: all
-        are run together on passed tasks of the batch, and where some break, the guilty are looked for.
+        """The chosen edits that break passed tasks and are not worth it, or have others that say the same:
+        all are run together on passed tasks of the batch, and where some break, the guilty are looked for.
         """
         passed = {
             (row, draw): worth

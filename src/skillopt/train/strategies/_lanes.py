@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -26,8 +25,8 @@ AGAIN = 1
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """What became of a look at some failures: what its analyst said, every trial in planned order, the edits that
-    fixed tasks, and where the others ended.
+    """What became of a look at some failures: what its analyst said, every trial in planned order, the edits
+    that fixed tasks, and where the others ended.
     """
 
     look: Minibatch = field(default_factory=lambda: Minibatch(kind="failure", index=0, tasks=()))
@@ -47,6 +46,8 @@ class Deeper:
     """All lanes of a step, and what the proven edits of all of them did together on the open tasks."""
 
     lanes: list[Lane]
+    last: list[Lane] = field(default_factory=list)
+    """Those of the latest look."""
     trials: list[EditTrial] = field(default_factory=list)
     shared: set[str] = field(default_factory=set)
     """Tasks that come right with all proven edits together."""
@@ -68,21 +69,21 @@ class LaneSearch:
         analyst: LaneAnalyst,
         trials: Trials,
         guard: LeakGuard | None,
-        noise: asyncio.Future[float],
+        confirms: bool,
         most_rows: int,
         depth: int,
         kinds: Mapping[str, int],
         earlier: Sequence[DeadEdit],
         harmful: Sequence[Edit],
     ) -> None:
-        """`noise` is known once the rollouts show it. `kinds` counts held-out failures by the kind of their
-        task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
+        """With `confirms` a single fixed task must show it twice. `kinds` counts held-out failures by the kind
+        of their task; `earlier` edits fixed nothing in steps before, `harmful` ones broke tasks that worked.
         """
         self._step = step
         self._analyst = analyst
         self._trials = trials
         self._guard = guard
-        self._noise = noise
+        self._confirms = confirms
         self._most_rows = most_rows
         self._depth = depth
         self._kinds = kinds
@@ -107,6 +108,8 @@ class LaneSearch:
         deeper = Deeper(lanes=list(lanes))
         for look in range(1, self._depth):
             left = deeper.left()
+            if look > 2 and not any(lane.proven for lane in deeper.last):
+                break
             proven = without_copies([one for lane in deeper.lanes for one in lane.proven])
             if left and proven:
                 edits = list({edit.id: edit for one in proven for edit in one.edits}.values())
@@ -118,13 +121,14 @@ class LaneSearch:
             dead = [one for lane in deeper.lanes for one in lane.dead]
             chunks = [left[at : at + size] for at in range(0, len(left), size)]
             told = [[one for one in dead if one.is_about(chunk)] for chunk in chunks]
-            deeper.lanes += await together(
+            deeper.last = await together(
                 *(
                     self._study(f"{at}-{look + 1}", chunk, about, self._harmful)
                     for at, (chunk, about) in enumerate(zip(chunks, told, strict=True))
                     if about or deeper.shared  # else the same question would get the same answer
                 )
             )
+            deeper.lanes += deeper.last
         return deeper
 
     async def _study(
@@ -218,12 +222,12 @@ class LaneSearch:
     ) -> tuple[list[EditTrial], list[str]]:
         """The trials of edits on rows that fail, and the tasks they fix.
 
-        Under noise one task alone counts as fixed only if the edits fix it in a second draw, and if it fails
-        in a second draw without them; two tasks do not come right by accident.
+        One task alone counts as fixed only if the edits fix it in a second draw, and if it fails in a second
+        draw without them: it may have come right by itself.
         """
         trial = await self._trials.run(edits, rows)
         fixed = [task for task, _ in fixed_in(before, self._trials.worths(trial))]
-        if len(fixed) != 1 or not await asyncio.shield(self._noise):
+        if len(fixed) != 1 or not self._confirms:
             return [trial], fixed
         again = [replace(row, draw=AGAIN) for row in rows if row.task.id in set(fixed)]
         repeated, control = await self._trials.each([edits, ()], again)

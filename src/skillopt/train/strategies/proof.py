@@ -4,7 +4,6 @@ and what breaks something is taken out again.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -33,14 +32,12 @@ from skillopt.train.strategies._cover import (
     lines_of,
 )
 from skillopt.train.strategies._joining import Joined, Lanes, join, proved
-from skillopt.train.strategies._lanes import AGAIN, LaneSearch
-from skillopt.train.strategies._trials import EditTrial, Trials, broken_in, is_broken
+from skillopt.train.strategies._lanes import LaneSearch
+from skillopt.train.strategies._trials import broken_in, EditTrial, is_broken, noise_in, Trials
 from skillopt.train.strategies.port import JudgedCandidate, Parts, essentials, taken
 
-PROBED, DIFFERENT = 16, 2
-"""Rows of a batch that are drawn twice to see whether the target answers the same again, and how many of them
-must differ for it to be noisy.
-"""
+SMALLEST_PAIRED = 15
+"""Val tasks below which no test of chance has the power to accept anything but miracles."""
 NOTHING, HARMFUL = "did nothing", "harmful"
 ROUNDS = 2
 """How often a selection is controlled and mended before it goes to the gate as it is."""
@@ -60,7 +57,7 @@ class Proof:
         self._blame_from = int(said.get("blame_from", 3))
         self._blame_rows = int(said.get("blame_rows", 12))
         self._prunes = bool(said.get("prune", True))
-        self._noise: float | None = said.get("known_noise")
+        self._confirms = bool(said.get("confirm", True))
         self._remaining = int(said.get("remaining", 16))
         self._tasks = {task.id: task for task in parts.plan.train}
         self._harmful: list[Edit] = []
@@ -71,11 +68,10 @@ class Proof:
         """Failures in lanes, while rollouts still come in; every edit is tried as soon as it is proposed."""
         self._harmful = []
         trials = Trials(self._gate, step, "proof")
-        noise = asyncio.ensure_future(self._noise_of(trials, rollouts))
-        search = self._search(step, trials, noise)
+        search = self._search(step, trials)
         size = self._optimizer.minibatch_size
         walk = in_minibatches(rollouts, "failure", search.study, size=size, seed=step.seed, joins_last=True)
-        found: list[Any] = await together(rollouts.close(), walk, noise)
+        found: list[Any] = await together(rollouts.close(), walk)
         deeper = await search.deepen(found[1], size)
         minibatches = tuple(replace(lane.look, index=at) for at, lane in enumerate(deeper.lanes))
         tried = [*(one for lane in deeper.lanes for one in lane.trials), *deeper.trials]
@@ -88,44 +84,31 @@ class Proof:
                 patches=[patch_fact(one) for one in minibatches],
             )
         )
-        step.emit(proved(step.place, "proof", tried, noise=found[2]))
+        noise = noise_in(self._gate, found[0], tried)
+        step.emit(proved(step.place, "proof", tried, noise=noise))
         return Lanes(
             rollouts=found[0],
             minibatches=minibatches,
             lanes=tuple(deeper.lanes),
             shared=tuple(sorted(deeper.shared)),
-            noise=found[2],
+            noise=noise,
             batch=rollouts.rows,
             search=search,
         )
 
-    def _search(self, step: Step, trials: Trials, noise: asyncio.Future[float]) -> LaneSearch:
+    def _search(self, step: Step, trials: Trials) -> LaneSearch:
         return LaneSearch(
             step,
             analyst=self._optimizer.lanes,
             trials=trials,
             guard=self._parts.guard,
-            noise=noise,
+            confirms=self._confirms,
             most_rows=self._rows,
             depth=self._depth,
             kinds=self._held_out_failures(step),
             earlier=[DeadEdit(edit=edit) for edit in _remembered(step, NOTHING)],
             harmful=_remembered(step, HARMFUL),
         )
-
-    async def _noise_of(self, trials: Trials, rollouts: Evaluation) -> float:
-        """The share of rows that the target answers differently when asked again; some are drawn again to
-        see, and one that differs says nothing.
-        """
-        if self._noise is not None:
-            return self._noise
-        probed = [(at, row) for at, row in enumerate(rollouts.rows) if row.draw == 0][:PROBED]
-        again = await trials.run((), [replace(row, draw=AGAIN) for _, row in probed])
-        first = [await asyncio.shield(rollouts.arriving(at)) for at, _ in probed]
-        before = {(task, AGAIN): worth for (task, _), worth in self._gate.worths(first).items()}
-        after = self._gate.worths(again.rows)
-        differ = [row for row in before.keys() & after.keys() if before[row] != after[row]]
-        return len(differ) / len(probed) if len(differ) >= DIFFERENT else 0.0
 
     def _held_out_failures(self, step: Step) -> Counter[str]:
         """How many val tasks of each kind fail now: their kinds, and nothing else of them."""
@@ -165,17 +148,26 @@ class Proof:
     ) -> Sequence[JudgedCandidate]:
         """The bundle; without the edits that broke val rows; without weak ones that stand in the way."""
         assert isinstance(reflection, Lanes)
-        tried = [await self._parts.attempt(step, state, update, ended=selection.ended)]
+        policy = self._policy(reflection.noise)
+        tried = [await self._parts.attempt(step, state, update, ended=selection.ended, policy=policy)]
         if not self._gate.is_on or tried[0].verdict.action not in ("accept", "reject"):
             return tried
         guilty = await step.timed("blame", self._guilty(step, reflection, tried[0]))
-        await self._without(step, state, tried, tried[0], guilty)
+        await self._without(step, state, tried, tried[0], guilty, policy)
         self._harmful += [edit for edit in _edits(tried[0].update) if edit.id in guilty]
         best = taken(tried)
         if best.is_accepted and self._prunes:
             loose = await step.timed("prune", self._loose(step, best, reflection.noise))
-            await self._without(step, state, tried, best, loose)
+            await self._without(step, state, tried, best, loose, policy)
         return tried
+
+    def _policy(self, noise: float) -> str:
+        """Strictly better is enough where the target answers the same again; where it does not, more than an
+        accident is asked for, if val is large enough to tell. A policy that the user chose stays.
+        """
+        tasks = {task for task, _ in self._gate.rows}
+        doubts = self._gate.policy == "strict" and noise > 0 and len(tasks) >= SMALLEST_PAIRED
+        return "paired" if doubts else self._gate.policy
 
     async def _without(
         self,
@@ -184,13 +176,17 @@ class Proof:
         tried: list[JudgedCandidate],
         whole: JudgedCandidate,
         out: Sequence[str],
+        policy: str,
     ) -> None:
         """Judge what is left without some edits: over the whole where that was accepted."""
         rest = [edit for edit in _edits(whole.update) if edit.id not in set(out)]
         if out and rest:
             over = whole if whole.is_accepted else None
             left = by_edits(step.skill, rest)
-            tried.append(await self._parts.attempt(step, state, left, number=len(tried), over=over))
+            candidate = await self._parts.attempt(
+                step, state, left, number=len(tried), over=over, policy="strict" if over else policy
+            )
+            tried.append(candidate)
 
     async def _guilty(self, step: Step, reflection: Lanes, bundle: JudgedCandidate) -> list[str]:
         """The edits that break more val rows than they should fix, where enough that worked are broken."""
